@@ -18,13 +18,17 @@ let example: [SwiftSetting] = [.swiftLanguageMode(.v6), .treatAllWarnings(as: .e
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
 let asn1: Target.Dependency = .product(name: "SwiftASN1", package: "swift-asn1")
-let certificates: Target.Dependency = .product(name: "X509", package: "swift-certificates")
+let certificates: Target.Dependency = .product(
+    name: "X509", package: "swift-certificates", condition: .when(traits: ["Certificates"]))
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
-let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
-let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let httpTypes: Target.Dependency = .product(
+    name: "HTTPTypes", package: "swift-http-types", condition: .when(traits: ["Network"]))
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Programs"]))
 let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
-let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
-let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
+let arguments: Target.Dependency = .product(
+    name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Programs"]))
+let configuration: Target.Dependency = .product(
+    name: "Configuration", package: "swift-configuration", condition: .when(traits: ["Programs"]))
 
 let package = Package(
     name: "latchkey",
@@ -49,6 +53,16 @@ let package = Package(
         .executable(name: "latchkey-identity", targets: ["latchkey-identity"]),
         .executable(name: "latchkey-card", targets: ["latchkey-card"]),
         .executable(name: "latchkey-presenced", targets: ["latchkey-presenced"]),
+    ],
+    // A trait names the packages of some products, so that an app fetches only those that it needs: `traits: []` for a TPM.
+    traits: [
+        .trait(name: "Certificates", description: "For LatchkeyCertificates, LatchkeyPKCS11 and VirtualSmartCard."),
+        .trait(
+            name: "Network", description: "For LatchkeyLogin, LatchkeyCredentials, LatchkeyLocker and LatchkeyHTTP."),
+        .trait(name: "Testing", description: "For LatchkeyTesting.", enabledTraits: ["Certificates", "Network"]),
+        .trait(
+            name: "Programs", description: "For the command-line tool and the services.", enabledTraits: ["Testing"]),
+        .default(enabledTraits: ["Programs"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -115,9 +129,9 @@ let package = Package(
             name: "LatchkeyHTTP",
             dependencies: [
                 "Latchkey", httpTypes,
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: .when(traits: ["Network"])),
+                .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: .when(traits: ["Network"])),
             ],
             swiftSettings: strict
         ),
@@ -126,9 +140,9 @@ let package = Package(
             name: "LatchkeyOAuth",
             dependencies: [
                 "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", crypto, httpTypes, subprocess,
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: .when(traits: ["Network"])),
+                .product(name: "NIOPosix", package: "swift-nio", condition: .when(traits: ["Network"])),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
@@ -188,15 +202,19 @@ let package = Package(
             name: "latchkey-card",
             dependencies: [
                 "Latchkey", "VirtualSmartCard", "LatchkeySimulators", arguments,
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+                .product(
+                    name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])),
             ],
             swiftSettings: strict),
         .executableTarget(
             name: "latchkey-presenced",
             dependencies: [
                 "Latchkey", "LatchkeyLogging", "LatchkeyTPM", "LatchkeyPresence", "TPM2", arguments, crypto, logging,
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+                .product(
+                    name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])
+                ),
+                .product(
+                    name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])),
             ],
             swiftSettings: strict
         ),
@@ -205,13 +223,16 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyJOSE", "LatchkeyLogging", "LatchkeyRelyingParty", arguments, crypto, cryptoExtras,
                 grdb, logging,
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
-                .product(name: "JWTKit", package: "jwt-kit"),
-                .product(name: "Mustache", package: "swift-mustache"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+                .product(name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Programs"])),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: .when(traits: ["Programs"])),
+                .product(name: "JWTKit", package: "jwt-kit", condition: .when(traits: ["Programs"])),
+                .product(name: "Mustache", package: "swift-mustache", condition: .when(traits: ["Programs"])),
+                .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
+                .product(
+                    name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])
+                ),
+                .product(
+                    name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])),
             ],
             swiftSettings: strict
         ),
@@ -300,9 +321,8 @@ let package = Package(
             name: "LatchkeyCredentialsTests",
             dependencies: [
                 "Latchkey", "LatchkeyJOSE", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP",
-                "LatchkeyOAuth",
-                "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
-                "RawDatabase", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes,
+                "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeySimulators", "RawDatabase", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes,
             ],
             swiftSettings: strict
         ),
@@ -337,8 +357,8 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyHTTP", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", httpTypes,
                 subprocess,
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
+                .product(name: "NIOPosix", package: "swift-nio", condition: .when(traits: ["Network"])),
             ],
             swiftSettings: strict
         ),
@@ -348,11 +368,10 @@ let package = Package(
             name: "LatchkeyLoginTests",
             dependencies: [
                 "Latchkey", "LatchkeyJOSE", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11",
-                "LatchkeyTPM",
-                "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "VirtualSmartCard",
-                "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes,
-                .product(name: "JWTKit", package: "jwt-kit"),
-                .product(name: "NIOCore", package: "swift-nio"),
+                "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase",
+                "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes,
+                .product(name: "JWTKit", package: "jwt-kit", condition: .when(traits: ["Programs"])),
+                .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
             ],
             swiftSettings: strict
         ),
@@ -360,9 +379,8 @@ let package = Package(
             name: "LatchkeyLockerTests",
             dependencies: [
                 "Latchkey", "LatchkeyJOSE", "LatchkeyHTTP", "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPKCS11",
-                "LatchkeyTPM",
-                "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "latchkey-identity",
-                crypto, grdb, httpTypes,
+                "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase",
+                "latchkey-identity", crypto, grdb, httpTypes,
             ],
             swiftSettings: strict
         ),
@@ -376,14 +394,15 @@ let package = Package(
         .testTarget(
             name: "LatchkeyIdentityTests",
             dependencies: [
-                "latchkey-identity", "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTestSupport",
-                "LatchkeyTesting",
-                "RawDatabase", crypto, cryptoExtras, grdb, httpTypes, logging,
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdTesting", package: "hummingbird"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOEmbedded", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                "latchkey-identity", "LatchkeyJOSE", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTestSupport",
+                "LatchkeyTesting", "RawDatabase", crypto, cryptoExtras, grdb, httpTypes, logging,
+                .product(name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Programs"])),
+                .product(name: "HummingbirdTesting", package: "hummingbird", condition: .when(traits: ["Programs"])),
+                .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
+                .product(name: "NIOEmbedded", package: "swift-nio", condition: .when(traits: ["Network"])),
+                .product(
+                    name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])
+                ),
             ],
             swiftSettings: strict
         ),
@@ -428,11 +447,9 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey", "LatchkeyJOSE",
-                "LatchkeyTPM",
-                "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2",
-                "VirtualSmartCard", crypto, grdb, subprocess,
-                .product(name: "SystemPackage", package: "swift-system"),
+                "greeting", "LatchkeyJOSE", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
+                "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2",
+                "VirtualSmartCard", crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden", "Stores"],
             swiftSettings: strict

@@ -5,7 +5,7 @@ import PackageDescription
 /// Programs that are built as an app of yours is: from Latchkey's products, and nothing else of it.
 let package = Package(
     name: "examples",
-    dependencies: [.package(name: "latchkey", path: "..")],
+    dependencies: [.package(name: "latchkey", path: "..", traits: ["Network"])],
     targets: [
         .executableTarget(
             name: "greeting",

@@ -26,7 +26,6 @@ struct NameParser {
     private let text: String
     private var rest: ArraySlice<UInt8>
 
-    private static let operation = "read the subject"
     /// The characters that `\` escapes (RFC 4514 section 3: `special`, the blank and `#`, and `=`).
     private static let escapable = Set(#",+"\<>;=# "#.utf8)
     private static let blank = UInt8(ascii: " ")
@@ -114,7 +113,7 @@ struct NameParser {
 
     private func refusal(_ reason: String) -> KeystoreError {
         KeystoreError(
-            operation: "\(Self.operation) ‘\(text)’", code: .invalidInput, reason: reason,
+            operation: "read the subject ‘\(text)’", code: .invalidInput, reason: reason,
             recovery: "Write it like ‘CN=Ann Onymous,O=Example,C=SE’, the most specific part first.")
     }
 }

@@ -14,6 +14,7 @@ public struct CredentialErrorCode: LatchkeyErrorCode {
         case invalidInput
     }
 
+    /// The server's response that caused an error.
     public typealias Details = ServerRefusal
 
     private let name: Name

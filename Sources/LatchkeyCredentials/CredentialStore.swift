@@ -7,8 +7,8 @@ internal import Synchronization
 /// The stored tokens of an app's users, in one container.
 ///
 /// Tokens are encrypted with keys that the hardware protects. Tags and claims can be searched without the hardware. Calls
-/// without `async` use only memory and disk, on the caller's thread. They require one earlier call of ``bootstrap(_:)``. All calls
-/// may be made from any task and thread, and several processes may use one store.
+/// without `async` use only memory and disk, on the caller's thread. They require one earlier call of ``bootstrap(_:)``.
+/// All calls may be made from any task and thread, and several processes may use one store.
 ///
 /// A call throws ``CredentialError``, or `KeystoreError` for errors of the hardware or the store.
 public final class CredentialStore: Sendable {

@@ -16,7 +16,7 @@ extension HasClaims {
     /// The server (`iss`).
     public var issuer: String? { self["iss"]?.string }
     /// The client ids that the claims are for (`aud`).
-    var audience: [String] {
+    package var audience: [String] {
         switch self["aud"] {
         case .string(let text): [text]
         case .array(let values): values.compactMap(\.string)

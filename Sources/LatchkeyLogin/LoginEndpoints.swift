@@ -23,7 +23,9 @@ struct LoginEndpoints: Sendable {
     ) async throws(LoginError) -> ProviderMetadata {
         let metadata = try await ProviderMetadata.read(at: address.text, over: connection)
         for required in [ProviderMetadata.EndpointName.authorization, .userInfo, .revocation] {
-            guard metadata[required] != nil else { throw LoginError(.missingEndpoint(required)) }
+            guard metadata[required] != nil else {
+                throw .invalidResponse("the server's metadata has no ‘\(required.rawValue)’")
+            }
         }
         let secret = [ProviderMetadata.EndpointName.authorization, .token, .userInfo, .revocation, .biometricRemoval]
         do throws(MetadataFlaw) {

@@ -24,6 +24,7 @@ public struct LoginErrorCode: LatchkeyErrorCode {
         case invalidResponse, invalidToken, invalidInput
     }
 
+    /// The server's response that caused an error.
     public typealias Details = ServerRefusal
 
     private let name: Name

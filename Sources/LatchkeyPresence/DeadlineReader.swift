@@ -1,4 +1,3 @@
-internal import Dispatch
 internal import Glibc
 internal import Latchkey
 
@@ -83,15 +82,20 @@ final class WakeUp: Sendable {
 /// Runs a blocking prompt on a thread outside the cooperative pool.
 ///
 /// - Parameter body: Gets a pipe to watch. A byte in it means that the task was cancelled, so the work should end.
-func onOwnThread<T: Sendable>(_ body: @escaping @Sendable (WakeUp) -> T) async -> T {
+func onOwnThread<T: Sendable>(
+    _ body: @escaping @Sendable (WakeUp) throws(KeystoreError) -> T
+) async throws(KeystoreError) -> T {
     let wakeUp = WakeUp()
-    return await withTaskCancellationHandler {
+    let result = await withTaskCancellationHandler {
         await withCheckedContinuation { continuation in
-            DispatchQueue(label: "org.latchkey.presence").async { continuation.resume(returning: body(wakeUp)) }
+            BlockingThread.start {
+                continuation.resume(returning: Result { () throws(KeystoreError) in try body(wakeUp) })
+            }
         }
     } onCancel: {
         wakeUp.wake(WakeUp.cancelled)
     }
+    return try result.get()
 }
 
 /// A buffer for one line of secret text. It never grows, so it leaves no copies, and it is cleared at its end.
@@ -140,10 +144,10 @@ struct SecretBuffer: ~Copyable {
 
     /// The line as a PIN.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput` if the line can't be a PIN.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if the line cannot be a PIN.
     func pin() throws(KeystoreError) -> PIN {
         guard !isOverfull else {
-            throw .invalidInput("read a PIN", "it has more than \(PIN.maximumBytes) bytes")
+            throw .invalidInput("it has more than \(PIN.maximumBytes) bytes").during("read a PIN")
         }
         return try PIN(utf8: UnsafeRawBufferPointer(rebasing: storage[..<count]))
     }

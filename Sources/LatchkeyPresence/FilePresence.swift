@@ -47,9 +47,8 @@ public final class FilePresence: PresenceAuthority {
     }
 
     private static func refusal(_ path: String, _ reason: String) -> KeystoreError {
-        KeystoreError(
-            operation: "read PINs", code: .invalidInput, reason: "the file \(path) can't be used: \(reason)",
-            recovery: "Name a file that you own, with mode 600.")
+        .invalidPINSource(
+            "the file \(path) cannot be used: \(reason)", recovery: "Name a file that you own, with mode 600.")
     }
 
     deinit { close(descriptor) }
@@ -72,11 +71,12 @@ public final class DescriptorPresence: PresenceAuthority {
         self.timeout = timeout
     }
 
-    /// - Throws: `KeystoreError`: `unavailable` if no line is left or the descriptor can't be read, `invalidInput` for
-    ///   a line that can't be a PIN.
+    /// - Throws: `KeystoreError`: `unavailable` if no line is left or the descriptor cannot be read, `invalidInput` for
+    ///   a line that cannot be a PIN.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
-        let result = await onOwnThread { wakeUp in self.turn.withLock { _ in self.readLine(wakeUp) } }
-        return try result.get()
+        try await onOwnThread { wakeUp throws(KeystoreError) in
+            try self.turn.withLock { _ throws(KeystoreError) in try self.readLine(wakeUp) }
+        }
     }
 
     /// Writes a line to the process's standard error.
@@ -84,32 +84,26 @@ public final class DescriptorPresence: PresenceAuthority {
         NoticeLine(notice).write(to: STDERR_FILENO)
     }
 
-    private func readLine(_ wakeUp: WakeUp) -> Result<PINAnswer, KeystoreError> {
+    private func readLine(_ wakeUp: WakeUp) throws(KeystoreError) -> PINAnswer {
         let reader = DeadlineReader(descriptor: descriptor, wakeUp: wakeUp, deadline: .now + timeout)
         var line = SecretBuffer()
-        do throws(KeystoreError) {
-            while true {
-                let (event, byte) = reader.readByte()
-                switch event {
-                case .bytes where byte == UInt8(ascii: "\n"): return .success(.pin(try line.pin()))
-                case .bytes: line.append(byte)
-                case .end where line.count > 0: return .success(.pin(try line.pin()))
-                case .end:
-                    throw .unavailable(
-                        "the PIN source has no line left",
-                        recovery: "Provide one line for each PIN prompt.")
-                case .woken: return .success(.declined("it was cancelled"))
-                case .late: return .success(.declined("no PIN came within \(timeout.components.seconds) seconds"))
-                case .failed(EBADF):
-                    throw .invalidInput("ask for the PIN", "the descriptor \(descriptor) of the PIN source is not open")
-                case .failed(let number):
-                    throw .unavailable(
-                        "the PIN source can't be read: \(systemReason(number))",
-                        recovery: "Open the descriptor for reading, or name another source with --pin-source.")
-                }
+        while true {
+            let (event, byte) = reader.readByte()
+            switch event {
+            case .bytes where byte == UInt8(ascii: "\n"): return .pin(try line.pin())
+            case .bytes: line.append(byte)
+            case .end where line.count > 0: return .pin(try line.pin())
+            case .end:
+                throw .unavailable(
+                    "the PIN source has no line left", recovery: "Provide one line for each PIN prompt.")
+            case .woken: return .declined("it was cancelled")
+            case .late: return .declined("no PIN came within \(timeout.components.seconds) seconds")
+            case .failed(EBADF): throw .invalidPINSource("the descriptor \(descriptor) is not open")
+            case .failed(let number):
+                throw .unavailable(
+                    "the PIN source cannot be read: \(systemReason(number))",
+                    recovery: "Open the descriptor for reading, or name another source with --pin-source.")
             }
-        } catch {
-            return .failure(error)
         }
     }
 }

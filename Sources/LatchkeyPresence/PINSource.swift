@@ -36,7 +36,7 @@ public enum PINSource: Hashable, Sendable {
             return
         }
         guard let source = PINSource(text) else {
-            throw .invalidInput("use the PIN source ‘\(text)’", "a source is tty, pinentry, fd:N or file:PATH")
+            throw .invalidPINSource("‘\(text)’ is not tty, pinentry, fd:N or file:PATH")
         }
         self = source
     }
@@ -50,13 +50,26 @@ public enum PINSource: Hashable, Sendable {
     ///
     /// - Parameter environment: Names the terminal, display and locale for pinentry. `PINENTRY_PROGRAM` names the
     ///   program.
-    /// - Throws: `KeystoreError` with code `invalidInput` for a file that can't be read or that others can read.
+    /// - Throws: `KeystoreError` with code `invalidInput` for a file that cannot be read or that others can read.
     public func authority(environment: [String: String]) throws(KeystoreError) -> any PresenceAuthority {
+        try authority(environment: environment, newPINRule: nil)
+    }
+
+    /// - Parameter newPINRule: A sentence about the length of a new PIN, for its prompt.
+    package func authority(
+        environment: [String: String], newPINRule: String?
+    ) throws(KeystoreError) -> any PresenceAuthority {
         switch self {
-        case .terminal: TerminalPresence()
-        case .pinentry: PinentryPresence(environment: environment)
-        case .descriptor(let number): DescriptorPresence(number)
-        case .file(let path): try FilePresence(path: path)
+        case .terminal:
+            var authority = TerminalPresence()
+            authority.newPINRule = newPINRule
+            return authority
+        case .pinentry:
+            var authority = PinentryPresence(environment: environment)
+            authority.newPINRule = newPINRule
+            return authority
+        case .descriptor(let number): return DescriptorPresence(number)
+        case .file(let path): return try FilePresence(path: path)
         }
     }
 }
@@ -75,16 +88,18 @@ extension PINSource: CustomStringConvertible {
 
 extension KeystoreError {
     /// An error because a prompt is not possible.
-    static func unavailable(_ reason: String, recovery: String, underlying: Underlying? = nil) -> KeystoreError {
+    static func unavailable(_ reason: String, recovery: String, underlying: UnderlyingError? = nil) -> KeystoreError {
         KeystoreError(
             operation: "ask for the PIN", code: .unavailable, reason: reason, recovery: recovery,
             underlying: underlying)
+    }
+
+    package static func invalidPINSource(_ reason: String, recovery: String = otherPINSource) -> KeystoreError {
+        KeystoreError(operation: "use the PIN source", code: .invalidInput, reason: reason, recovery: recovery)
     }
 
     static let otherPINSource = "Name another source with --pin-source or LATCHKEY_PIN_SOURCE."
 }
 
 /// The system's message for an `errno`.
-func systemReason(_ number: Int32) -> String {
-    strerror(number).map { String(cString: $0) } ?? "error \(number)"
-}
+func systemReason(_ number: Int32) -> String { String(cString: strerror(number)) }

@@ -6,13 +6,14 @@ internal import Latchkey
 struct PromptWording: Sendable {
     static let title = "Latchkey"
     static let mismatch = "The two PINs differ."
+    static let differ = KeystoreError.invalidInput("the two PINs differ").during("read a new PIN")
 
     let isNew: Bool
     let label: String
     /// The reason, the container and the attempts left.
     let description: String
 
-    init(_ request: PINRequest) {
+    init(_ request: PINRequest, newPINRule: String? = nil) {
         isNew = request.purpose == .new
         let reason = Self.foreign(request.context.reason)
         let wanted: String
@@ -30,14 +31,15 @@ struct PromptWording: Sendable {
         case let left?: text += " \(left) attempts are left."
         case nil: break
         }
+        if isNew, let newPINRule { text += " \(newPINRule)" }
         description = text
     }
 
     let repeatLabel = "New PIN again:"
 
-    /// The message for a line that can't be a PIN, before the next prompt.
+    /// The message for a line that cannot be a PIN, before the next prompt.
     static func complaint(_ error: KeystoreError) -> String {
-        "That can't be a PIN: \(error.reason)."
+        "That cannot be a PIN: \(error.reason)."
     }
 
     /// A line that says what to do at the hardware.
@@ -49,7 +51,7 @@ struct PromptWording: Sendable {
         }
     }
 
-    /// Removes control characters, so that another program's text can't move the cursor or end a protocol line.
+    /// Removes control characters, so that another program's text cannot move the cursor or end a protocol line.
     private static func foreign(_ text: String) -> String { String(oneLine: text, limit: 200) }
 }
 

@@ -36,10 +36,8 @@ extension TPMKeystore {
         if let anchor = try await anchors.anchor(Self.attestationAnchor) { return try Self.signer(anchor, root) }
         let created = try await createObject(
             KeyTemplates.attestationKey, authValue: .empty, under: root)
-        let blob = TPMKeyBlob(
-            key: TSS2PrivateKey(
-                kind: .loadable, hasEmptyAuth: true, parent: root.parentHandle, of: created),
-            parentName: root.name, creation: nil)
+        var blob = TPMKeyBlob(created, hasEmptyAuth: true, under: root)
+        blob.creation = nil
         let stored = try await anchors.anchor(Self.attestationAnchor, is: try serialized(blob))
         return try Self.signer(stored, root)
     }

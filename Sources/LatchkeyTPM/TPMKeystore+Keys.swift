@@ -40,13 +40,17 @@ extension TPMKeystore {
     func hardwareKey(
         _ blob: TPMKeyBlob, for request: KeyRequest, assurance: AssuranceLevel, authorization: SealedSecret? = nil
     ) throws(KeystoreError) -> HardwareKey {
-        guard let point = blob.key.publicArea.p256Point?.p256Representation else {
+        HardwareKey(
+            id: request.id, backend: backend, policy: request.policy, assurance: assurance,
+            publicKey: try publicKey(of: blob.key.publicArea), label: request.label, createdAt: Date(),
+            blob: try serialized(blob), authorization: authorization)
+    }
+
+    func publicKey(of publicArea: PublicArea) throws(KeystoreError) -> PublicKey {
+        guard let point = publicArea.p256Point?.p256Representation else {
             throw .damaged("the key in its stored bytes is not a P-256 key")
         }
-        return HardwareKey(
-            id: request.id, backend: backend, policy: request.policy, assurance: assurance,
-            publicKey: try PublicKey(x963Representation: point), label: request.label, createdAt: Date(),
-            blob: try serialized(blob), authorization: authorization)
+        return try PublicKey(x963Representation: point)
     }
 
     /// Decodes the blob of a key and compares its public key, ID and label with those of the stored key.
@@ -125,7 +129,7 @@ extension SecretBytes {
 
 extension TPMKeystore {
     /// Creates a key or sealed secret: ReadPublic, the prompt, StartAuthSession, Create.
-    private func make(
+    func make(
         _ kind: TSS2PrivateKey.Kind, sealing secret: SecretBytes?, policy: AccessPolicy, boundTo binding: KeyBinding?,
         _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (blob: TPMKeyBlob, assurance: AssuranceLevel) {
@@ -147,11 +151,8 @@ extension TPMKeystore {
             try template(kind, policy, protection), authValue: authValue, sealing: secret, under: root)
         if pin != nil { presence.accepted() }
         let blob = TPMKeyBlob(
-            key: TSS2PrivateKey(
-                kind: kind, hasEmptyAuth: policy.requirement == .none, parent: root.parentHandle, of: created),
-            parentName: root.name, pinSalt: salt,
-            creation: .init(created), protection: protection,
-            binding: binding)
+            created, kind, hasEmptyAuth: policy.requirement == .none, under: root, pinSalt: salt,
+            protection: protection, binding: binding)
         return (blob, Self.assurance(of: policy, protection, under: root))
     }
 

@@ -55,7 +55,7 @@ struct UsersCommand: AsyncParsableCommand {
                     username: options.username, password: password, isAnonymous: anonymous)
                 print(user.id)
             } catch let error as UserStore.AddError {
-                throw ValidationError(error.message)
+                throw ValidationError(error.rawValue)
             }
         }
     }

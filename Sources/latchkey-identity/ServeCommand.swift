@@ -3,6 +3,7 @@ import FoundationEssentials
 import Glibc
 import Hummingbird
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyLogging
 import Logging
 import NIOCore

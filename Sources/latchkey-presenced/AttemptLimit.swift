@@ -1,7 +1,7 @@
 /// The limit on fingers that do not match. A state machine over given times.
 ///
 /// After five such fingers in a row, a user's requests are refused for a minute; after each further five, twice as
-/// long, at most an hour. The times are of a clock that can't be set and that runs during suspension. The state is in
+/// long, at most an hour. The times are of a clock that cannot be set and that runs during suspension. The state is in
 /// memory: restarting the service resets it, which only root can do.
 struct AttemptLimit {
     static let failuresUntilLock = 5

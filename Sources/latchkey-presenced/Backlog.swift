@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// Each call counts for its user, independent of the user's number of connections. The bus reports the user of a
 /// connection. Until its answer arrives, after one round trip, the calls of a new connection are stored here. Each
-/// connection can store few calls, and all connections of one user together (dbus-daemon allows 256) can't use up the
+/// connection can store few calls, and all connections of one user together (dbus-daemon allows 256) cannot use up the
 /// space for new connections.
 final class Backlog: Sendable {
     /// What to do with a received call.

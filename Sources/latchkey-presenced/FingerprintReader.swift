@@ -10,7 +10,7 @@ struct FingerprintReader: Sendable {
     private static let device = "net.reactivated.Fprint.Device"
 
     /// The signal that fprintd broadcasts when a finger was enrolled on any of its readers.
-    static let enrolmentRule = SignalRule(from: .owner(of: service), interface: device, member: "EnrollStatus")
+    static let enrolmentRule = SignalRule(from: service, interface: device, member: "EnrollStatus")
     static let enrolmentCompleted = "enroll-completed"
 
     let bus: Bus
@@ -64,7 +64,28 @@ struct FingerprintReader: Sendable {
         }
         // Cancellation is an input of the conversation, because fprintd must be told to stop. So
         // the task of the conversation is not cancelled.
-        let conversation = Task { await converse(user, found, inputs, sink, onProgress) }
+        let conversation = Task {
+            var dialogue = VerificationDialogue(fprintd: found.fprintd)
+            var actions = dialogue.begin()
+            var next = inputs.makeAsyncIterator()
+            while true {
+                for action in actions {
+                    switch action {
+                    case .claim: await call("Claim", [.string(user)], found) { sink.yield(.claimed($0)) }
+                    case .startVerification:
+                        await call("VerifyStart", [.string("any")], found) { sink.yield(.started($0)) }
+                    case .stopVerification: await call("VerifyStop", [], found) { _ in sink.yield(.stopped) }
+                    case .release: await call("Release", [], found) { _ in sink.yield(.released) }
+                    case .report(let progress): await onProgress(progress)
+                    case .finish(let outcome): return outcome
+                    }
+                }
+                guard let input = await next.next() else {
+                    return VerificationOutcome.failed("the connection to fprintd ended")
+                }
+                actions = dialogue.receive(input)
+            }
+        }
         let outcome = await withTaskCancellationHandler {
             await conversation.value
         } onCancel: {
@@ -73,37 +94,6 @@ struct FingerprintReader: Sendable {
         clock.cancel()
         for subscription in subscriptions { await bus.forget(subscription) }
         return outcome
-    }
-
-    private func converse(
-        _ user: String, _ found: Found, _ inputs: AsyncStream<VerificationDialogue.Input>,
-        _ sink: AsyncStream<VerificationDialogue.Input>.Continuation,
-        _ onProgress: @escaping @Sendable (FingerProgress) async -> Void
-    ) async -> VerificationOutcome {
-        var dialogue = VerificationDialogue(fprintd: found.fprintd)
-        if let outcome = await perform(dialogue.begin(), user, found, sink, onProgress) { return outcome }
-        for await input in inputs {
-            if let outcome = await perform(dialogue.receive(input), user, found, sink, onProgress) { return outcome }
-        }
-        return .failed("the connection to fprintd ended")
-    }
-
-    private func perform(
-        _ actions: [VerificationDialogue.Action], _ user: String, _ found: Found,
-        _ sink: AsyncStream<VerificationDialogue.Input>.Continuation,
-        _ onProgress: @Sendable (FingerProgress) async -> Void
-    ) async -> VerificationOutcome? {
-        for action in actions {
-            switch action {
-            case .claim: await call("Claim", [.string(user)], found) { sink.yield(.claimed($0)) }
-            case .startVerification: await call("VerifyStart", [.string("any")], found) { sink.yield(.started($0)) }
-            case .stopVerification: await call("VerifyStop", [], found) { _ in sink.yield(.stopped) }
-            case .release: await call("Release", [], found) { _ in sink.yield(.released) }
-            case .report(let progress): await onProgress(progress)
-            case .finish(let outcome): return outcome
-            }
-        }
-        return nil
     }
 
     /// Answers and signals go to one stream, in the bus's order.
@@ -123,7 +113,7 @@ struct FingerprintReader: Sendable {
         to found: Found, _ sink: AsyncStream<VerificationDialogue.Input>.Continuation
     ) async throws(BusError) -> [UInt64] {
         let status = SignalRule(
-            from: .owner(of: Self.service), path: found.path, interface: Self.device, member: "VerifyStatus")
+            from: Self.service, path: found.path, interface: Self.device, member: "VerifyStatus")
         var subscriptions = [
             try await bus.subscribe(status) { signal in
                 guard let word = signal.arguments.first?.string, let isDone = signal.arguments.dropFirst().first?.bool
@@ -157,7 +147,7 @@ struct EnrolledPrints: Sendable {
 
     /// A digest of the names, contents and modification times of a user's prints, 32 bytes.
     ///
-    /// - Returns: nil if there are no prints, or they can't be read.
+    /// - Returns: nil if there are no prints, or they cannot be read.
     func digest(of user: String) -> Data? {
         guard !user.isEmpty, !user.contains("/"), user != ".", user != ".." else { return nil }
         let root = "\(directory)/\(user)"

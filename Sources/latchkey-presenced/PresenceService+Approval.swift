@@ -12,7 +12,7 @@ extension PresenceService {
             case .begin(let entry): begin(entry)
             case .wait(let entry): await wait(entry)
             case .refuse(let entry):
-                await answer(entry.id, .failure(Self.error(.transient, "too many requests are waiting")))
+                await answer(entry.id, Self.refuse(.transient, "too many requests are waiting"))
             case .withdraw(let entry): await answer(entry.id, Self.declined("it was withdrawn"))
             case .interrupt(let entry): pending[entry.id]?.work?.cancel()
             }
@@ -49,17 +49,17 @@ extension PresenceService {
     private func look(_ pending: Pending) async -> Bus.Reply {
         let requester = pending.requester
         guard let name = requester.userName else {
-            return .failure(Self.error(.unavailable, "the user \(requester.user) has no name"))
+            return Self.refuse(.unavailable, "the user \(requester.user) has no name")
         }
         // Another request of the same user may have reached the limit while this one waited.
-        if let lock = limit.lock(of: requester.user, at: .now) { return .failure(Self.locked(lock)) }
+        if let lock = limit.lock(of: requester.user, at: .now) { return Self.locked(lock) }
         let found: FingerprintReader.Found
         let before: Data
         do throws(BusError) {
             found = try await reader.find()
             before = try await enrolment(of: name, in: found).set
         } catch {
-            return .failure(Self.noReader(error))
+            return Self.noReader(error)
         }
         let left = timeLimit - (ContinuousClock.now - pending.arrival)
         log.notice(
@@ -75,21 +75,15 @@ extension PresenceService {
             return await approve(pending, name, found, before)
         case .notMatched:
             limit.recordFailure(requester.user, at: .now)
-            return PresenceWire.error(.notRecognised).map { .failure($0) } ?? Self.declined("the finger does not match")
+            return .failure(PresenceWire.notRecognised)
         case .cancelled: return Self.declined("it was cancelled")
         case .late: return Self.declined("no finger was placed in time")
-        case .notEnrolled:
-            return .failure(
-                Self.error(.notEnrolled, "you have no finger enrolled", recovery: "Enrol one: fprintd-enroll."))
+        case .notEnrolled: return Self.refuse(.notEnrolled, "you have no finger enrolled", "Enrol one: fprintd-enroll.")
         case .busy:
-            return .failure(
-                Self.error(
-                    .unavailable, "another program uses the fingerprint reader",
-                    recovery: "Close that program, then try again.")
-            )
+            return Self.refuse(
+                .unavailable, "another program uses the fingerprint reader", "Close that program, then try again.")
         case .failed(let why):
-            return .failure(
-                Self.error(.unavailable, why, recovery: "Try again, or use your PIN if the key's policy allows it."))
+            return Self.refuse(.unavailable, why, "Try again, or use your PIN if the key's policy allows it.")
         }
     }
 
@@ -100,10 +94,10 @@ extension PresenceService {
         let user = pending.requester.user
         do throws(BusError) {
             guard try await enrolment(of: name, in: found).set == before else {
-                return .failure(Self.error(.transient, "the enrolled fingers changed during the verification"))
+                return Self.refuse(.transient, "the enrolled fingers changed during the verification")
             }
         } catch {
-            return .failure(Self.noReader(error))
+            return Self.noReader(error)
         }
         do throws(KeystoreError) {
             let approval = try await authority.approve(
@@ -111,7 +105,7 @@ extension PresenceService {
             await resetPIN(of: user)
             return .success(PresenceWire.arguments(approval))
         } catch {
-            log.error("the TPM did not approve", metadata: ["reason": "\(error)"])
+            log.error("the TPM did not approve", metadata: ["reason": "\(error.reason)"])
             return .failure(PresenceWire.error(error))
         }
     }
@@ -122,19 +116,17 @@ extension PresenceService {
             try await authority.resetPIN(of: user)
         } catch {
             guard error.code != .notFound else { return }
-            log.error("a PIN's count was not reset", metadata: ["reason": "\(error)"])
+            log.error("a PIN's count was not reset", metadata: ["reason": "\(error.reason)"])
         }
     }
 
-    static func declined(_ why: String) -> Bus.Reply {
-        .failure(PresenceWire.error(.declined(why)) ?? error(.failed, why))
-    }
+    private static func declined(_ why: String) -> Bus.Reply { .failure(PresenceWire.declined(why)) }
 
-    static func noReader(_ error: BusError) -> BusError {
-        Self.error(
+    private static func noReader(_ error: BusError) -> Bus.Reply {
+        refuse(
             .unavailable,
             error.isAbsence
                 ? "fprintd is not running" : "there is no fingerprint reader (\(error.message.prefix(100)))",
-            recovery: "Connect a fingerprint reader and install fprintd, or use your PIN.")
+            "Connect a fingerprint reader and install fprintd, or use your PIN.")
     }
 }

@@ -20,11 +20,10 @@ extension PresenceService {
 
     /// The terms that the caller's keys must be bound to under a policy.
     func terms(for requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError) -> PresenceTerms {
-        let operation = "state the broker's terms"
         guard let policy = PresenceWire.policy(arguments) else {
-            throw .invalidInput(operation, "the policy is invalid")
+            throw .invalidInput("the policy is invalid")
         }
-        guard policy.requirement != .biometryCurrentSet || requester.isAccount else { throw Self.noAccount(operation) }
+        guard policy.requirement != .biometryCurrentSet || requester.isAccount else { throw Self.noAccount }
         guard policy.hasFinger else {
             return try await authority.terms(for: requester.user, policy, enrolmentSet: nil)
         }
@@ -34,7 +33,7 @@ extension PresenceService {
             (fingers, set) = try await enrolment(of: requester.userName, in: reader.find())
         } catch {
             throw KeystoreError(
-                operation: operation, code: .unavailable,
+                code: .unavailable,
                 reason: error.isAbsence ? "fprintd is not running" : "there is no fingerprint reader",
                 recovery: "Connect a fingerprint reader and install fprintd, or use the policy ‘pin’.")
         }
@@ -42,7 +41,7 @@ extension PresenceService {
         if authority.isBoundToFingers(requester.user) { try await authority.note(set, of: requester.user) }
         guard !fingers.isEmpty else {
             throw KeystoreError(
-                operation: operation, code: .notEnrolled, reason: "you have no finger enrolled",
+                code: .notEnrolled, reason: "you have no finger enrolled",
                 recovery: "Enrol one with fprintd-enroll, or use the policy ‘pin’.")
         }
         return try await authority.terms(for: requester.user, policy, enrolmentSet: set)

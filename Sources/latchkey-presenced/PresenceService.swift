@@ -140,17 +140,17 @@ actor PresenceService {
         }
         // fprintd does not know users without a name, and there are too many of them for limits per user.
         guard requester.userName != nil else {
-            return await reply(message, .failure(Self.error(.unavailable, "the user \(requester.user) has no name")))
+            return await reply(message, Self.refuse(.unavailable, "the user \(requester.user) has no name"))
         }
         guard calls.admit(requester.user, at: .now) else {
-            return await reply(message, .failure(Self.tooManyRequests))
+            return await reply(message, Self.tooManyRequests)
         }
         switch method {
         case .subscribe: await reply(message, watch(requester))
         case .approve: await approve(message, requester)
         case .state, .terms, .makePIN, .resetPIN, .cancel:
             guard underWay.enter(requester.user) else {
-                return await reply(message, .failure(Self.error(.transient, "too many requests are running")))
+                return await reply(message, Self.refuse(.transient, "too many requests are running"))
             }
             // The TPM is slow, so other calls are served at the same time.
             Task {
@@ -162,7 +162,7 @@ actor PresenceService {
 
     private func watch(_ requester: Requester) -> Bus.Reply {
         let others = watchers.count { $0.key != requester.client && $0.value == requester.user }
-        guard others < Self.watchersPerUser else { return .failure(Self.tooManyRequests) }
+        guard others < Self.watchersPerUser else { return Self.tooManyRequests }
         watchers[requester.client] = requester.user
         return .success([])
     }
@@ -185,7 +185,7 @@ actor PresenceService {
 
     private func approve(_ message: BusMessage, _ requester: Requester) async {
         guard let request = PresenceWire.request(message.arguments) else {
-            return await reply(message, .failure(Self.error(.invalidInput, "the request can't be read")))
+            return await reply(message, Self.refuse(.invalidInput, "the request cannot be read"))
         }
         do throws(KeystoreError) {
             try authority.check(request)
@@ -193,13 +193,13 @@ actor PresenceService {
             return await reply(message, .failure(PresenceWire.error(error)))
         }
         if request.policy.requirement == .biometryCurrentSet, !requester.isAccount {
-            return await reply(message, .failure(PresenceWire.error(Self.noAccount("prompt for a finger"))))
+            return await reply(message, .failure(PresenceWire.error(Self.noAccount)))
         }
         guard approvals.admit(requester.user, at: .now) else {
-            return await reply(message, .failure(Self.tooManyRequests))
+            return await reply(message, Self.tooManyRequests)
         }
         if let lock = limit.lock(of: requester.user, at: .now) {
-            return await reply(message, .failure(Self.locked(lock)))
+            return await reply(message, Self.locked(lock))
         }
         nextID += 1
         let entry = ApprovalQueue.Entry(id: nextID, client: message.sender, user: requester.user)
@@ -209,18 +209,18 @@ actor PresenceService {
     }
 
     private func makePIN(for requester: Requester) async throws(KeystoreError) -> UnsetUserPIN {
-        guard requester.isAccount else { throw Self.noAccount("allocate a PIN in the TPM") }
+        guard requester.isAccount else { throw Self.noAccount }
         return try await authority.makePIN(for: requester.user)
     }
 
     private func resetPIN(_ requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError) -> [BusValue] {
         guard requester.user == 0 else {
             throw KeystoreError(
-                operation: "reset a PIN's count", code: .refused, reason: "only the administrator can do it",
+                code: .refused, reason: "only the administrator can do it",
                 recovery: "Use your finger, or ask an administrator.")
         }
         guard arguments.count == 1, let user = arguments[0].uint32 else {
-            throw .invalidInput("reset a PIN's count", "the user id is missing")
+            throw .invalidInput("the user id is missing")
         }
         try await authority.resetPIN(of: user)
         log.notice("the administrator reset a PIN", metadata: ["uid": "\(user)"])
@@ -256,25 +256,22 @@ actor PresenceService {
     private static let unknownMethod = BusError(
         name: "org.freedesktop.DBus.Error.UnknownMethod", message: "there is no such method")
 
-    static func error(_ code: KeystoreError.Code, _ reason: String, recovery: String = "Try again.") -> BusError {
-        PresenceWire.error(
-            KeystoreError(operation: "prompt for a finger", code: code, reason: reason, recovery: recovery))
+    static func refuse(_ code: KeystoreErrorCode, _ reason: String, _ recovery: String = "Try again.") -> Bus.Reply {
+        .failure(PresenceWire.error(KeystoreError(code: code, reason: reason, recovery: recovery)))
     }
 
-    private static let tooManyRequests = error(
-        .transient, "there were too many requests in a minute", recovery: "Wait a minute.")
+    private static let tooManyRequests = refuse(
+        .transient, "there were too many requests in a minute", "Wait a minute.")
 
     /// The request would allocate TPM memory permanently. Clients continue without it, as with a full TPM.
-    static func noAccount(_ operation: String) -> KeystoreError {
-        .unsupported(
-            operation, "only root and users with an account can allocate memory in the TPM",
-            recovery: "Use ‘biometry-any’, or a key with a separate PIN.")
-    }
+    static let noAccount = KeystoreError.unsupported(
+        "only root and users with an account can allocate memory in the TPM",
+        recovery: "Use ‘biometry-any’, or a key with a separate PIN.")
 
-    static func locked(_ lock: Duration) -> BusError {
-        error(
+    static func locked(_ lock: Duration) -> Bus.Reply {
+        refuse(
             .lockedOut, "too many fingers did not match",
-            recovery: "Wait until \(end(of: lock).formatted(.iso8601)), or use your PIN.")
+            "Wait until \(end(of: lock).formatted(.iso8601)), or use your PIN.")
     }
 
     /// The end of a lock by the current wall clock.

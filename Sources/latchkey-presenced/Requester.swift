@@ -4,7 +4,7 @@ import Latchkey
 import LatchkeyPresence
 
 /// The requester, as shown to the user. The bus reports the user and the process id. The rest comes from the requester:
-/// a process chooses its own name, and a service that is not root can't see which program it executes.
+/// a process chooses its own name, and a service that is not root cannot see which program it executes.
 struct Requester: Hashable, Sendable {
     let client: String
     let user: UInt32

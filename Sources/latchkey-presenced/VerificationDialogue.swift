@@ -45,7 +45,7 @@ struct VerificationDialogue {
 
     private let fprintd: String
     private var phase = Phase.idle
-    /// An outcome that arrived during a call that can't be cancelled.
+    /// An outcome that arrived during a call that cannot be cancelled.
     private var interruption: VerificationOutcome?
 
     /// - Parameter fprintd: The unique name of fprintd on the bus.

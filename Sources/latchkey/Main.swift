@@ -66,9 +66,9 @@ struct LatchkeyTool: AsyncParsableCommand {
             The hardware creates the keys and uses them only after your PIN or fingerprint. ‘latchkey doctor’ checks this \
             machine; ‘latchkey demo’ shows a login.
 
-            Exit codes: 0 done, 1 other failure, 2 usage, 3 cancelled, 4 wrong PIN or finger, 5 locked out, 6 not \
-            found or not enabled, 7 hardware or network unavailable, 8 damaged, wrong device or invalidated, 9 refused \
-            by the server, 10 conflict.
+            Exit codes: 0 done, 1 other failure, 2 usage, 3 cancelled or declined, 4 wrong PIN or finger, 5 locked out, \
+            6 not found or not enabled, 7 hardware, reader, broker or network unavailable, 8 damaged, wrong device or \
+            invalidated, 9 refused by the server, 10 conflict, try again.
             """,
         version: Release.version,
         subcommands: [DoctorCommand.self, DemoCommand.self],

@@ -11,8 +11,8 @@ import Testing
 @Suite("Authorization and login") struct AuthorizationTests {
     @Test func `a login redirects with a code and the state`() async throws {
         try await TestServer.run { server in
-            let visitor = Visitor(server: server)
-            let callback = try await visitor.login(AuthorizationParameters(), username: "alice")
+            let browser = TestBrowser(server: server)
+            let callback = try await browser.login(AuthorizationParameters(), username: "alice")
             #expect(callback.status == 303)
             #expect(callback.headers[.location]?.hasPrefix(TestServer.redirectURI + "?code=") == true)
             #expect(try callback.redirectParameter("state") == "state-1")
@@ -96,15 +96,15 @@ import Testing
                 ["login_hint": hint], ["id_token_hint": idToken], ["login_hint": hint, "id_token_hint": idToken],
             ] {
                 let request = AuthorizationParameters(more: more)
-                let visitor = Visitor(server: server)
-                let refused = try await visitor.login(request, username: "bob")
+                let browser = TestBrowser(server: server)
+                let refused = try await browser.login(request, username: "bob")
                 #expect(refused.status == 403)
                 #expect(refused.body.contains("set up for another account"))
-                #expect(visitor.cookies[Visitor.sessionCookie] == nil)
-                #expect(try await visitor.login(request, username: "alice").status == 303)
+                #expect(browser.cookies[TestBrowser.sessionCookie] == nil)
+                #expect(try await browser.login(request, username: "alice").status == 303)
             }
             // Another user's browser session is not sufficient either.
-            let bob = Visitor(server: server)
+            let bob = TestBrowser(server: server)
             _ = try await bob.loginToSettings("bob")
             #expect(try await bob.get(AuthorizationParameters(more: ["login_hint": hint]).path).status == 200)
             let silent = try await bob.get(AuthorizationParameters(more: ["login_hint": hint, "prompt": "none"]).path)
@@ -119,22 +119,22 @@ import Testing
 
     @Test func `a browser session is sufficient unless prompt or max_age require a login`() async throws {
         try await TestServer.run { server in
-            let visitor = Visitor(server: server)
+            let browser = TestBrowser(server: server)
             let request = { (more: [String: String]) in
                 AuthorizationParameters(redirectURI: TestServer.siteRedirectURI, more: more)
             }
-            _ = try await visitor.login(request([:]), username: "alice")
-            #expect(try await visitor.get(request([:]).path).status == 303)
+            _ = try await browser.login(request([:]), username: "alice")
+            #expect(try await browser.get(request([:]).path).status == 303)
             #expect(
-                try await visitor.get(request(["prompt": "none"]).path).redirectParameter("code") != nil)
+                try await browser.get(request(["prompt": "none"]).path).redirectParameter("code") != nil)
             for more in [["prompt": "login"], ["prompt": "select_account"]] {
-                #expect(try await visitor.get(request(more).path).status == 200)
+                #expect(try await browser.get(request(more).path).status == 200)
             }
             server.time.advance(by: 100)
-            #expect(try await visitor.get(request(["max_age": "100"]).path).status == 303)
-            #expect(try await visitor.get(request(["max_age": "99"]).path).status == 200)
+            #expect(try await browser.get(request(["max_age": "100"]).path).status == 303)
+            #expect(try await browser.get(request(["max_age": "99"]).path).status == 200)
             server.time.advance(by: WebSessionStore.lifetime)
-            #expect(try await visitor.get(request([:]).path).status == 200)
+            #expect(try await browser.get(request([:]).path).status == 200)
         }
     }
 
@@ -142,13 +142,13 @@ import Testing
     @Test(arguments: [TestServer.redirectURI, "http://127.0.0.1:9/callback", "com.example.app://done"])
     func `no session is sufficient if other programs can receive the code`(redirectURI: String) async throws {
         try await TestServer.run { server in
-            let visitor = Visitor(server: server)
-            _ = try await visitor.loginToSettings("alice")
-            let page = try await visitor.get(AuthorizationParameters(redirectURI: redirectURI).path)
+            let browser = TestBrowser(server: server)
+            _ = try await browser.loginToSettings("alice")
+            let page = try await browser.get(AuthorizationParameters(redirectURI: redirectURI).path)
             #expect(page.status == 200)
             #expect(page.headers[.location] == nil)
             let silent = AuthorizationParameters(redirectURI: redirectURI, more: ["prompt": "none"])
-            #expect(try await visitor.get(silent.path).redirectParameter("error") == "login_required")
+            #expect(try await browser.get(silent.path).redirectParameter("error") == "login_required")
         }
     }
 
@@ -158,10 +158,10 @@ import Testing
         let services = try await IdentityServices(
             configuration, database: IdentityDatabase.open(path: nil), hasher: PasswordHasher())
         let cookie = services.cookie(.session, "mine").description
-        #expect(cookie.hasPrefix("__Host-\(Visitor.sessionCookie)=mine; "))
+        #expect(cookie.hasPrefix("__Host-\(TestBrowser.sessionCookie)=mine; "))
         #expect(cookie.contains("Secure") && cookie.contains("Path=/") && !cookie.contains("Domain"))
         // Another host of the domain can only set the name without the prefix.
-        for (name, session) in [(Visitor.sessionCookie, nil), ("__Host-\(Visitor.sessionCookie)", "mine")] {
+        for (name, session) in [(TestBrowser.sessionCookie, nil), ("__Host-\(TestBrowser.sessionCookie)", "mine")] {
             let head = HTTPRequest(
                 method: .get, scheme: nil, authority: nil, path: "/", headerFields: [.cookie: "\(name)=mine"])
             let request = Request(head: head, body: RequestBody(buffer: ByteBuffer()))
@@ -172,63 +172,63 @@ import Testing
     @Test func `a login that suppresses the session neither creates nor uses one`() async throws {
         try await TestServer.run { server in
             let request = AuthorizationParameters(more: ["x_suppress_idp_session_cookie": "true"])
-            let visitor = Visitor(server: server)
-            #expect(try await visitor.login(request, username: "alice").status == 303)
-            #expect(visitor.cookies[Visitor.sessionCookie] == nil)
-            _ = try await visitor.loginToSettings("alice")
-            #expect(try await visitor.get(request.path).status == 200)
+            let browser = TestBrowser(server: server)
+            #expect(try await browser.login(request, username: "alice").status == 303)
+            #expect(browser.cookies[TestBrowser.sessionCookie] == nil)
+            _ = try await browser.loginToSettings("alice")
+            #expect(try await browser.get(request.path).status == 200)
         }
     }
 
     @Test func `a login form from another site is refused`() async throws {
         try await TestServer.run { server in
-            let visitor = Visitor(server: server)
-            _ = try await visitor.get(AuthorizationParameters().path)
-            let stranger = Visitor(server: server)
-            let foreign = try await stranger.get(AuthorizationParameters().path).hiddenField("csrf_token")
+            let browser = TestBrowser(server: server)
+            _ = try await browser.get(AuthorizationParameters().path)
+            let otherBrowser = TestBrowser(server: server)
+            let foreign = try await otherBrowser.get(AuthorizationParameters().path).hiddenField("csrf_token")
             for token in ["", foreign] {
-                let answer = try await visitor.post(
+                let answer = try await browser.post(
                     AuthorizationParameters().path,
                     ["csrf_token": token, "username": "alice", "password": TestServer.password, "action": "login"])
                 #expect(answer.status == 403)
-                #expect(visitor.cookies[Visitor.sessionCookie] == nil)
+                #expect(browser.cookies[TestBrowser.sessionCookie] == nil)
             }
         }
     }
 
     @Test func `wrong passwords and unknown users get the same response, and are throttled`() async throws {
         try await TestServer.run { server in
-            let visitor = Visitor(server: server)
+            let browser = TestBrowser(server: server)
             for name in ["alice", "nobody"] {
                 for attempt in 1...LoginThrottle.failuresPerUserAndAddress {
-                    let answer = try await visitor.loginToSettings(name, password: "wrong \(attempt)")
+                    let answer = try await browser.loginToSettings(name, password: "wrong \(attempt)")
                     #expect(answer.status == 403)
                     #expect(answer.body.contains("The user name or the password is wrong."))
                 }
-                let throttled = try await visitor.loginToSettings(name)
+                let throttled = try await browser.loginToSettings(name)
                 #expect(throttled.status == 429)
                 #expect(throttled.body.contains("Please wait 5 minutes"))
             }
-            #expect(try await visitor.loginToSettings("bob").status == 303)
-            _ = try await visitor.post("/logout", ["csrf_token": visitor.get("/settings").hiddenField("csrf_token")])
+            #expect(try await browser.loginToSettings("bob").status == 303)
+            _ = try await browser.post("/logout", ["csrf_token": browser.get("/settings").hiddenField("csrf_token")])
             server.time.advance(by: LoginThrottle.window)
-            #expect(try await visitor.loginToSettings("alice").status == 303)
+            #expect(try await browser.loginToSettings("alice").status == 303)
         }
     }
 
     @Test func `a login renames the session, and a logout ends it`() async throws {
         try await TestServer.run { server in
-            let visitor = Visitor(server: server)
-            visitor.cookies[Visitor.sessionCookie] = "planted"
-            let answer = try await visitor.loginToSettings("alice")
+            let browser = TestBrowser(server: server)
+            browser.cookies[TestBrowser.sessionCookie] = "planted"
+            let answer = try await browser.loginToSettings("alice")
             let cookie = try #require(
-                answer.headers[values: .setCookie].first { $0.hasPrefix(Visitor.sessionCookie) })
+                answer.headers[values: .setCookie].first { $0.hasPrefix(TestBrowser.sessionCookie) })
             #expect(cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax") && cookie.contains("Path=/"))
-            let session = try #require(visitor.cookies[Visitor.sessionCookie])
+            let session = try #require(browser.cookies[TestBrowser.sessionCookie])
             #expect(session != "planted")
-            _ = try await visitor.post("/logout", ["csrf_token": visitor.get("/settings").hiddenField("csrf_token")])
-            visitor.cookies[Visitor.sessionCookie] = session
-            #expect(try await visitor.get("/settings").headers[.location] == "/login")
+            _ = try await browser.post("/logout", ["csrf_token": browser.get("/settings").hiddenField("csrf_token")])
+            browser.cookies[TestBrowser.sessionCookie] = session
+            #expect(try await browser.get("/settings").headers[.location] == "/login")
         }
     }
 
@@ -257,16 +257,16 @@ import Testing
             let evil = TestServer.encode([
                 "id_token_hint": idToken, "post_logout_redirect_uri": "https://evil.example/",
             ])
-            let visitor = Visitor(server: server)
-            _ = try await visitor.loginToSettings("alice")
-            #expect(try await visitor.get("/oauth2/end_session?\(evil)").status == 400)
-            #expect(try await visitor.get("/settings").status == 200)
-            let asked = try await visitor.get("/oauth2/end_session")
+            let browser = TestBrowser(server: server)
+            _ = try await browser.loginToSettings("alice")
+            #expect(try await browser.get("/oauth2/end_session?\(evil)").status == 400)
+            #expect(try await browser.get("/settings").status == 200)
+            let asked = try await browser.get("/oauth2/end_session")
             #expect(asked.body.contains("Log out?"))
-            #expect(try await visitor.post("/oauth2/end_session", ["csrf_token": "x"]).status == 403)
-            let ended = try await visitor.get("/oauth2/end_session?\(good)")
+            #expect(try await browser.post("/oauth2/end_session", ["csrf_token": "x"]).status == 403)
+            let ended = try await browser.get("/oauth2/end_session?\(good)")
             #expect(ended.headers[.location] == "http://127.0.0.1:99/bye?state=s")
-            #expect(try await visitor.get("/settings").headers[.location] == "/login")
+            #expect(try await browser.get("/settings").headers[.location] == "/login")
         }
     }
 }

@@ -52,10 +52,10 @@ import Testing
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
             let challenge = try await server.challenge()
-            var thief = TestDevice()
-            thief.kid = device.kid
+            var impostor = TestDevice()
+            impostor.kid = device.kid
             let now = server.time.seconds
-            #expect(try await server.biometric(thief.authentication(challenge: challenge, now: now)).status == 400)
+            #expect(try await server.biometric(impostor.authentication(challenge: challenge, now: now)).status == 400)
             #expect(try await server.biometric(device.authentication(challenge: challenge, now: now)).status == 400)
         }
     }

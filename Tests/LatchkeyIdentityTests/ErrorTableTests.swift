@@ -133,9 +133,9 @@ import Testing
         } body: { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
-            var stranger = TestDevice()
-            stranger.kid = device.kid
-            for _ in 1...3 { #expect(try await server.authenticate(stranger).status == 400) }
+            var impostor = TestDevice()
+            impostor.kid = device.kid
+            for _ in 1...3 { #expect(try await server.authenticate(impostor).status == 400) }
             for _ in 1...2 { try await server.authenticate(device).success() }
             try await server.authenticate(device)
                 .expectRefusal(429, "x_rate_limited", "rate limit exceeded, please try again later.")
@@ -224,9 +224,9 @@ import Testing
         try await TestServer.run { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
-            var thief = TestDevice()
-            thief.kid = device.kid
-            try await server.authenticate(thief).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+            var impostor = TestDevice()
+            impostor.kid = device.kid
+            try await server.authenticate(impostor).expectRefusal(400, "invalid_grant", "InvalidCredentials")
 
             // The embedded key has the registered name, the header another one: the server looks up the former.
             let mismatch = try device.authentication(

@@ -60,12 +60,14 @@ import Testing
         let origin = Origin(fixed)
         origin.listening(on: "10.1.2.3", port: 8_080)
         #expect(origin.current == fixed)
-        for name in names { #expect(origin.isCalled(name), "\(name)") }
-        for name in others + ["localhost:8080", "127.0.0.1:8080", ""] { #expect(!origin.isCalled(name), "\(name)") }
+        for name in names { #expect(origin.accepts(host: name), "\(name)") }
+        for name in others + ["localhost:8080", "127.0.0.1:8080", ""] {
+            #expect(!origin.accepts(host: name), "\(name)")
+        }
     }
 
     @Test func `before it listens, the server accepts no name`() {
-        #expect(!Origin(nil).isCalled("127.0.0.1:8080"))
-        #expect(!Origin(nil).isCalled(""))
+        #expect(!Origin(nil).accepts(host: "127.0.0.1:8080"))
+        #expect(!Origin(nil).accepts(host: ""))
     }
 }

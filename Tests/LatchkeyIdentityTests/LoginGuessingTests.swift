@@ -7,13 +7,13 @@ import Testing
 @Suite("Guessing passwords") struct LoginGuessingTests {
     @Test func `a NUL after a user name does not make it another name`() async throws {
         try await TestServer.run { server in
-            let visitor = Visitor(server: server)
+            let browser = TestBrowser(server: server)
             for number in 1...LoginThrottle.failuresPerUserAndAddress + 1 {
                 let name = "alice\0\(number)"
-                let answer = try await visitor.loginToSettings(name)
+                let answer = try await browser.loginToSettings(name)
                 #expect(answer.status == 400)
             }
-            #expect(visitor.cookies[Visitor.sessionCookie] == nil)
+            #expect(browser.cookies[TestBrowser.sessionCookie] == nil)
         }
     }
 
@@ -27,7 +27,7 @@ import Testing
             try await server.services.users.database.write {
                 try $0.execute(sql: "UPDATE user SET username = 'ali' || char(7) || 'ce' WHERE username = 'alice'")
             }
-            #expect(try await Visitor(server: server).loginToSettings("ali\u{7}ce").status == 403)
+            #expect(try await TestBrowser(server: server).loginToSettings("ali\u{7}ce").status == 403)
         }
     }
 
@@ -35,12 +35,12 @@ import Testing
         try await TestServer.run { server in
             let spellings = ["alice", "Alice", "ALICE", "aLICE", "alicE"]
             #expect(spellings.count == LoginThrottle.failuresPerUserAndAddress)
-            let visitor = Visitor(server: server)
+            let browser = TestBrowser(server: server)
             for name in spellings {
-                let answer = try await visitor.loginToSettings(name, password: "wrong")
+                let answer = try await browser.loginToSettings(name, password: "wrong")
                 #expect(answer.status == 403)
             }
-            #expect(try await visitor.loginToSettings("AlicE").status == 429)
+            #expect(try await browser.loginToSettings("AlicE").status == 429)
         }
     }
 
@@ -50,12 +50,12 @@ import Testing
             for name in ["\u{212A}ate", "kate"] {
                 try await server.services.users.add(username: name, password: TestServer.password)
             }
-            let visitor = Visitor(server: server)
+            let browser = TestBrowser(server: server)
             for _ in 1...LoginThrottle.failuresPerUserAndAddress {
-                _ = try await visitor.loginToSettings("\u{212A}ate", password: "wrong")
+                _ = try await browser.loginToSettings("\u{212A}ate", password: "wrong")
             }
-            #expect(try await visitor.loginToSettings("\u{212A}ate").status == 429)
-            #expect(try await visitor.loginToSettings("kate").status == 303)
+            #expect(try await browser.loginToSettings("\u{212A}ate").status == 429)
+            #expect(try await browser.loginToSettings("kate").status == 303)
         }
     }
 }

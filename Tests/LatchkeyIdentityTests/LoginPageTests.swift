@@ -16,32 +16,32 @@ import Testing
 
     @Test func `sending all named controls of the login form logs in`() async throws {
         try await TestServer.run { server in
-            let visitor = Visitor(server: server)
+            let browser = TestBrowser(server: server)
             let path = AuthorizationParameters().path
-            var form = try #require(Self.forms(await visitor.get(path)).first { $0["password"] != nil })
+            var form = try #require(Self.forms(await browser.get(path)).first { $0["password"] != nil })
             #expect(form["action"] == nil)
             form["username"] = "alice"
             form["password"] = TestServer.password
-            let answer = try await visitor.post(path, form)
+            let answer = try await browser.post(path, form)
             #expect(try answer.redirectParameter("code") != nil)
         }
     }
 
     @Test func `Cancel is a link, and the page has one form with one button`() async throws {
         try await TestServer.run { server in
-            let visitor = Visitor(server: server)
+            let browser = TestBrowser(server: server)
             let path = AuthorizationParameters().path
-            let page = try await visitor.get(path)
+            let page = try await browser.get(path)
             #expect(Self.forms(page).count == 1)
             #expect(page.body.components(separatedBy: "<button").count == 2)
             #expect(page.body.contains(#"&amp;x_cancel=1">Cancel</a>"#))
-            #expect(try await visitor.get(path + "&x_cancel=1").redirectParameter("error") == "cancel")
+            #expect(try await browser.get(path + "&x_cancel=1").redirectParameter("error") == "cancel")
         }
     }
 
     @Test func `without an app to return to, the page has no Cancel`() async throws {
         try await TestServer.run { server in
-            let page = try await Visitor(server: server).get("/login")
+            let page = try await TestBrowser(server: server).get("/login")
             #expect(Self.forms(page).count == 1)
             #expect(!page.body.contains("cancel"))
         }

@@ -81,19 +81,19 @@ import Testing
         } body: { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
-            let visitor = Visitor(server: server)
-            #expect(try await visitor.loginToSettings("alice").headers[.location] == "/settings")
-            #expect(try await visitor.get("/settings").body.contains("1 device"))
-            let page = try await visitor.get("/settings/biometric")
+            let browser = TestBrowser(server: server)
+            #expect(try await browser.loginToSettings("alice").headers[.location] == "/settings")
+            #expect(try await browser.get("/settings").body.contains("1 device"))
+            let page = try await browser.get("/settings/biometric")
             #expect(page.body.contains("Linux Test"))
             #expect(page.body.contains(device.kid))
             let form = [
                 "csrf_token": try page.hiddenField("csrf_token"), "x_action": "remove",
                 "x_identity_id": try page.hiddenField("x_identity_id"),
             ]
-            #expect(try await visitor.post("/settings/biometric", form).status == 303)
-            #expect(try await visitor.get("/settings/biometric").body.contains("No device is set up."))
-            #expect(try await visitor.post("/settings/biometric", form).status == 404)
+            #expect(try await browser.post("/settings/biometric", form).status == 303)
+            #expect(try await browser.get("/settings/biometric").body.contains("No device is set up."))
+            #expect(try await browser.post("/settings/biometric", form).status == 404)
             try await server.authenticate(device).expectRefusal(400, "invalid_grant", "InvalidCredentials")
         }
     }
@@ -103,7 +103,7 @@ import Testing
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login("alice").access).success()
             let identity = try #require(try await server.services.devices.devices(of: server.alice.id).first)
-            let bob = Visitor(server: server)
+            let bob = TestBrowser(server: server)
             _ = try await bob.loginToSettings("bob")
             let token = try await bob.get("/settings").hiddenField("csrf_token")
             let answer = try await bob.post(
@@ -115,9 +115,9 @@ import Testing
 
     @Test func `the list is hidden by default`() async throws {
         try await TestServer.run { server in
-            let visitor = Visitor(server: server)
-            _ = try await visitor.loginToSettings("alice")
-            #expect(try await !visitor.get("/settings").body.contains("/settings/biometric"))
+            let browser = TestBrowser(server: server)
+            _ = try await browser.loginToSettings("alice")
+            #expect(try await !browser.get("/settings").body.contains("/settings/biometric"))
         }
     }
 
@@ -126,7 +126,7 @@ import Testing
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
             let identity = try #require(try await server.services.devices.devices(of: server.alice.id).first)
-            let (alice, bob) = (Visitor(server: server), Visitor(server: server))
+            let (alice, bob) = (TestBrowser(server: server), TestBrowser(server: server))
             _ = try await alice.loginToSettings("alice")
             _ = try await bob.loginToSettings("bob")
             let foreign = try await bob.get("/settings").hiddenField("csrf_token")
@@ -149,9 +149,9 @@ import Testing
             let jwt = try TestDevice().setup(
                 challenge: await server.challenge(), now: server.time.seconds, payload: ["device_info": info])
             try await server.biometric(jwt, bearer: server.login().access).success()
-            let visitor = Visitor(server: server)
-            _ = try await visitor.loginToSettings("alice")
-            let page = try await visitor.get("/settings/biometric").body
+            let browser = TestBrowser(server: server)
+            _ = try await browser.loginToSettings("alice")
+            let page = try await browser.get("/settings/biometric").body
             #expect(!page.contains("<script"))
             #expect(page.contains("&lt;script&gt;"))
             #expect(!page.contains("Remove &lt;script&gt;alert(1)&lt;/script&gt;\""))

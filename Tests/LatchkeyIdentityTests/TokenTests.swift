@@ -29,7 +29,7 @@ import Testing
 
     private func code(_ server: TestServer, _ request: AuthorizationParameters) async throws -> String {
         try #require(
-            try await Visitor(server: server).login(request, username: "alice").redirectParameter("code"))
+            try await TestBrowser(server: server).login(request, username: "alice").redirectParameter("code"))
     }
 
     @Test func `a code is valid once; a second use revokes the tokens`() async throws {

@@ -88,15 +88,15 @@ struct ScriptedSourcesTests {
             try store("2580\n", in: path, mode: mode)
             let error = #expect(throws: KeystoreError.self) { try FilePresence(path: path) }
             #expect(error?.code == .invalidInput)
-            #expect(error?.reason == "the file \(path) can't be used: its group or others have rights to it")
+            #expect(error?.reason == "the file \(path) cannot be used: its group or others have rights to it")
         }
     }
 
     @Test func `a missing file and a directory are refused with the reason`() throws {
         let missing = #expect(throws: KeystoreError.self) { try FilePresence(path: "/nonexistent/pins") }
-        #expect(missing?.reason == "the file /nonexistent/pins can't be used: No such file or directory")
+        #expect(missing?.reason == "the file /nonexistent/pins cannot be used: No such file or directory")
         let directory = #expect(throws: KeystoreError.self) { try FilePresence(path: "/tmp") }
-        #expect(directory?.reason == "the file /tmp can't be used: it is a directory")
+        #expect(directory?.reason == "the file /tmp cannot be used: it is a directory")
     }
 
     private func store(_ text: String, in path: String, mode: mode_t) throws {

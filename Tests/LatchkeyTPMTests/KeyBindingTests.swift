@@ -78,7 +78,7 @@ struct KeyBindingTests {
             privatePart: blob.key.privatePart, pinSalt: blob.pinSalt,
             binding: isStripped ? nil : KeyBinding(id: other.id, label: other.label))
         let edited = row(of: other, material: mine, blob: try forged.serialized)
-        #expect(try keystore.keyBlob(of: edited, "test") == forged, "the store itself shows nothing")
+        #expect(try keystore.keyBlob(of: edited) == forged, "the store itself shows nothing")
         let refusal = await refusal(keystore, edited)
         #expect(refusal == (way == .ownPIN ? (.wrongProof, 0x98e) : (.damaged, 0x9a2)))
         for key in [mine, other] { try await Scene.sign(keystore, key) }
@@ -130,10 +130,10 @@ struct KeyBindingTests {
     @Test func `a key of an earlier version signs, and a PIN change or a new label binds it`() async throws {
         let keystore = try keystore()
         let made = try await keystore.make(
-            .loadable, sealing: nil, policy: .pin, boundTo: nil, Scene.prompt, "test", ScriptedPresence(pins: "123456"))
+            .loadable, sealing: nil, policy: .pin, boundTo: nil, Scene.prompt, ScriptedPresence(pins: "123456"))
         let old = HardwareKey(
             id: .random(), backend: "tpm", policy: .pin, assurance: made.assurance,
-            publicKey: try keystore.publicKey(of: made.blob.key.publicArea, "test"), label: "mine", createdAt: Date(),
+            publicKey: try keystore.publicKey(of: made.blob.key.publicArea), label: "mine", createdAt: Date(),
             blob: try made.blob.serialized)
         #expect(made.blob.binding == nil)
         try await expectBoundLater(old, keystore)
@@ -144,21 +144,21 @@ struct KeyBindingTests {
 
     @Test func `a revocable key of an earlier version signs, and a new label binds it`() async throws {
         let keystore = try keystore()
-        let root = try await keystore.presentRoot("test")
+        let root = try await keystore.presentRoot()
         let value = SecretBytes.random(count: 32)
         let authorization = try await keystore.storeRevocably(
-            value, .pin, under: root, Scene.prompt, "test", ScriptedPresence(pins: "123456")
+            value, .pin, under: root, Scene.prompt, ScriptedPresence(pins: "123456")
         ) { _ in }
         let authValue = try #require(value.withUnsafeBytes { AuthValue($0) })
         let created = try await keystore.createObject(
-            KeyTemplates.revocableKey, authValue: authValue, sealing: nil, under: root, "test")
+            KeyTemplates.revocableKey, authValue: authValue, sealing: nil, under: root)
         let blob = TPMKeyBlob(
             key: TSS2PrivateKey(
                 kind: .loadable, hasEmptyAuth: false, parent: root.parentHandle, publicArea: created.publicArea,
                 privatePart: created.privatePart), parentName: root.name, pinSalt: nil, creation: nil)
         let old = HardwareKey(
             id: .random(), backend: "tpm", policy: .pin, assurance: authorization.assurance,
-            publicKey: try keystore.publicKey(of: created.publicArea, "test"), label: "mine", createdAt: Date(),
+            publicKey: try keystore.publicKey(of: created.publicArea), label: "mine", createdAt: Date(),
             blob: try blob.serialized, authorization: authorization)
         try await expectBoundLater(old, keystore)
     }

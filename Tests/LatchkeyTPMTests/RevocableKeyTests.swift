@@ -149,7 +149,7 @@ struct RevocableKeyTests {
         let key = try await key(keystore)
         try await Scene.sign(keystore, key)
         let kept = try RevocableSecret(#require(key.authorization).blob)
-        let root = try await keystore.root(named: kept.parentName, "test")
+        let root = try await keystore.root(named: kept.parentName)
         let pinValue = try kept.authValue(PIN("123456"))
         let value = try Scene.look { try $0.readSecret(kept, pinValue, under: root) }.withUnsafeBytes { Array($0) }
         #expect(value.count == 32)

@@ -115,7 +115,7 @@ struct RevocationTests {
         #expect(locked?.code == .lockedOut && locked?.attemptsLeft == 0)
         #expect(presence.requests.isEmpty, "no prompt during a lockout")
         let revocable = try RevocableSecret(secret.blob)
-        let root = try await keystore.root(named: revocable.parentName, "test")
+        let root = try await keystore.root(named: revocable.parentName)
         let right = try revocable.authValue(PIN("123456"))
         let error = #expect(throws: TPMError.self) {
             _ = try Scene.look { try $0.readSecret(revocable, right, under: root) }

@@ -126,7 +126,7 @@ struct TicketTests {
         let protection = PresenceProtection(finger: blob.protection?.finger, userPIN: nil, authValue: nil)
         let root = try StorageRoot(anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
         let created = try await keystore.createObject(
-            try KeyTemplates.signingKey(key.policy, protection), authValue: .empty, sealing: nil, under: root, "test")
+            try KeyTemplates.signingKey(key.policy, protection), authValue: .empty, sealing: nil, under: root)
         let older = TPMKeyBlob(
             key: TSS2PrivateKey(
                 kind: .loadable, hasEmptyAuth: false, parent: root.parentHandle, publicArea: created.publicArea,
@@ -134,7 +134,7 @@ struct TicketTests {
             parentName: root.name, pinSalt: nil, creation: nil, protection: protection)
         return HardwareKey(
             id: key.id, backend: key.backend, policy: key.policy, assurance: key.assurance,
-            publicKey: try keystore.publicKey(of: created.publicArea, "test"), label: key.label,
+            publicKey: try keystore.publicKey(of: created.publicArea), label: key.label,
             createdAt: key.createdAt, blob: try older.serialized)
     }
 }

@@ -32,7 +32,7 @@ struct OtherUserTests {
             let finger = try #require(blob.protection?.finger)
             let root = try StorageRoot(anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
             let device = TPMDevice { () throws(TPMError) in try TCTIConnection(scene.tpm.tcti) }
-            let session = try await device.visit { (tpm) throws(TPMError) in
+            let session = try await device.run { (tpm) throws(TPMError) in
                 try tpm.suspend(try tpm.startAuthSession(.policy, saltedTo: nil))
             }
             async let shown: Void = scene.reader.present(.finger("strangers"))
@@ -44,7 +44,7 @@ struct OtherUserTests {
             let raw = Self.bytes(answer.text)
             try #require(raw.count == 64, "\(answer.text)")
             let code = await refusal { () throws(TPMError) in
-                try await device.visit { (tpm) throws(TPMError) in
+                try await device.run { (tpm) throws(TPMError) in
                     try tpm.withResumed(session) { (session) throws(TPMError) in
                         let name = try blob.key.publicArea.name
                         let approval = Approval(
@@ -95,7 +95,7 @@ struct OtherUserTests {
             let nameless = try await Stranger(on: scene.reader.busAddress, as: 424_242).call("MakePIN")
             #expect(nameless.status != 0)
             let device = TPMDevice { () throws(TPMError) in try TCTIConnection(scene.tpm.tcti) }
-            let indices = try await device.visit { (tpm) throws(TPMError) in
+            let indices = try await device.run { (tpm) throws(TPMError) in
                 try tpm.handles(from: TPMHandle(rawValue: 0x0180_4c00), count: 255)
             }
             #expect(indices.allSatisfy { $0.rawValue > 0x0180_4cff })

@@ -18,4 +18,14 @@ package enum Base64URL {
         guard let bytes = Data(base64Encoded: standard + padding), encode(bytes) == text else { return nil }
         return bytes
     }
+
+    /// Whether the byte is in the URL alphabet.
+    package static func isAllowed(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+            true
+        default: false
+        }
+    }
 }

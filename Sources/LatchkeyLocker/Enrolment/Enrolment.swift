@@ -41,17 +41,9 @@ struct Enrolment: Sendable {
     /// the container has another PIN.
     static func offlineClasses(of id: String) -> ClassFamily { ClassFamily("locker.offline", of: id).withOwnPIN }
 
-    /// Whether the text has 8 to 64 characters of `A–Z a–z 0–9 _ -`.
+    /// Whether the text has 8 to 64 characters of base64url.
     static func isValid(id: String) -> Bool {
-        (8...64).contains(id.utf8.count)
-            && id.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
-                    true
-                default: false
-                }
-            }
+        (8...64).contains(id.utf8.count) && id.utf8.allSatisfy(Base64URL.isAllowed)
     }
 
     /// All classes of an enrolment.

@@ -42,10 +42,7 @@ extension Locker {
             let tombstone = try await storeRevocation(enrolmentID, pending.key, context)
             do {
                 let answer = try await server.enrol(assertion, as: enrolmentID, token)
-                let enrolment = try await complete(answer, pending, tombstone, userID, token, server, context)
-                draft.enrolment = .some(enrolment.enrolment)
-                draft.levels = enrolment.levels
-                draft.counters = enrolment.counters
+                try await complete(answer, pending, tombstone, userID, token, server, context, &draft)
             } catch {
                 await finishRevocations()
                 _ = try? await finish { try await self.send(tombstone, server, context) }
@@ -60,8 +57,8 @@ extension Locker {
     /// Performs steps 3 and 4.
     private func complete(
         _ answer: LockerEnrolmentAnswer, _ pending: PendingKey, _ tombstone: Tombstone, _ userID: String,
-        _ token: SecretBytes, _ server: LockerServer, _ context: FlowContext
-    ) async throws -> (enrolment: Enrolment, levels: [ProtectionLevel: LevelKey], counters: LockerCounters) {
+        _ token: SecretBytes, _ server: LockerServer, _ context: FlowContext, _ draft: inout SessionDraft
+    ) async throws {
         let isShared = answer.levelShares != nil
         guard isShared == server.discovery.hasLevelShares,
             !isShared || (answer.levelShares?.active != nil && answer.levelShares?.background != nil)
@@ -97,7 +94,7 @@ extension Locker {
             let stored = try await store(changes, classes: [.add(base), .add(secret.prepared)], context)
             enrolment.generation = stored.first?.generation ?? 0
             configuration.records.lock(prefix: secret.prepared.protection.name)
-            return (enrolment, levels, counters)
+            (draft.enrolment, draft.levels, draft.counters) = (.some(enrolment), levels, counters)
         } catch {
             _ = try? await finish { try await self.discard(secret.pending, context) }
             throw error
@@ -107,10 +104,7 @@ extension Locker {
     // MARK: Keys
 
     /// A new secret: its key, which the server has, and the class that it opens.
-    struct NewSecret: Sendable {
-        let pending: PendingKey
-        let prepared: PreparedClass
-    }
+    typealias NewSecret = (pending: PendingKey, prepared: PreparedClass)
 
     /// Makes a key, with a row that marks it as unused. The easy-access key is revocable if the hardware supports that:
     /// after the secret was changed or deleted, no copy of the store signs with it.
@@ -150,7 +144,7 @@ extension Locker {
                 .easyAccessEnable, with: pending.key, enrolmentID: enrolmentID, server, context)
             let deviceSignature = try await countersign(assertion, with: deviceKey, context)
             try await server.enableEasyAccess(enrolmentID, assertion, deviceSignature: deviceSignature, token)
-            return NewSecret(pending: pending, prepared: prepared)
+            return (pending, prepared)
         } catch {
             // If the server may have the key, the row stays, so that the key is removed there later.
             let isRefused = (error as? ErsteGroupAuthError)?.httpStatus.map { (400..<500).contains($0) } ?? false

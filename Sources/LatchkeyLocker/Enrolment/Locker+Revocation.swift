@@ -144,10 +144,10 @@ extension Locker {
         for tombstone in mine { try? await send(tombstone, server, context) }
     }
 
-    /// Deletes an enrolment for which ``open()`` throws `storageCorrupted` or `wrongDevice`. Text that was encrypted
-    /// under it can't be decrypted any more. Does not prompt.
+    /// Deletes an enrolment for which ``ErsteGroupAuth/initializeLocker(_:)`` throws `storageCorrupted` or
+    /// `wrongDevice`. Text that was encrypted under it can't be decrypted any more. Does not prompt.
     ///
-    /// If the device's key still signs, its revocation is stored, and the next ``open()`` sends it to the server.
+    /// If the device's key still signs, its revocation is stored, and the next initialization sends it to the server.
     /// Otherwise the user has to remove the device at the server.
     ///
     /// - Returns: Whether the server will be told.

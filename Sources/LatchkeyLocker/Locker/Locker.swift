@@ -29,17 +29,14 @@ public final class Locker: Sendable {
         guard let issuer = Endpoint(configuration.issuer), !issuer.path.contains("?") else {
             throw .invalidConfiguration("issuer", "is neither an https address nor on this machine")
         }
-        guard !configuration.clientID.isEmpty else { throw .invalidConfiguration("clientID", "is empty") }
-        guard !configuration.scopes.isEmpty else { throw .invalidConfiguration("scopes", "has none") }
-        guard configuration.easyAccessPolicy.requirement != .none else {
-            throw .invalidConfiguration("easyAccessPolicy", "requires no user verification")
-        }
-        if let offline = configuration.offlineVerification, offline.maximumAttempts < 1 {
-            throw .invalidConfiguration("offlineVerification", "allows no attempt")
-        }
-        if let timeout = configuration.sessionIdleTimeout, timeout <= .zero {
-            throw .invalidConfiguration("sessionIdleTimeout", "is not longer than zero")
-        }
+        let checks = [
+            ("clientID", "is empty", !configuration.clientID.isEmpty),
+            ("scopes", "has none", !configuration.scopes.isEmpty),
+            ("easyAccessPolicy", "requires no user verification", configuration.easyAccessPolicy.requirement != .none),
+            ("offlineVerification", "allows no attempt", configuration.offlineVerification?.maximumAttempts ?? 1 >= 1),
+            ("sessionIdleTimeout", "is not longer than zero", configuration.sessionIdleTimeout ?? .seconds(1) > .zero),
+        ]
+        for (field, flaw, isValid) in checks where !isValid { throw .invalidConfiguration(field, flaw) }
         self.configuration = configuration
         self.issuer = issuer
         rows = LockerRows(records: configuration.records)

@@ -86,7 +86,9 @@ extension TokenAdministrator {
                         recovery: "Use --token-login pin instead of the reader's PIN pad.")
                 }
                 let (old, pin) = (code.prefixed("puk:"), new.prefixed("pin:"))
-                try await loggedOut(entry) { (session) throws(CryptokiError) in
+                try await inspect(entry) { (session, login) throws(CryptokiError) in
+                    login.forget()
+                    try session.logout()
                     try session.changePIN(from: .secret(old), to: .secret(pin))
                 }
                 presence.accepted()
@@ -118,7 +120,7 @@ extension TokenAdministrator {
                 code: .wrongState, reason: "the token is not initialized",
                 recovery: "Run `latchkey token init` first.")
         }
-        try await checkSession(entry)
+        try await inspect(entry) { (session, _) throws(CryptokiError) in _ = try session.tokenInformation() }
         return entry
     }
 

@@ -191,7 +191,7 @@ extension TokenAdministrator {
         _ entry: TokenDirectory.Entry, as role: LoginRole, _ proof: LoginProof,
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> Void
     ) async throws(KeystoreError) {
-        do throws(CryptokiError) {
+        do {
             try await Token.find(entry.uri, options: options.token).withLogin(role, proof, body)
         } catch {
             presence.rejected()
@@ -199,29 +199,17 @@ extension TokenAdministrator {
         }
     }
 
-    /// Runs `body` in the token's session after logging out.
-    func loggedOut(
-        _ entry: TokenDirectory.Entry, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> Void
+    /// Runs `body` in the token's session without a login.
+    func inspect(
+        _ entry: TokenDirectory.Entry, _ body: @escaping @Sendable (Session, LoginReuse) throws(CryptokiError) -> Void
     ) async throws(KeystoreError) {
-        do throws(CryptokiError) {
+        do {
             let token = try await Token.find(entry.uri, options: options.token)
             try await token.withSession { [login = token.login] (session) throws(CryptokiError) in
-                login.forget()
-                try session.logout()
-                try body(session)
+                try body(session, login)
             }
         } catch {
             presence.rejected()
-            throw KeystoreError(error, profile: entry.profile)
-        }
-    }
-
-    /// Checks that the token opens sessions, before any prompt.
-    func checkSession(_ entry: TokenDirectory.Entry) async throws(KeystoreError) {
-        do throws(CryptokiError) {
-            let token = try await Token.find(entry.uri, options: options.token)
-            _ = try await token.withSession { (session) throws(CryptokiError) in try session.tokenInformation() }
-        } catch {
             throw KeystoreError(error, profile: entry.profile)
         }
     }

@@ -94,12 +94,10 @@ extension Caller {
         throw .malformed(function, "the number of slots keeps changing")
     }
 
-    /// The description of a slot (`C_GetSlotInfo`): for a smart card the first 64 bytes of its reader's name in PC/SC. Empty
-    /// if the module does not report it.
+    /// The description of a slot: for a smart card the first 64 bytes of its reader's name in PC/SC. Empty if the module does
+    /// not report it.
     func slotDescription(_ slot: UInt) throws(CryptokiError) -> String {
-        var info = CK_SLOT_INFO()
-        let value = try answer("C_GetSlotInfo") { $0.pointee.C_GetSlotInfo?(slot, &info) }
-        guard value == .ok else { return "" }
+        let info = try slotInfo(slot)
         return withUnsafeBytes(of: info.slotDescription) { String(blankPadded: $0) }
     }
 
@@ -107,11 +105,15 @@ extension Caller {
         var info = CK_TOKEN_INFO()
         try callAsFunction("C_GetTokenInfo") { $0.pointee.C_GetTokenInfo?(slot, &info) }
         var information = TokenInformation(info)
-        // A slot without information counts as software.
-        var slotInfo = CK_SLOT_INFO()
-        let value = try answer("C_GetSlotInfo") { $0.pointee.C_GetSlotInfo?(slot, &slotInfo) }
-        information.isInHardwareSlot = value == .ok && slotInfo.flags & CK_FLAGS(CKF_HW_SLOT) != 0
+        information.isInHardwareSlot = try slotInfo(slot).flags & CK_FLAGS(CKF_HW_SLOT) != 0
         return information
+    }
+
+    /// - Returns: Zeros if the module answers an error: a slot without information counts as software.
+    private func slotInfo(_ slot: UInt) throws(CryptokiError) -> CK_SLOT_INFO {
+        var info = CK_SLOT_INFO()
+        let value = try answer("C_GetSlotInfo") { $0.pointee.C_GetSlotInfo?(slot, &info) }
+        return value == .ok ? info : CK_SLOT_INFO()
     }
 
     /// Erases the token in a slot (`C_InitToken`) after closing all sessions of this process with it.

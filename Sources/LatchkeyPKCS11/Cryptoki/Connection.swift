@@ -54,12 +54,12 @@ final class Connection: @unchecked Sendable {
             } catch {
                 if session?.hasUnsettledProof == true { unsettled = error }
                 guard !thread.isWorkAbandoned, let step = recovery.next(after: error, showsNoToken: showsNoToken) else {
-                    throw giveUp(error)
+                    throw finalError(error)
                 }
                 try recover(step)
             }
         }
-        throw giveUp(unsettled ?? CryptokiError(.tokenAbsent, reason: "the token \(identity) was lost"))
+        throw finalError(unsettled ?? CryptokiError(.tokenAbsent, reason: "the token \(identity) was lost"))
     }
 
     /// Erases the token (`C_InitToken`). Closes all sessions of this process on the token first, because a token with an open
@@ -222,7 +222,7 @@ final class Connection: @unchecked Sendable {
     }
 
     /// The error that ends the recovery. The next operation opens a new session.
-    private func giveUp(_ error: CryptokiError) -> CryptokiError {
+    private func finalError(_ error: CryptokiError) -> CryptokiError {
         switch error.returnValue {
         case .deviceRemoved, .tokenNotPresent, .tokenNotRecognized, .slotIDInvalid:
             session = nil

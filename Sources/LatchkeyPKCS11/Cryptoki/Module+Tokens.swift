@@ -62,18 +62,12 @@ extension Module {
     func tokens(
         options: TokenOptions, where fits: @Sendable (TokenInformation) -> Bool
     ) async throws(CryptokiError) -> [Token] {
-        let reports = try await slotReports()
         var tokens: [Token] = []
-        for report in reports {
+        for report in try await slotReports() {
             guard case .success(let information) = report.token, information.flags.contains(.initialized),
                 fits(information)
             else { continue }
-            tokens.append(
-                try token(information) { () throws(CryptokiError) in
-                    Token(
-                        module: self, information: information,
-                        uri: try TokenURI(naming: information, modulePath: path), options: options)
-                })
+            tokens.append(try token(information, options: options))
         }
         return tokens
     }

@@ -127,7 +127,7 @@ extension Module {
             case .proceed:
                 defer { state.withLock { $0.endInitialization() } }
                 return try initializeAgain(by: caller)
-            case .done: return
+            case .outdated, .refuse: return
             case .wait:
                 guard ContinuousClock.now < deadline else {
                     throw CryptokiError(
@@ -172,16 +172,16 @@ extension Module {
 }
 
 extension Module {
-    private struct WeakToken {
+    struct WeakToken {
         weak var token: Token?
     }
 
     /// The shared object of a token, so that it has one thread and one session in this process.
-    func token(_ information: TokenInformation, make: () throws(CryptokiError) -> Token) throws(CryptokiError) -> Token
-    {
+    func token(_ information: TokenInformation, options: TokenOptions) throws(CryptokiError) -> Token {
         let identity = TokenIdentity(information, in: profile)
         if let token = tokens.withLock({ $0[identity]?.token }) { return token }
-        let new = try make()
+        let uri = try TokenURI(naming: information, modulePath: path)
+        let new = Token(module: self, information: information, uri: uri, options: options)
         return tokens.withLock { tokens in
             if let token = tokens[identity]?.token { return token }
             tokens[identity] = WeakToken(token: new)
@@ -192,18 +192,12 @@ extension Module {
 
 /// Decides whether calls into a module may be made.
 struct ModuleState {
-    enum Call {
+    enum Decision {
         case proceed, wait
-        /// The module was restarted since the epoch that the call belongs to.
+        /// The module was restarted since the given epoch.
         case outdated
         /// The module hangs in that function.
         case refuse(function: String)
-    }
-
-    enum Initialization {
-        case proceed, wait
-        /// Another thread initialized the module.
-        case done
     }
 
     private(set) var epoch = 1
@@ -213,7 +207,7 @@ struct ModuleState {
     private var calls = 0
     private var isInitializing = false
 
-    mutating func beginCall(in known: Int?) -> Call {
+    mutating func beginCall(in known: Int?) -> Decision {
         if let hanging { return .refuse(function: hanging) }
         if isInitializing { return .wait }
         if let known, known != epoch { return .outdated }
@@ -225,9 +219,9 @@ struct ModuleState {
 
     mutating func wedge(_ function: String) { hanging = hanging ?? function }
 
-    mutating func beginInitialization(after known: Int) -> Initialization {
+    mutating func beginInitialization(after known: Int) -> Decision {
         if isInitializing { return .wait }
-        if epoch != known { return .done }
+        if epoch != known { return .outdated }
         if calls > 0 { return .wait }
         isInitializing = true
         return .proceed

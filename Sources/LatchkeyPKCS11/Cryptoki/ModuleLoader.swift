@@ -223,10 +223,7 @@ enum SharedObject {
     /// A user who can write the file can read every PIN: only root and the current user may be able to.
     private static func checkOwner(of path: String) throws(CryptokiError) {
         var status = stat()
-        guard stat(path, &status) == 0 else {
-            throw CryptokiError(
-                .module(.missing), reason: "\(path) can't be read: \(String(cString: strerror(errno)))")
-        }
+        guard stat(path, &status) == 0 else { throw unreadable(path) }
         guard status.st_uid == 0 || status.st_uid == geteuid(), status.st_mode & (S_IWGRP | S_IWOTH) == 0 else {
             throw CryptokiError(
                 .module(.writableByOthers),
@@ -236,14 +233,15 @@ enum SharedObject {
 
     private static func head(of path: String) throws(CryptokiError) -> [UInt8] {
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard descriptor >= 0 else {
-            throw CryptokiError(
-                .module(.missing), reason: "\(path) can't be read: \(String(cString: strerror(errno)))")
-        }
+        guard descriptor >= 0 else { throw unreadable(path) }
         defer { close(descriptor) }
         var head = [UInt8](repeating: 0, count: headSize)
         let count = read(descriptor, &head, headSize)
         return Array(head.prefix(max(0, count)))
+    }
+
+    private static func unreadable(_ path: String) -> CryptokiError {
+        CryptokiError(.module(.missing), reason: "\(path) can't be read: \(String(cString: strerror(errno)))")
     }
 
     /// A 16-bit number in the machine's byte order; a file in the other order fails the comparison of `EI_DATA`.

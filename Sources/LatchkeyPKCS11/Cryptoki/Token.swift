@@ -12,7 +12,7 @@ final class Token: Sendable {
     private let thread: TokenThread
     private let connection: Connection
     let login: LoginReuse
-    private let patience: Duration
+    private let lockLimit: Duration
 
     init(module: Module, information: TokenInformation, uri: TokenURI, options: TokenOptions) {
         self.module = module
@@ -23,7 +23,7 @@ final class Token: Sendable {
         let login = LoginReuse.of(module, uri)
         self.login = login
         // While another process has the lock, it may generate a key and wait for the touch of the self-test.
-        patience = options.deadlines.person * 2
+        lockLimit = options.deadlines.person * 2
         connection = Connection(
             call: module.caller(on: thread, deadlines: options.deadlines), thread: thread, login: login,
             identity: TokenIdentity(information, in: module.profile), settlingTime: options.settlingTime)
@@ -78,9 +78,9 @@ final class Token: Sendable {
     func withSession<R: Sendable>(
         isExclusive: Bool = false, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
-        try await thread.run { [connection, thread, patience] () throws(CryptokiError) in
+        try await thread.run { [connection, thread, lockLimit] () throws(CryptokiError) in
             guard isExclusive else { return try connection.withRecovery(body) }
-            let lock = try TokenLock(connection.identity, patience: patience) { thread.isWorkAbandoned }
+            let lock = try TokenLock(connection.identity, waitingAtMost: lockLimit) { thread.isWorkAbandoned }
             defer { withExtendedLifetime(lock) {} }
             if connection.cachesStaleState { try connection.restartModule() }
             return try connection.withRecovery(body)

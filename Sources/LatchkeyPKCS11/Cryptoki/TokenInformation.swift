@@ -24,8 +24,6 @@ package struct TokenInformation: Hashable, Sendable {
 
         package init(rawValue: UInt) { self.rawValue = rawValue }
 
-        /// `CKF_RNG`: it has a random number generator.
-        package static let randomNumberGenerator = Flags(rawValue: 0x1)
         /// `CKF_WRITE_PROTECTED`: nothing on it can be changed.
         package static let writeProtected = Flags(rawValue: 0x2)
         /// `CKF_LOGIN_REQUIRED`: some functions need a login.

@@ -14,7 +14,7 @@ final class TokenLock {
     /// - Parameter isAbandoned: Whether to stop waiting.
     /// - Throws: `locked` if another process has the lock for too long, and `lockUnavailable` if the file can't be used.
     init(
-        _ identity: TokenIdentity, directory: String? = nil, patience: Duration, isAbandoned: () -> Bool
+        _ identity: TokenIdentity, directory: String? = nil, waitingAtMost limit: Duration, isAbandoned: () -> Bool
     ) throws(CryptokiError) {
         let directory = if let directory { directory } else { try Self.directory(among: Self.candidates()) }
         let path = "\(directory)/token-\(Self.name(of: identity)).lock"
@@ -23,7 +23,7 @@ final class TokenLock {
             throw CryptokiError(
                 .lockUnavailable, reason: "\(path) can't be opened: \(String(cString: strerror(errno)))")
         }
-        let deadline = ContinuousClock.now + patience
+        let deadline = ContinuousClock.now + limit
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             let reason: CryptokiError? =
                 if isAbandoned() {

@@ -29,24 +29,7 @@ public struct TokenURI: Hashable, Sendable {
     /// - Throws: ``CryptokiError`` of kind `invalidURI`. Its text never contains the URI, which may contain a secret.
     package init(_ text: String) throws(CryptokiError) {
         let parsed = try ParsedURI(Self.withModuleInQuery(text))
-        let refusals = [
-            (parsed.hasPINValue, "the URI contains a PIN (pin-value), which other processes can read"),
-            (
-                parsed.hasPINSource,
-                "the URI names a source for the PIN (pin-source), which is not supported"
-            ),
-            (
-                parsed.hasUnrecognized,
-                "the URI has an attribute that p11-kit does not know (it knows token, manufacturer, model, serial, "
-                    + "id, object, and after a question mark module-path and module-name)"
-            ),
-            (parsed.namesSlot, "the URI names a slot (slot-*), which can hold different tokens: name the token"),
-            (
-                parsed.namesLibrary,
-                "the URI describes a module (library-*), which is not supported: use module-path"
-            ),
-        ]
-        for (isRefused, reason) in refusals where isRefused { throw CryptokiError(.invalidURI, reason: reason) }
+        if let reason = parsed.refusal { throw CryptokiError(.invalidURI, reason: reason) }
         try self.init(parsed)
     }
 
@@ -146,21 +129,35 @@ final class ParsedURI {
         p11_kit_uri_message(status).map { String(cString: $0) } ?? "code \(status)"
     }
 
-    var hasPINValue: Bool { p11_kit_uri_get_pin_value(uri) != nil }
-    var hasPINSource: Bool { p11_kit_uri_get_pin_source(uri) != nil }
-    var hasUnrecognized: Bool { p11_kit_uri_any_unrecognized(uri) != 0 }
+    /// Why the URI is refused; nil if it is not.
+    var refusal: String? {
+        if p11_kit_uri_get_pin_value(uri) != nil {
+            return "the URI contains a PIN (pin-value), which other processes can read"
+        }
+        if p11_kit_uri_get_pin_source(uri) != nil {
+            return "the URI names a source for the PIN (pin-source), which is not supported"
+        }
+        if p11_kit_uri_any_unrecognized(uri) != 0 {
+            return "the URI has an attribute that p11-kit does not know (it knows token, manufacturer, model, serial, "
+                + "id, object, and after a question mark module-path and module-name)"
+        }
+        if namesSlot { return "the URI names a slot (slot-*), which can hold different tokens: name the token" }
+        guard namesLibrary else { return nil }
+        return "the URI describes a module (library-*), which is not supported: use module-path"
+    }
+
     var modulePath: String? { p11_kit_uri_get_module_path(uri).map { String(cString: $0) } }
     var moduleName: String? { p11_kit_uri_get_module_name(uri).map { String(cString: $0) } }
 
     /// Whether it has `slot-id`, `slot-description` or `slot-manufacturer`.
-    var namesSlot: Bool {
+    private var namesSlot: Bool {
         let info = p11_kit_uri_get_slot_info(uri)?.pointee
         return p11_kit_uri_get_slot_id(uri) != CK_SLOT_ID.max
             || info?.slotDescription.0 ?? 0 != 0 || info?.manufacturerID.0 ?? 0 != 0
     }
 
     /// Whether it has `library-description`, `library-manufacturer` or `library-version`.
-    var namesLibrary: Bool {
+    private var namesLibrary: Bool {
         guard let info = p11_kit_uri_get_module_info(uri)?.pointee else { return false }
         // 255 is p11-kit's value for a missing version.
         let hasVersion = info.libraryVersion.major != .max || info.libraryVersion.minor != .max

@@ -25,7 +25,7 @@ package enum PresenceWire {
     package static let progress = "Progress"
 
     /// Only signals of the owner of the service's name are accepted, and only the service's user can own the name.
-    static let progressRule = SignalRule(from: .owner(of: name), path: path, interface: interface, member: progress)
+    static let progressRule = SignalRule(from: name, path: path, interface: interface, member: progress)
 
     static func prompt(_ arguments: [BusValue]) -> PresencePrompt? {
         guard arguments.count == 2, let progress = arguments[0].string.flatMap(FingerProgress.init),
@@ -41,54 +41,55 @@ package enum PresenceWire {
     // MARK: Errors
 
     /// The errors that are answers: not an approval and not a failure.
-    private static let notRecognised = "NotRecognised"
-    private static let declined = "Declined"
+    package static let notRecognised = BusError(
+        name: errorPrefix + "NotRecognised", message: "the finger does not match")
+
+    package static func declined(_ why: String) -> BusError {
+        BusError(name: errorPrefix + "Declined", message: why)
+    }
 
     package static func error(_ error: KeystoreError) -> BusError {
         BusError(name: errorPrefix + capitalized(error.code.description), message: "\(error.reason)\n\(error.recovery)")
     }
 
-    package static func error(_ answer: ApprovalAnswer) -> BusError? {
-        switch answer {
-        case .approved: nil
-        case .notRecognised: BusError(name: errorPrefix + notRecognised, message: "the finger does not match")
-        case .declined(let why): BusError(name: errorPrefix + declined, message: why)
-        }
-    }
+    /// The error for an answer that the client cannot decode.
+    static let invalidAnswer = BusError(
+        name: errorPrefix + capitalized(KeystoreErrorCode.refused.description),
+        message: "the presence broker's answer is not valid\nAsk an administrator to check latchkey-presenced.")
 
     static func answer(_ error: BusError) -> ApprovalAnswer? {
         switch error.name {
-        case errorPrefix + notRecognised: .notRecognised
-        case errorPrefix + declined: .declined(String(oneLine: error.message, limit: longestText))
+        case notRecognised.name: .notRecognised
+        case declined("").name: .declined(String(oneLine: error.message, limit: longestText))
         default: nil
         }
     }
 
-    static func keystoreError(_ error: BusError, _ operation: String) -> KeystoreError {
+    static func keystoreError(_ error: BusError) -> KeystoreError {
+        let operation = "use the presence broker"
         guard error.name.hasPrefix(errorPrefix) else {
-            let underlying = KeystoreError.Underlying(layer: "dbus", text: "\(error.name): \(error.message)")
-            return error.isAbsence
-                ? KeystoreError(
-                    operation: operation, code: .unavailable, reason: "the presence broker is not running",
-                    recovery: "Install and start latchkey-presenced.", underlying: underlying)
-                : KeystoreError(
-                    operation: operation, code: .transient, reason: "the presence broker did not answer",
-                    recovery: "Try again. If it fails again, check latchkey-presenced: systemctl status "
-                        + "latchkey-presenced.", underlying: underlying)
+            return KeystoreError(
+                operation: operation, code: error.isAbsence ? .unavailable : .transient,
+                reason: error.isAbsence
+                    ? "the presence broker is not running" : "the presence broker did not answer",
+                recovery: error.isAbsence
+                    ? "Install and start latchkey-presenced."
+                    : "Try again. If it fails again, check latchkey-presenced: systemctl status latchkey-presenced.",
+                underlying: .init(layer: "dbus", text: "\(error.name): \(error.message)"))
         }
         let word = error.name.dropFirst(errorPrefix.count)
-        let code = codes.first { capitalized($0.description) == word } ?? .failed
         let lines = error.message.split(separator: "\n", maxSplits: 1).map { String(oneLine: $0, limit: longestText) }
         return KeystoreError(
-            operation: operation, code: code, reason: lines.first ?? "the presence broker refused",
+            operation: operation, code: codes.first { capitalized($0.description) == word } ?? .failed,
+            reason: lines.first ?? "the presence broker refused",
             recovery: lines.count > 1 ? lines[1] : "Try again.",
             underlying: .init(layer: "dbus", text: error.name))
     }
 
-    private static let codes: [KeystoreError.Code] = [
+    private static let codes: [KeystoreErrorCode] = [
         .unavailable, .notEnrolled, .lockedOut, .unsupported, .conflict, .invalidInput, .refused, .notFound,
-        .wrongDevice,
-        .damaged, .transient, .failed, .passcodeNotSet, .invalidated, .wrongState, .cancelled, .wrongProof,
+        .wrongDevice, .damaged, .transient, .failed, .passcodeNotSet, .invalidated, .wrongState, .cancelled,
+        .wrongProof,
     ]
 
     private static func capitalized(_ word: String) -> String { word.prefix(1).uppercased() + word.dropFirst() }

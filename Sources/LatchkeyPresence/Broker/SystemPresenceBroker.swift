@@ -8,7 +8,7 @@ public import Latchkey
 /// The TPM checks the broker's approvals; no other part of Latchkey trusts them.
 public struct SystemPresenceBroker: ApprovalService {
     /// The timeout of a request. Longer than the service's own limit.
-    private static let patience: Duration = .seconds(60)
+    private static let timeout: Duration = .seconds(60)
 
     let busAddress: String?
     private let onProgress: @Sendable (FingerProgress, String) -> Void
@@ -25,58 +25,41 @@ public struct SystemPresenceBroker: ApprovalService {
 
     public func fingerState() async -> FingerState {
         do throws(KeystoreError) {
-            guard let state = PresenceWire.state(try await call(.state, [], "read the state of the fingerprint reader"))
-            else {
-                return .notAvailable("the presence broker's answer is not valid")
-            }
-            return state
+            return try await call(.state, [], PresenceWire.state)
         } catch {
             return .notAvailable(error.reason)
         }
     }
 
     package func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms {
-        let operation = "read the presence broker's terms"
-        guard
-            let terms = PresenceWire.terms(try await call(.terms, PresenceWire.arguments(policy), operation)),
-            terms.user == geteuid()
-        else { throw Self.strange(operation) }
-        return terms
+        try await call(.terms, PresenceWire.arguments(policy)) { arguments in
+            PresenceWire.terms(arguments).flatMap { $0.user == geteuid() ? $0 : nil }
+        }
     }
 
     package func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN {
-        let operation = "allocate your PIN in the TPM"
-        guard let pin = PresenceWire.unsetPIN(try await call(.makePIN, [], operation)) else {
-            throw Self.strange(operation)
-        }
-        return pin
+        try await call(.makePIN, [], PresenceWire.unsetPIN)
     }
 
     package func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer {
-        let operation = "prompt for your finger"
         let onProgress = onProgress
-        let bus = try await connect(operation)
-        let result: Bus.Reply
         do throws(BusError) {
+            let bus = try await Bus.system(at: busAddress)
             _ = try await bus.subscribe(PresenceWire.progressRule) { signal in
                 if let prompt = PresenceWire.prompt(signal.arguments) { onProgress(prompt.progress, prompt.text) }
             }
-            result = await cancellable(bus, request)
-        } catch {
-            throw PresenceWire.keystoreError(error, operation)
-        }
-        switch result {
-        case .success(let arguments):
-            guard let approval = PresenceWire.approval(arguments) else { throw Self.strange(operation) }
+            let arguments = try await cancellable(bus, request).get()
+            guard let approval = PresenceWire.approval(arguments) else { throw PresenceWire.invalidAnswer }
             return .approved(approval)
-        case .failure(let error):
+        } catch {
+            // The answer to a request that was sent before the cancellation.
             if Task.isCancelled { return .declined("it was cancelled") }
             if let answer = PresenceWire.answer(error) { return answer }
-            throw PresenceWire.keystoreError(error, operation)
+            throw PresenceWire.keystoreError(error)
         }
     }
 
-    /// Whether the machine has no system bus, or the bus reports that the service's name has no owner and can't be
+    /// Whether the machine has no system bus, or the bus reports that the service's name has no owner and cannot be
     /// activated. A bus that refuses, fails or does not answer proves nothing.
     package func isAbsent() async -> Bool {
         do throws(BusError) {
@@ -88,12 +71,12 @@ public struct SystemPresenceBroker: ApprovalService {
 
     /// Resets the count of a user's wrong PINs. Only for the administrator.
     package func resetPIN(of user: UInt32) async throws(KeystoreError) {
-        _ = try await call(.resetPIN, [.uint32(user)], "reset the PIN of the user \(user)")
+        try await call(.resetPIN, [.uint32(user)]) { _ in () }
     }
 
     private func cancellable(_ bus: Bus, _ request: ApprovalRequest) async -> Bus.Reply {
         let (replies, sink) = AsyncStream.makeStream(of: Bus.Reply.self)
-        await bus.send(PresenceWire.target(.approve), PresenceWire.arguments(request), timeout: Self.patience) {
+        await bus.send(PresenceWire.target(.approve), PresenceWire.arguments(request), timeout: Self.timeout) {
             sink.yield($0)
         }
         // The request is already sent, so the cancellation arrives after it. The service answers a cancelled request
@@ -106,29 +89,18 @@ public struct SystemPresenceBroker: ApprovalService {
         }
     }
 
-    private func call(
-        _ method: PresenceWire.Method, _ arguments: [BusValue], _ operation: String
-    ) async throws(KeystoreError) -> [BusValue] {
-        let bus = try await connect(operation)
+    /// - Parameter decode: Returns nil for an answer that is not valid.
+    private func call<R>(
+        _ method: PresenceWire.Method, _ arguments: [BusValue], _ decode: ([BusValue]) -> R?
+    ) async throws(KeystoreError) -> R {
         do throws(BusError) {
-            return try await bus.call(PresenceWire.target(method), arguments, timeout: .seconds(20))
+            let bus = try await Bus.system(at: busAddress)
+            let answer = try await bus.call(PresenceWire.target(method), arguments, timeout: .seconds(20))
+            guard let result = decode(answer) else { throw PresenceWire.invalidAnswer }
+            return result
         } catch {
-            throw PresenceWire.keystoreError(error, operation)
+            throw PresenceWire.keystoreError(error)
         }
-    }
-
-    private func connect(_ operation: String) async throws(KeystoreError) -> Bus {
-        do throws(BusError) {
-            return try await Bus.system(at: busAddress)
-        } catch {
-            throw PresenceWire.keystoreError(error, operation)
-        }
-    }
-
-    private static func strange(_ operation: String) -> KeystoreError {
-        KeystoreError(
-            operation: operation, code: .refused, reason: "the presence broker's answer is not valid",
-            recovery: "Ask an administrator to check latchkey-presenced.")
     }
 }
 
@@ -138,7 +110,6 @@ extension SystemPresenceBroker {
     ///
     /// The stream continues after the service restarts, and ends when the bus ends. Release it to stop.
     package func prompts() async throws(KeystoreError) -> AsyncStream<PresencePrompt> {
-        let operation = "watch the presence broker's prompts"
         let (prompts, sink) = AsyncStream.makeStream(of: PresencePrompt.self)
         do throws(BusError) {
             let bus = try await Bus.system(at: busAddress) { sink.finish() }
@@ -154,7 +125,7 @@ extension SystemPresenceBroker {
             // The connection lives as long as the stream.
             sink.onTermination = { _ in withExtendedLifetime(bus) {} }
         } catch {
-            throw PresenceWire.keystoreError(error, operation)
+            throw PresenceWire.keystoreError(error)
         }
         return prompts
     }

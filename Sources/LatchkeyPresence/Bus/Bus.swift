@@ -1,13 +1,15 @@
 internal import CSystemd
 internal import Glibc
+internal import Latchkey
+internal import Synchronization
 
 /// A connection to the system bus, with its own thread. Closed with the last reference.
 package actor Bus {
-    private let thread: BusThread
-    private var connection: BusConnection?
+    private let pump = BusPump()
+    private let thread: BlockingThread
     private var open: BusConnection {
         get throws(BusError) {
-            guard let connection else { throw .closed }
+            guard let connection = pump.connection else { throw .closed }
             return connection
         }
     }
@@ -15,10 +17,12 @@ package actor Bus {
     package nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
 
     private init() {
-        thread = BusThread()
+        thread = pump.makeThread()
     }
 
-    deinit { thread.end() }
+    deinit { thread.enqueue { [pump] in pump.connection?.close() } }
+
+    package typealias Reply = Result<[BusValue], BusError>
 
     /// Connects to a system bus.
     ///
@@ -34,10 +38,7 @@ package actor Bus {
     }
 
     private func connect(_ address: String?, _ onClose: @escaping @Sendable () -> Void) throws(BusError) {
-        let connection = try BusConnection(address: address)
-        connection.onClose = onClose
-        thread.pump = connection.pump
-        self.connection = connection
+        pump.connection = try BusConnection(address: address, onClose: onClose)
     }
 
     /// Calls a method and waits for its answer.
@@ -51,8 +52,6 @@ package actor Bus {
         }
         return try result.get()
     }
-
-    package typealias Reply = Result<[BusValue], BusError>
 
     /// Calls a method. `receive` gets the answer once. Answers and signals arrive in the bus's order.
     package func send(
@@ -78,7 +77,7 @@ package actor Bus {
         try await open.subscribe(rule) { receive($0) }
     }
 
-    package func forget(_ subscription: UInt64) { connection?.forget(subscription) }
+    package func forget(_ subscription: UInt64) { pump.connection?.forget(subscription) }
 
     /// The unique name of the owner of a name; nil if the name has no owner. A change of owner is known here before any
     /// message of the new owner.
@@ -86,7 +85,7 @@ package actor Bus {
         try await open.owner(of: name)
     }
 
-    /// Whether the bus reports that a name has no owner and can't be activated.
+    /// Whether the bus reports that a name has no owner and cannot be activated.
     package func isUnserved(_ name: String) async throws(BusError) -> Bool {
         try await open.isUnserved(name)
     }
@@ -175,6 +174,10 @@ package struct BusError: Error, Hashable, Sendable {
         self.init(name: "org.latchkey.Bus.Error.Local", message: "could not \(doing): \(systemReason(-code))")
     }
 
+    static func check(_ code: Int32, _ doing: String = "encode an argument") throws(BusError) {
+        guard code >= 0 else { throw BusError(code, doing) }
+    }
+
     package static let closed = BusError(
         name: "org.latchkey.Bus.Error.Closed", message: "the connection to the bus is closed")
 
@@ -212,4 +215,24 @@ package struct BusCredentials: Hashable, Sendable {
         guard let facts = answer.first?.dictionary, let user = facts["UnixUserID"]?.uint32 else { return nil }
         self.init(user: user, process: facts["ProcessID"]?.uint32.flatMap { Int32(exactly: $0) })
     }
+}
+
+/// A closure that is called exactly once. If it has no result at its end, it gets the error that the connection is
+/// closed.
+final class Once: Sendable {
+    private let receive: Mutex<(@Sendable (Bus.Reply) -> Void)?>
+
+    init(_ receive: @escaping @Sendable (Bus.Reply) -> Void) {
+        self.receive = Mutex(receive)
+    }
+
+    func give(_ reply: Bus.Reply) {
+        let receive = receive.withLock { receive in
+            defer { receive = nil }
+            return receive
+        }
+        receive?(reply)
+    }
+
+    deinit { give(.failure(.closed)) }
 }

@@ -35,34 +35,34 @@ enum BusCoding {
 
     private static func append(_ value: BusValue, to message: OpaquePointer) throws(BusError) {
         switch value {
-        case .string(let text): try check(text.withCString { basic(message, "s", $0) })
-        case .objectPath(let text): try check(text.withCString { basic(message, "o", $0) })
+        case .string(let text): try BusError.check(text.withCString { basic(message, "s", $0) })
+        case .objectPath(let text): try BusError.check(text.withCString { basic(message, "o", $0) })
         case .bool(let flag):
             var flag: Int32 = flag ? 1 : 0
-            try check(basic(message, "b", &flag))
-        case .int32(var number): try check(basic(message, "i", &number))
-        case .uint32(var number): try check(basic(message, "u", &number))
-        case .uint64(var number): try check(basic(message, "t", &number))
+            try BusError.check(basic(message, "b", &flag))
+        case .int32(var number): try BusError.check(basic(message, "i", &number))
+        case .uint32(var number): try BusError.check(basic(message, "u", &number))
+        case .uint64(var number): try BusError.check(basic(message, "t", &number))
         case .bytes(let bytes):
-            try check(
+            try BusError.check(
                 bytes.withUnsafeBytes { sd_bus_message_append_array(message, type("y"), $0.baseAddress, $0.count) })
         case .strings(let texts):
-            try check(sd_bus_message_open_container(message, type("a"), "s"))
-            for text in texts { try check(text.withCString { basic(message, "s", $0) }) }
-            try check(sd_bus_message_close_container(message))
+            try BusError.check(sd_bus_message_open_container(message, type("a"), "s"))
+            for text in texts { try BusError.check(text.withCString { basic(message, "s", $0) }) }
+            try BusError.check(sd_bus_message_close_container(message))
         case .dictionary(let entries):
-            try check(sd_bus_message_open_container(message, type("a"), "{sv}"))
+            try BusError.check(sd_bus_message_open_container(message, type("a"), "{sv}"))
             for (key, value) in entries.sorted(by: { $0.key < $1.key }) {
-                try check(sd_bus_message_open_container(message, type("e"), "sv"))
+                try BusError.check(sd_bus_message_open_container(message, type("e"), "sv"))
                 try append(.string(key), to: message)
                 try append(.variant(value), to: message)
-                try check(sd_bus_message_close_container(message))
+                try BusError.check(sd_bus_message_close_container(message))
             }
-            try check(sd_bus_message_close_container(message))
+            try BusError.check(sd_bus_message_close_container(message))
         case .variant(let value):
-            try check(sd_bus_message_open_container(message, type("v"), signature(of: value)))
+            try BusError.check(sd_bus_message_open_container(message, type("v"), signature(of: value)))
             try append(value, to: message)
-            try check(sd_bus_message_close_container(message))
+            try BusError.check(sd_bus_message_close_container(message))
         case .other: throw BusError(-EINVAL, "encode an argument without a type")
         }
     }
@@ -166,10 +166,6 @@ enum BusCoding {
     }
 
     private static func type(_ kind: Character) -> CChar { CChar(bitPattern: kind.asciiValue ?? 0) }
-
-    private static func check(_ code: Int32) throws(BusError) {
-        guard code >= 0 else { throw BusError(code, "encode an argument") }
-    }
 }
 
 /// An argument of a D-Bus message, of the types that the presence broker and fprintd use.

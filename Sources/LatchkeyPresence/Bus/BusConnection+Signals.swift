@@ -4,7 +4,7 @@ extension BusConnection {
     ///
     /// - Returns: The subscription, for ``forget(_:)``.
     func subscribe(_ rule: SignalRule, _ receive: @escaping (BusMessage) -> Void) async throws(BusError) -> UInt64 {
-        if case .owner(let name) = rule.sender { try await follow(name) }
+        if rule.sender != Self.bus { try await follow(rule.sender) }
         return try await installed(rule) { connection, signal in
             if rule.accepts(signal, owner: { connection.owners[$0] }) { receive(signal) }
         }
@@ -63,12 +63,13 @@ extension BusConnection {
 /// These calls are asynchronous. A blocking libsystemd call stores all other incoming messages while it waits, and any
 /// program can send messages.
 extension BusConnection {
-    private static let bus = "org.freedesktop.DBus"
+    /// The message bus itself. No client can own its name.
+    static let bus = "org.freedesktop.DBus"
 
     /// A method of the bus (D-Bus Specification, section "Message Bus Messages").
     static func bus(_ method: String) -> BusTarget { BusTarget(bus, "/org/freedesktop/DBus", bus, method) }
 
-    /// Whether the bus reports that a name has no owner and can't be activated.
+    /// Whether the bus reports that a name has no owner and cannot be activated.
     ///
     /// Both are checked: dbus-broker answers a call to a service that failed to start like a call to a name without
     /// owner.
@@ -114,14 +115,8 @@ extension BusConnection {
 /// The bus delivers every message that is addressed to a client, with any sender, path, interface and member. A match
 /// rule only adds messages and does not filter. So each received signal is checked against the rule.
 package struct SignalRule: Hashable, Sendable {
-    package enum Sender: Hashable, Sendable {
-        /// The message bus itself. No client can own its name.
-        case bus
-        /// The owner of a name at the time of the signal.
-        case owner(of: String)
-    }
-
-    package let sender: Sender
+    /// The name whose owner at the time of the signal is the sender.
+    package let sender: String
     /// Nil for any object of the sender.
     package let path: String?
     package let interface: String
@@ -130,7 +125,7 @@ package struct SignalRule: Hashable, Sendable {
     package let argument: String?
 
     package init(
-        from sender: Sender, path: String? = nil, interface: String, member: String, argument: String? = nil
+        from sender: String, path: String? = nil, interface: String, member: String, argument: String? = nil
     ) {
         self.sender = sender
         self.path = path
@@ -143,18 +138,13 @@ package struct SignalRule: Hashable, Sendable {
     /// Messages").
     package static func ownerChanges(of name: String? = nil) -> SignalRule {
         SignalRule(
-            from: .bus, path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus", member: "NameOwnerChanged",
-            argument: name)
+            from: BusConnection.bus, path: "/org/freedesktop/DBus", interface: BusConnection.bus,
+            member: "NameOwnerChanged", argument: name)
     }
 
     /// The match rule for the bus.
     var match: String {
-        let name =
-            switch sender {
-            case .bus: "org.freedesktop.DBus"
-            case .owner(let name): name
-            }
-        return "type='signal',sender='\(name)',interface='\(interface)',member='\(member)'"
+        "type='signal',sender='\(sender)',interface='\(interface)',member='\(member)'"
             + (path.map { ",path='\($0)'" } ?? "") + (argument.map { ",arg0='\($0)'" } ?? "")
     }
 
@@ -162,11 +152,8 @@ package struct SignalRule: Hashable, Sendable {
     ///
     /// - Parameter owner: Returns the unique name of a name's owner, if there is one.
     func accepts(_ signal: BusMessage, owner: (String) -> String?) -> Bool {
-        let expected: String? =
-            switch sender {
-            case .bus: "org.freedesktop.DBus"
-            case .owner(let name): owner(name)
-            }
+        // The bus's signals have its name as their sender.
+        let expected = sender == BusConnection.bus ? sender : owner(sender)
         return signal.sender == expected && signal.interface == interface && signal.member == member
             && (path == nil || signal.path == path)
             && (argument == nil || signal.arguments.first?.string == argument)

@@ -12,6 +12,7 @@ final class BusConnection {
     private var calls: [UInt64: OpaquePointer] = [:]
     private var handlers: [UInt64: Handler] = [:]
     private var next: UInt64 = 0
+    private let onClose: () -> Void
 
     /// The handle for every use of the connection. Throws after the connection is closed.
     private var bus: OpaquePointer {
@@ -36,14 +37,17 @@ final class BusConnection {
         }
     }
 
-    /// - Parameter address: The bus's address; nil for the system bus, or the bus that `DBUS_SYSTEM_BUS_ADDRESS` names.
-    init(address: String?) throws(BusError) {
+    /// - Parameters:
+    ///   - address: The bus's address; nil for the system bus, or the bus that `DBUS_SYSTEM_BUS_ADDRESS` names.
+    ///   - onClose: Called when the connection is closed, by either side.
+    init(address: String?, onClose: @escaping () -> Void) throws(BusError) {
         var bus: OpaquePointer?
         let code = Self.open(address: address ?? Self.systemAddress, &bus)
         guard code != -ENOENT else { throw .noBus }
         guard code >= 0, let bus else { throw BusError(code, "connect to the system bus") }
         sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
         handle = bus
+        self.onClose = onClose
     }
 
     /// The address of the system bus (D-Bus Specification, section "Well-known Message Bus Instances").
@@ -68,11 +72,11 @@ final class BusConnection {
     /// Sends a call. `receive` gets the answer once, on this thread.
     func call(
         _ target: BusTarget, _ arguments: [BusValue], timeout: UInt64,
-        _ receive: @escaping (Result<[BusValue], BusError>) -> Void
+        _ receive: @escaping (Bus.Reply) -> Void
     ) throws(BusError) {
         let bus = try bus
         var message: OpaquePointer?
-        try Self.check(
+        try BusError.check(
             sd_bus_message_new_method_call(
                 bus, &message, target.destination, target.path, target.interface, target.member), "make a call")
         guard let message else { throw .closed }
@@ -134,7 +138,7 @@ final class BusConnection {
     /// Passes all method calls on an object to `receive`, which returns the answer, or nil to answer later with
     /// `reply(to:_:)`.
     func serve(
-        _ path: String, _ receive: @escaping (BusMessage) -> Result<[BusValue], BusError>?
+        _ path: String, _ receive: @escaping (BusMessage) -> Bus.Reply?
     ) throws(BusError) {
         let bus = try bus
         let handler = handler { connection, call in
@@ -148,11 +152,11 @@ final class BusConnection {
                 try? connection.reply(to: ticket, .failure(.unreadableArguments))
                 return
             }
-            // If the answer can't be sent, the caller has left the bus.
+            // If the answer cannot be sent, the caller has left the bus.
             if let answer = receive(message) { try? connection.reply(to: ticket, answer) }
         }
         var slot: OpaquePointer?
-        try Self.check(
+        try BusError.check(
             sd_bus_add_object(
                 bus, &slot, path,
                 { message, userdata, _ in
@@ -163,26 +167,26 @@ final class BusConnection {
     }
 
     func own(_ name: String) throws(BusError) {
-        try Self.check(sd_bus_request_name(try bus, name, 0), "own the name \(name)")
+        try BusError.check(sd_bus_request_name(try bus, name, 0), "own the name \(name)")
     }
 
-    func reply(to ticket: UInt64, _ result: Result<[BusValue], BusError>) throws(BusError) {
+    func reply(to ticket: UInt64, _ result: Bus.Reply) throws(BusError) {
         guard let call = calls.removeValue(forKey: ticket) else { return }
         defer { sd_bus_message_unref(call) }
         guard sd_bus_message_get_expect_reply(call) > 0 else { return }
         switch result {
         case .success(let values):
             var reply: OpaquePointer?
-            try Self.check(sd_bus_message_new_method_return(call, &reply), "answer a call")
+            try BusError.check(sd_bus_message_new_method_return(call, &reply), "answer a call")
             guard let reply else { throw .closed }
             defer { sd_bus_message_unref(reply) }
             try BusCoding.append(values, to: reply)
-            try Self.check(sd_bus_send(try bus, reply, nil), "answer a call")
+            try BusError.check(sd_bus_send(try bus, reply, nil), "answer a call")
         case .failure(let failure):
             var error = sd_bus_error()
             defer { sd_bus_error_free(&error) }
             sd_bus_error_set(&error, failure.name, failure.message)
-            try Self.check(sd_bus_reply_method_error(call, &error), "answer a call")
+            try BusError.check(sd_bus_reply_method_error(call, &error), "answer a call")
         }
     }
 
@@ -192,22 +196,18 @@ final class BusConnection {
     ) throws(BusError) {
         let bus = try bus
         var message: OpaquePointer?
-        try Self.check(
+        try BusError.check(
             sd_bus_message_new_signal(bus, &message, target.path, target.interface, target.member), "make a signal")
         guard let message else { throw .closed }
         defer { sd_bus_message_unref(message) }
         try BusCoding.append(arguments, to: message)
-        try Self.check(sd_bus_send_to(bus, message, target.destination, nil), "send a signal")
+        try BusError.check(sd_bus_send_to(bus, message, target.destination, nil), "send a signal")
     }
 
     // MARK: The thread's part
 
-    var pump: BusThread.Pump {
-        BusThread.Pump(
-            process: { [self] in process() }, wait: { [self] in wait() }, close: { [self] in close() })
-    }
-
-    private func process() {
+    /// Handles received messages.
+    func process() {
         while let handle {
             let code = sd_bus_process(handle, nil)
             if code > 0 { continue }
@@ -216,7 +216,8 @@ final class BusConnection {
         }
     }
 
-    private func wait() -> (descriptor: Int32, events: Int16, milliseconds: Int32) {
+    /// The values for `poll`: a descriptor, events, and a timeout in milliseconds (-1 for none).
+    func wait() -> (descriptor: Int32, events: Int16, milliseconds: Int32) {
         guard let bus = handle else { return (-1, 0, -1) }
         let events = sd_bus_get_events(bus)
         var deadline: UInt64 = .max
@@ -230,7 +231,7 @@ final class BusConnection {
         return (sd_bus_get_fd(bus), Int16(truncatingIfNeeded: max(events, 0)), Int32(clamping: left))
     }
 
-    private func close() {
+    func close() {
         guard let bus = handle else { return }
         handle = nil
         for slot in slots.values { sd_bus_slot_unref(slot) }
@@ -241,11 +242,8 @@ final class BusConnection {
         // Flushing a connection that was never established would block forever.
         if sd_bus_is_ready(bus) > 0 { sd_bus_flush(bus) }
         sd_bus_close_unref(bus)
-        onClose?()
+        onClose()
     }
-
-    /// Called when the connection is closed, by either side.
-    var onClose: (() -> Void)?
 
     private func handler(_ receive: @escaping (BusConnection, OpaquePointer) -> Void) -> Handler {
         next += 1
@@ -270,7 +268,7 @@ final class BusConnection {
         return 1
     }
 
-    private static func result(of reply: OpaquePointer) -> Result<[BusValue], BusError> {
+    private static func result(of reply: OpaquePointer) -> Bus.Reply {
         guard let error = sd_bus_message_get_error(reply), let name = error.pointee.name else {
             return .success(BusCoding.read(reply).values)
         }
@@ -290,9 +288,5 @@ final class BusConnection {
             path: sd_bus_message_get_path(message).map { String(cString: $0) } ?? "",
             interface: sd_bus_message_get_interface(message).map { String(cString: $0) } ?? "",
             member: String(cString: member), arguments: arguments.values, ticket: ticket)
-    }
-
-    static func check(_ code: Int32, _ doing: String) throws(BusError) {
-        guard code >= 0 else { throw BusError(code, doing) }
     }
 }

@@ -79,8 +79,7 @@ struct PinentryDialogue: ~Copyable {
             return next()
         }
         guard first == pin else {
-            return again(
-                PromptWording.mismatch, otherwise: .invalidInput("read a new PIN", "the two PINs differ"))
+            return again(PromptWording.mismatch, otherwise: PromptWording.differ)
         }
         return .finish(.success(.pin(pin)))
     }
@@ -135,7 +134,7 @@ struct PinentryDialogue: ~Copyable {
 
     private static func unable(_ code: UInt32, _ text: String) -> KeystoreError {
         .unavailable(
-            "pinentry can't prompt here",
+            "pinentry cannot prompt here",
             recovery: "At a terminal, set GPG_TTY to its path. \(KeystoreError.otherPINSource)",
             underlying: .init(layer: "pinentry", rawCode: code, text: text))
     }

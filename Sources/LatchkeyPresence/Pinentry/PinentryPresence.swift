@@ -3,12 +3,14 @@ public import Latchkey
 
 /// Prompts for PINs with the system's pinentry program: a window on a desktop, or a form at a terminal.
 ///
-/// A new PIN is typed twice; the program compares the two if it can. Input that can't be a PIN is prompted for again,
+/// A new PIN is typed twice; the program compares the two if it can. Input that cannot be a PIN is prompted for again,
 /// three times in all. The program gets the PIN and no other secret, and its output is limited and checked.
 public struct PinentryPresence: PresenceAuthority {
     private let program: String
     private let environment: [String: String]
     private let timeout: Duration
+    /// A sentence about the length of a new PIN, for its prompt.
+    var newPINRule: String?
 
     /// - Parameters:
     /// - program: A path, or a name to look up in `PATH`; by default the value of `PINENTRY_PROGRAM`, otherwise
@@ -22,13 +24,13 @@ public struct PinentryPresence: PresenceAuthority {
         self.timeout = timeout
     }
 
-    /// - Throws: `KeystoreError`: `unavailable` if the program is missing or can't prompt, `failed` if it does not
+    /// - Throws: `KeystoreError`: `unavailable` if the program is missing or cannot prompt, `failed` if it does not
     ///   follow the protocol, `invalidInput` if three answers in a row were not valid PINs.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let conversation = PinentryConversation(
-            program: program, environment: environment, timeout: timeout, wording: PromptWording(request))
-        let result = await onOwnThread { wakeUp in conversation.run(wakeUp) }
-        return try result.get()
+            program: program, environment: environment, timeout: timeout,
+            wording: PromptWording(request, newPINRule: newPINRule))
+        return try await onOwnThread { wakeUp throws(KeystoreError) in try conversation.run(wakeUp) }
     }
 
     /// Writes a line to the process's standard error.
@@ -48,16 +50,14 @@ struct PinentryConversation: Sendable {
     let timeout: Duration
     let wording: PromptWording
 
-    func run(_ wakeUp: WakeUp) -> Result<PINAnswer, KeystoreError> {
-        Result { () throws(KeystoreError) in
-            let terminal = PinentrySettings(environment: environment)
-            let process = try PinentryProcess(program: program, environment: environment)
-            let settings = TerminalSettings(path: terminal.terminal)
-            defer { settings?.restore() }
-            let seconds = max(1, Int(timeout.components.seconds))
-            var dialogue = PinentryDialogue(wording: wording, options: terminal.options, timeoutSeconds: seconds)
-            return try exchange(process, &dialogue, wakeUp)
-        }
+    func run(_ wakeUp: WakeUp) throws(KeystoreError) -> PINAnswer {
+        let terminal = PinentrySettings(environment: environment)
+        let process = try PinentryProcess(program: program, environment: environment)
+        let settings = TerminalSettings(path: terminal.terminal)
+        defer { settings?.restore() }
+        let seconds = max(1, Int(timeout.components.seconds))
+        var dialogue = PinentryDialogue(wording: wording, options: terminal.options, timeoutSeconds: seconds)
+        return try exchange(process, &dialogue, wakeUp)
     }
 
     private func exchange(

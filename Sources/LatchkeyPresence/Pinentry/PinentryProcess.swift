@@ -9,7 +9,7 @@ struct PinentryProcess: ~Copyable {
     let descriptor: Int32
     private let id: pid_t
 
-    /// - Throws: ``KeystoreError`` with code `unavailable` if the program can't be started.
+    /// - Throws: ``KeystoreError`` with code `unavailable` if the program cannot be started.
     init(program: String, environment: [String: String]) throws(KeystoreError) {
         var ends: [Int32] = [-1, -1]
         guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
@@ -93,7 +93,7 @@ struct PinentryProcess: ~Copyable {
 
     private static func unavailable(_ program: String, _ number: Int32) -> KeystoreError {
         .unavailable(
-            "the program ‘\(program)’ can't be started: \(systemReason(number))",
+            "the program ‘\(program)’ cannot be started: \(systemReason(number))",
             recovery: "Install pinentry-curses or another pinentry. \(KeystoreError.otherPINSource)")
     }
 }

@@ -102,15 +102,12 @@ package enum TerminalQuestion {
     package static func isConfirmed(
         _ question: String, path: String = "/dev/tty", timeout: Duration = .seconds(120)
     ) async throws(KeystoreError) -> Bool {
-        let result = await onOwnThread { wakeUp in
-            Result { () throws(KeystoreError) in
-                let terminal = try QuietTerminal.open(path: path)
-                terminal.show("\(question)\nType ‘yes’ to confirm: ")
-                let reader = DeadlineReader(descriptor: terminal.descriptor, wakeUp: wakeUp, deadline: .now + timeout)
-                return line(from: reader) == Array("yes".utf8)
-            }
+        try await onOwnThread { wakeUp throws(KeystoreError) in
+            let terminal = try QuietTerminal.open(path: path)
+            terminal.show("\(question)\nType ‘yes’ to confirm: ")
+            let reader = DeadlineReader(descriptor: terminal.descriptor, wakeUp: wakeUp, deadline: .now + timeout)
+            return line(from: reader) == Array("yes".utf8)
         }
-        return try result.get()
     }
 
     private static func line(from reader: DeadlineReader) -> [UInt8]? {

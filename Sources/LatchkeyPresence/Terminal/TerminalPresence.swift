@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// Prompts for PINs at a terminal, with the echo off.
 ///
-/// A new PIN is typed twice. Input that can't be a PIN is prompted for again, three times in all. Ctrl-C, Ctrl-D and
+/// A new PIN is typed twice. Input that cannot be a PIN is prompted for again, three times in all. Ctrl-C, Ctrl-D and
 /// the deadline decline. The terminal's settings are always restored, also when a signal ends or stops the process.
 public struct TerminalPresence: PresenceAuthority {
     /// The number of attempts to type a valid PIN.
@@ -14,6 +14,8 @@ public struct TerminalPresence: PresenceAuthority {
 
     private let path: String
     private let timeout: Duration
+    /// A sentence about the length of a new PIN, for its prompt.
+    var newPINRule: String?
 
     /// - Parameters:
     ///   - path: The terminal's device; by default that of the process.
@@ -34,11 +36,11 @@ public struct TerminalPresence: PresenceAuthority {
     /// - Throws: `KeystoreError`: `unavailable` without a terminal, `invalidInput` if three lines in a row were not
     ///   valid PINs, or were not the same PIN twice.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
-        let conversation = TerminalConversation(path: path, timeout: timeout, wording: PromptWording(request))
-        let result = await onOwnThread { wakeUp in
-            Self.turn.withLock { _ in conversation.run(wakeUp) }
+        let conversation = TerminalConversation(
+            path: path, timeout: timeout, wording: PromptWording(request, newPINRule: newPINRule))
+        return try await onOwnThread { wakeUp throws(KeystoreError) in
+            try Self.turn.withLock { _ throws(KeystoreError) in try conversation.run(wakeUp).get() }
         }
-        return try result.get()
     }
 
     /// Writes a line on the terminal.
@@ -57,11 +59,10 @@ struct TerminalConversation: Sendable {
         case typed(PIN)
         case unusable(KeystoreError)
         case declined(String)
-        /// A signal to raise again after the terminal is restored.
-        case interrupted(Int32)
     }
 
     func run(_ wakeUp: WakeUp) -> Result<PINAnswer, KeystoreError> {
+        // A signal to raise again after the terminal is restored.
         var signal: Int32?
         let result = SignalCatcher.whileCatching(into: wakeUp) {
             Result { () throws(KeystoreError) in
@@ -78,27 +79,21 @@ struct TerminalConversation: Sendable {
     ) throws(KeystoreError) -> PINAnswer {
         terminal.silence()
         terminal.show(wording.description + "\n")
-        var objection = KeystoreError.invalidInput("read a PIN", "none was given")
+        var objection = KeystoreError.invalidInput("none was given").during("read a PIN")
         for _ in 0..<TerminalPresence.rounds {
-            switch try line(wording.label, terminal, wakeUp) {
+            switch try line(wording.label, terminal, wakeUp, &signal) {
             case .unusable(let error):
                 objection = error
                 terminal.show(PromptWording.complaint(error) + "\n")
             case .declined(let why): return .declined(why)
-            case .interrupted(let number):
-                signal = number
-                return .declined("it was interrupted")
             case .typed(let pin):
                 guard wording.isNew else { return .pin(pin) }
-                switch try line(wording.repeatLabel, terminal, wakeUp) {
+                switch try line(wording.repeatLabel, terminal, wakeUp, &signal) {
                 case .typed(pin): return .pin(pin)
                 case .typed, .unusable:
-                    objection = .invalidInput("read a new PIN", "the two PINs differ")
+                    objection = PromptWording.differ
                     terminal.show(PromptWording.mismatch + "\n")
                 case .declined(let why): return .declined(why)
-                case .interrupted(let number):
-                    signal = number
-                    return .declined("it was interrupted")
                 }
             }
         }
@@ -106,9 +101,10 @@ struct TerminalConversation: Sendable {
     }
 
     private func line(
-        _ label: String, _ terminal: borrowing QuietTerminal, _ wakeUp: WakeUp
+        _ label: String, _ terminal: borrowing QuietTerminal, _ wakeUp: WakeUp, _ signal: inout Int32?
     ) throws(KeystoreError) -> Line {
         terminal.show(label + " ")
+        defer { terminal.show("\n") }
         let reader = DeadlineReader(descriptor: terminal.descriptor, wakeUp: wakeUp, deadline: .now + timeout)
         var line = TerminalLine()
         while true {
@@ -118,27 +114,20 @@ struct TerminalConversation: Sendable {
                 switch line.receive(byte) {
                 case .wait: break
                 case .finished:
-                    terminal.show("\n")
                     do throws(KeystoreError) { return .typed(try line.text.pin()) } catch { return .unusable(error) }
-                case .declined:
-                    terminal.show("\n")
-                    return .declined("you declined")
+                case .declined: return .declined("you declined")
                 case .suspend: suspend(terminal, label, &line)
                 }
             case .woken(UInt8(SIGTSTP)): suspend(terminal, label, &line)
-            case .woken(WakeUp.cancelled):
-                terminal.show("\n")
-                return .declined("it was cancelled")
+            case .woken(WakeUp.cancelled): return .declined("it was cancelled")
             case .woken(let number):
-                terminal.show("\n")
-                return .interrupted(Int32(number))
-            case .late:
-                terminal.show("\n")
-                return .declined("there was no answer within \(timeout.components.seconds) seconds")
+                signal = Int32(number)
+                return .declined("it was interrupted")
+            case .late: return .declined("there was no answer within \(timeout.components.seconds) seconds")
             case .end: return .declined("the terminal was closed")
             case .failed(let number):
                 throw .unavailable(
-                    "the terminal can't be read: \(systemReason(number))", recovery: KeystoreError.otherPINSource)
+                    "the terminal cannot be read: \(systemReason(number))", recovery: KeystoreError.otherPINSource)
             }
         }
     }

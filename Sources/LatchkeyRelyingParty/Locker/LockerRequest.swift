@@ -22,10 +22,10 @@ package struct LockerRequest: Sendable {
         case revoke
 
         /// Whether the header contains the key, because the server does not know it yet.
-        var bringsKey: Bool { self == .enrol || self == .easyAccessEnable }
+        var includesKey: Bool { self == .enrol || self == .easyAccessEnable }
         /// Whether the assertion contains a challenge and expires. A revocation does not, because a device can send it
         /// long after signing it.
-        var isTimely: Bool { self != .revoke }
+        var hasChallenge: Bool { self != .revoke }
     }
 
     private static let type = "vnd.latchkey.locker-request"
@@ -79,8 +79,8 @@ package struct LockerRequest: Sendable {
         // RFC 7515 section 4.1.11: refuse unknown critical extensions. This verifier knows none.
         guard header["crit"] == nil else { throw Self.malformed("the header has crit") }
         for (name, isAllowed) in [
-            ("iss", action != .enrol), ("device_info", action == .enrol), ("exp", action.isTimely),
-            ("challenge", action.isTimely), ("easy_access_kid", action == .easyAccessDisable),
+            ("iss", action != .enrol), ("device_info", action == .enrol), ("exp", action.hasChallenge),
+            ("challenge", action.hasChallenge), ("easy_access_kid", action == .easyAccessDisable),
         ] where !isAllowed && payload[name] != nil {
             throw Self.malformed("the action does not allow \(name)")
         }
@@ -91,7 +91,7 @@ package struct LockerRequest: Sendable {
         kid = try Self.keyID("kid", of: header)
         publicKey = try Self.publicKey(header["jwk"], named: kid, for: action)
         enrolmentID = action == .enrol ? nil : try Self.keyID("iss", of: payload).rawValue
-        validity = try Self.validity(payload, isTimely: action.isTimely)
+        validity = try Self.validity(payload, hasChallenge: action.hasChallenge)
         metadata = try Self.metadata(payload["metadata"])
         easyAccessKeyID = payload["easy_access_kid"] == nil ? nil : try Self.keyID("easy_access_kid", of: payload)
         info = payload["device_info"].flatMap(DeviceInfo.init)
@@ -112,7 +112,7 @@ extension LockerRequest {
     private static func publicKey(
         _ value: JSONValue?, named kid: KeyID, for action: Action
     ) throws(LockerRequestError) -> PublicKey? {
-        guard action.bringsKey else {
+        guard action.includesKey else {
             guard value == nil else { throw malformed("the action does not allow a jwk") }
             return nil
         }
@@ -127,10 +127,10 @@ extension LockerRequest {
     }
 
     private static func validity(
-        _ payload: [String: JSONValue], isTimely: Bool
+        _ payload: [String: JSONValue], hasChallenge: Bool
     ) throws(LockerRequestError) -> Validity? {
         guard let issuedAt = payload["iat"]?.number else { throw malformed("iat is not a number") }
-        guard isTimely else { return nil }
+        guard hasChallenge else { return nil }
         guard let expiresAt = payload["exp"]?.number else { throw malformed("exp is not a number") }
         guard expiresAt > issuedAt, expiresAt <= issuedAt + maximumLifetime else {
             throw malformed("exp is not within \(Int(maximumLifetime)) seconds after iat")

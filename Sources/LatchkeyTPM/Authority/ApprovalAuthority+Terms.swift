@@ -18,14 +18,14 @@ extension ApprovalAuthority {
                     recovery: "Ask an administrator to let it read fprintd's prints, or use the policy ‘biometry-any’.")
             }
             if isBoundToSet, let enrolmentSet { try await note(enrolmentSet, of: user) }
-            return try await work { (tpm, store) throws(TPMError) in
+            return try await work { (tpm, store) in
                 var terms = PresenceTerms(
                     user: user, authority: store.current?.publicArea ?? Data(),
                     authorityHandle: try tpm.authorityHandle(store)?.rawValue)
                 if isBoundToSet {
                     terms.enrolmentSet = enrolmentSet
-                    terms.counter = try store.user(user).enrolment?.counter.map { (area) throws(TPMError) in
-                        let index = try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(area)))
+                    terms.counter = try store.user(user).enrolment?.counter.map { area in
+                        let index = try NVIndex(unmarshalling: area)
                         return PresenceTerms.Counter(publicArea: area, value: try tpm.value(of: index))
                     }
                 }
@@ -41,24 +41,18 @@ extension ApprovalAuthority {
     /// the broker does not restore them.
     package func note(_ enrolmentSet: Data, of user: UInt32) async throws(KeystoreError) {
         do throws(KeystoreError) {
-            try await work { (tpm, store) throws(TPMError) -> Result<Void, KeystoreError> in
+            try await work { (tpm, store) in
                 var enrolment = store.user(user).enrolment ?? .init(set: Data(), counter: nil)
-                let isIntact =
-                    try enrolment.counter.map { (area) throws(TPMError) in try tpm.isIntact(area, store) } ?? false
-                guard enrolment.set != enrolmentSet || (enrolment.counter != nil && !isIntact) else {
-                    return .success(())
-                }
+                let isIntact = try enrolment.counter.map { try tpm.isIntact($0, store) } ?? false
+                guard enrolment.set != enrolmentSet || (enrolment.counter != nil && !isIntact) else { return }
                 if isIntact, let area = enrolment.counter {
-                    try tpm.increment(
-                        try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(area))), of: user, store)
+                    try tpm.increment(try NVIndex(unmarshalling: area), of: user, store)
                 } else {
                     if let area = enrolment.counter { try tpm.removeUnwritten(area) }
                     enrolment.counter = try tpm.makeCounter(of: user, store).map { Data($0.publicArea.marshalled) }
                 }
                 enrolment.set = enrolmentSet
-                return store.attempt { () throws(KeystoreError) in
-                    try store.update(user) { $0.enrolment = enrolment }
-                }
+                try store.update(user) { [enrolment] in $0.enrolment = enrolment }
             }
         } catch { throw error.during("record the enrolled fingers") }
     }
@@ -75,13 +69,13 @@ extension ApprovalAuthority {
 extension TPM {
     func authorityName(_ store: AuthorityStore) throws(TPMError) -> TPMName {
         guard let state = store.current else { throw TPMError(.malformed, reason: "the state has no approval key") }
-        return try PublicArea(unmarshalling: Array(state.publicArea)).name
+        return try PublicArea(unmarshalling: state.publicArea).name
     }
 
     /// Whether an index exists unchanged. One command if it does. Otherwise checks in an audited session, because the broker
     /// forgets a missing index.
     func isIntact(_ publicArea: Data, _ store: AuthorityStore) throws(TPMError) -> Bool {
-        let expected = try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(publicArea)))
+        let expected = try NVIndex(unmarshalling: publicArea)
         do {
             if try nvReadPublic(expected.handle) == expected { return true }
         } catch {
@@ -110,7 +104,7 @@ extension TPM {
     ///
     /// - Parameter publicArea: The public area after the first write.
     func removeUnwritten(_ publicArea: Data) throws(TPMError) {
-        let expected = try NVPublicArea(unmarshalling: Array(publicArea))
+        let expected = try NVPublicArea(unmarshalling: publicArea)
         do throws(TPMError) {
             let found = try nvReadPublic(expected.index)
             guard found.publicArea != expected, found.publicArea.written == expected else { return }

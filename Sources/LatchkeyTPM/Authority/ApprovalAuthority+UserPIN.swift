@@ -10,29 +10,28 @@ extension ApprovalAuthority {
     ///   `unsupported` when the TPM has no memory or does not support such indices.
     package func makePIN(for user: UInt32) async throws(KeystoreError) -> UnsetUserPIN {
         do throws(KeystoreError) {
-            return try await work { (tpm, store) throws(TPMError) -> Result<UnsetUserPIN, KeystoreError> in
-                if try tpm.settledPIN(of: user, store) != nil {
-                    return .failure(.conflict("the PIN is already set", recovery: "Change it instead."))
+            return try await work { (tpm, store) in
+                guard try tpm.settledPIN(of: user, store) == nil else {
+                    throw KeystoreError.conflict("the PIN is already set", recovery: "Change it instead.")
                 }
                 let name = try tpm.authorityName(store)
                 if let existing = store.user(user).pin, let initial = existing.initialValue {
-                    return .success(UnsetUserPIN(pin: existing.terms(name), initialValue: SecretBytes(initial)))
+                    return UnsetUserPIN(pin: existing.terms(name), initialValue: SecretBytes(initial))
                 }
-                guard let handle = try tpm.freeIndex() else { return .failure(Self.noMemory) }
+                guard let handle = try tpm.freeIndex() else { throw Self.noMemory }
                 let (pin, area) = AuthorityState.UserPIN.make(of: user, at: handle, by: name)
-                let recorded = store.attempt { () throws(KeystoreError) in try store.update(user) { $0.pin = pin } }
-                if case .failure(let error) = recorded { return .failure(error) }
+                try store.update(user) { $0.pin = pin }
                 do throws(TPMError) {
                     try tpm.define(pin, area, store)
                 } catch {
-                    let forgotten = store.attempt { () throws(KeystoreError) in try store.update(user) { $0.pin = nil }
+                    guard error.command == .nvDefineSpace, error.responseCode != nil else {
+                        try? store.update(user) { $0.pin = nil }
+                        throw error
                     }
-                    guard error.command == .nvDefineSpace, error.responseCode != nil else { throw error }
-                    if case .failure(let error) = forgotten { return .failure(error) }
-                    return .failure(Self.noMemory)
+                    try store.update(user) { $0.pin = nil }
+                    throw Self.noMemory
                 }
-                return .success(
-                    UnsetUserPIN(pin: pin.terms(name), initialValue: SecretBytes(pin.initialValue ?? Data())))
+                return UnsetUserPIN(pin: pin.terms(name), initialValue: SecretBytes(pin.initialValue ?? Data()))
             }
         } catch { throw error.during("create an index for a PIN") }
     }
@@ -42,21 +41,18 @@ extension ApprovalAuthority {
     /// - Throws: `KeystoreError` with code `notFound` when the user has no PIN.
     package func resetPIN(of user: UInt32) async throws(KeystoreError) {
         do throws(KeystoreError) {
-            try await work { (tpm, store) throws(TPMError) -> Result<Void, KeystoreError> in
+            try await work { (tpm, store) in
                 guard let pin = try tpm.settledPIN(of: user, store) else {
-                    return .failure(
-                        .notFound("the user \(user) has no PIN", recovery: "Set one first."))
+                    throw KeystoreError.notFound("the user \(user) has no PIN", recovery: "Set one first.")
                 }
                 try tpm.reset(pin, store)
-                return .success(())
             }
         } catch { throw error.during("reset a PIN's count") }
     }
 
     private static var noMemory: KeystoreError {
         .unsupported(
-            "the TPM has no memory for the user's PIN", recovery: "Create keys that each have their own PIN."
-        )
+            "the TPM has no memory for the user's PIN", recovery: "Create keys that each have their own PIN.")
     }
 }
 
@@ -106,7 +102,7 @@ extension TPM {
 
     /// Resets the count. The TPM rejects the write if the index was replaced.
     func reset(_ pin: AuthorityState.UserPIN, _ store: AuthorityStore) throws(TPMError) {
-        try write(pin, to: try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(pin.publicArea))), store)
+        try write(pin, to: try NVIndex(unmarshalling: pin.publicArea), store)
     }
 
     fileprivate func define(
@@ -136,7 +132,7 @@ extension TPM {
             let policy = PolicyDigest().signed(by: authority.key.name, policyRef: reference)
             try authority.withApproval(of: reference, among: [policy, PresenceProtection.UserPIN.changePolicy]) {
                 (authorization) throws(TPMError) in
-                try nvWrite(count.bytes, to: index, authorizedBy: authorization)
+                try nvWrite(count.marshalled, to: index, authorizedBy: authorization)
             }
         }
     }
@@ -146,7 +142,7 @@ extension TPM {
         _ initial: Data, _ pin: AuthorityState.UserPIN, _ store: AuthorityStore
     ) throws(TPMError) -> Bool {
         guard let value = initial.withUnsafeBytes({ AuthValue($0) }) else { return false }
-        let index = try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(pin.publicArea)))
+        let index = try NVIndex(unmarshalling: pin.publicArea)
         do {
             _ = try withAuthority(store) { (authority) throws(TPMError) in
                 try withSession(.hmac, saltedTo: authority.parent) { (session) throws(TPMError) in

@@ -29,7 +29,7 @@ package struct ApprovalAuthority: Sendable {
         device = TPMDevice(connect: connect)
         do throws(KeystoreError) {
             store = try AuthorityStore(directory: directory)
-            try await work { (tpm, store) throws(TPMError) in
+            try await work { (tpm, store) in
                 try tpm.prepareAuthority(store)
             }
         } catch { throw error.during("start the presence broker") }
@@ -59,7 +59,7 @@ package struct ApprovalAuthority: Sendable {
                 expiration: isReusable
                     ? -Int32(request.policy.reuseSeconds + Int(elapsed.components.seconds) + 1) : Self.approvalSeconds,
                 commandHash: isReusable ? [] : request.commandHash, policyRef: reference)
-            let signature = try await work { (tpm, store) throws(TPMError) in
+            let signature = try await work { (tpm, store) in
                 try tpm.withAuthority(store) { (authority) throws(TPMError) in try authority.sign(approval) }
             }
             guard let signature = ECDSASignature(signature) else {
@@ -92,24 +92,24 @@ package struct ApprovalAuthority: Sendable {
     }
 
     /// Uses the TPM on one connection and changes the state. Calls are serialized.
-    func work<R: Sendable>(
-        _ body: @Sendable (TPM, AuthorityStore) throws(TPMError) -> Result<R, KeystoreError>
-    ) async throws(KeystoreError) -> R {
+    ///
+    /// - Parameter body: Throws ``TPMError``, after which the device may repeat it, or `KeystoreError`.
+    func work<R: Sendable>(_ body: @Sendable (TPM, AuthorityStore) throws -> R) async throws(KeystoreError) -> R {
         let result: Result<R, KeystoreError>
         do {
-            result = try await device.run { [store] (tpm) throws(TPMError) in try body(tpm, store) }
+            result = try await device.run { [store] (tpm) throws(TPMError) in
+                do {
+                    return .success(try body(tpm, store))
+                } catch let error as KeystoreError {
+                    return .failure(error)
+                } catch {
+                    throw error as? TPMError ?? TPMError(.unsupported, reason: "\(error)")
+                }
+            }
         } catch {
             throw KeystoreError(error)
         }
         return try result.get()
-    }
-
-    func work<R: Sendable>(
-        _ body: @Sendable (TPM, AuthorityStore) throws(TPMError) -> R
-    ) async throws(KeystoreError) -> R {
-        try await work { (tpm, store) throws(TPMError) -> Result<R, KeystoreError> in
-            .success(try body(tpm, store))
-        }
     }
 }
 

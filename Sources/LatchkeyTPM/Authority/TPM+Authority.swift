@@ -12,8 +12,15 @@ extension TPM {
     static let maximumIndices = 32
 
     /// Creates the approval key at the first start, and makes it persistent, so that clients need not load it.
-    func prepareAuthority(_ store: AuthorityStore) throws(TPMError) -> Result<Void, KeystoreError> {
-        guard let state = store.current else {
+    ///
+    /// - Throws: ``TPMError`` or `KeystoreError`.
+    func prepareAuthority(_ store: AuthorityStore) throws {
+        if let state = store.current {
+            let root = try StorageRoot(anchor: state.root)
+            guard try discoverStorageRoot(pinned: root).name == root.name else {
+                throw KeystoreError.wrongDevice("its key belongs to another TPM, or this TPM was cleared")
+            }
+        } else {
             let root = try discoverStorageRoot(pinned: nil)
             let authValue = try authValue(store)
             let created = try withSaltedSession(under: root) { (session, parent) throws(TPMError) in
@@ -21,22 +28,12 @@ extension TPM {
                     KeyTemplates.approvalKey, authValue: authValue, under: parent,
                     authorizedBy: .lastUse(of: session, protecting: .decrypt))
             }
-            let made = AuthorityState(
-                root: root.anchor, publicArea: Data(created.publicArea.marshalled),
-                privatePart: Data(created.privatePart.bytes))
-            if case .failure(let error) = store.attempt({ () throws(KeystoreError) in try store.replace(made) }) {
-                return .failure(error)
-            }
-            try persistAuthority(store)
-            return .success(())
-        }
-        let root = try StorageRoot(anchor: state.root)
-        guard try discoverStorageRoot(pinned: root).name == root.name else {
-            return .failure(
-                .wrongDevice("its key belongs to another TPM, or this TPM was cleared"))
+            try store.replace(
+                AuthorityState(
+                    root: root.anchor, publicArea: Data(created.publicArea.marshalled),
+                    privatePart: Data(created.privatePart.bytes)))
         }
         try persistAuthority(store)
-        return .success(())
     }
 
     /// Lends the approval key.
@@ -46,7 +43,7 @@ extension TPM {
         guard let state = store.current, let privatePart = PrivateBlob(bytes: Array(state.privatePart))
         else { throw TPMError(.malformed, reason: "the presence broker's state has no key") }
         let authValue = try authValue(store)
-        let publicArea = try PublicArea(unmarshalling: Array(state.publicArea))
+        let publicArea = try PublicArea(unmarshalling: state.publicArea)
         return try withStorageRoot(try StorageRoot(anchor: state.root)) { (parent) throws(TPMError) in
             if let handle = try authorityHandle(store) {
                 let key = try TPMObject(handle: handle, publicArea: publicArea)
@@ -68,7 +65,7 @@ extension TPM {
     /// Finds the persistent approval key. One command, and one for each handle in use.
     func authorityHandle(_ store: AuthorityStore) throws(TPMError) -> TPMHandle? {
         guard let state = store.current, let first = Self.keyHandles.first else { return nil }
-        let publicArea = try PublicArea(unmarshalling: Array(state.publicArea))
+        let publicArea = try PublicArea(unmarshalling: state.publicArea)
         for handle in try handles(from: first, count: UInt32(Self.keyHandles.count))
         where Self.keyHandles.contains(handle) {
             guard try readPublic(handle).publicArea == publicArea else { continue }
@@ -105,16 +102,6 @@ extension TPM {
                 // Without memory or the owner's password, clients load the public area for each use.
                 guard error.responseCode != nil else { throw error }
             }
-        }
-    }
-}
-
-extension AuthorityStore {
-    func attempt(_ body: () throws(KeystoreError) -> Void) -> Result<Void, KeystoreError> {
-        do throws(KeystoreError) {
-            return .success(try body())
-        } catch {
-            return .failure(error)
         }
     }
 }

@@ -23,7 +23,7 @@ struct PresenceProtection: Hashable, Sendable {
         let value: UInt64
 
         /// The content of the index.
-        var bytes: [UInt8] { value.marshalledBytes }
+        var bytes: [UInt8] { value.marshalled }
     }
 
     /// The branch of the policy that the user's PIN satisfies.
@@ -82,11 +82,6 @@ extension PresenceProtection.Finger {
     }
 }
 
-extension UInt64 {
-    /// Eight bytes, most significant first.
-    var marshalledBytes: [UInt8] { withUnsafeBytes(of: bigEndian) { Array($0) } }
-}
-
 extension PresenceProtection {
     /// Decodes and checks the broker's terms for a policy.
     ///
@@ -103,7 +98,7 @@ extension PresenceProtection {
 extension PresenceProtection.Finger {
     init(_ terms: PresenceTerms, for policy: AccessPolicy) throws(TPMError) {
         user = terms.user
-        authority = try PublicArea(unmarshalling: Array(terms.authority))
+        authority = try PublicArea(unmarshalling: terms.authority)
         handle = terms.authorityHandle.map(TPMHandle.init(rawValue:))
         let isBoundToSet = policy.requirement == .biometryCurrentSet
         enrolmentSet = isBoundToSet ? terms.enrolmentSet.map { Array($0) } : nil
@@ -111,7 +106,7 @@ extension PresenceProtection.Finger {
             isBoundToSet
             ? try terms.counter.map { (counter) throws(TPMError) in
                 PresenceProtection.Counter(
-                    index: try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(counter.publicArea))),
+                    index: try NVIndex(unmarshalling: counter.publicArea),
                     value: counter.value)
             } : nil
         guard authority.isMade(from: KeyTemplates.approvalKey), (enrolmentSet?.count == 32) == isBoundToSet else {
@@ -123,7 +118,7 @@ extension PresenceProtection.Finger {
 
 extension PresenceProtection.UserPIN {
     init(_ pin: PresenceTerms.UserPIN) throws(TPMError) {
-        index = try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(pin.publicArea)))
+        index = try NVIndex(unmarshalling: pin.publicArea)
         guard let resetPolicy = PolicyDigest(bytes: Array(pin.resetPolicy)),
             index.publicArea.attributes == Self.attributes.union(.written),
             index.publicArea.dataSize == 8,
@@ -194,7 +189,7 @@ extension PresenceProtection.Finger {
         counter =
             hasCounter
             ? PresenceProtection.Counter(
-                index: try NVIndex(publicArea: reader.readSized(NVPublicArea.self, maximum: 256)),
+                index: try reader.readSized(NVIndex.self, maximum: 256),
                 value: try reader.read()) : nil
     }
 }

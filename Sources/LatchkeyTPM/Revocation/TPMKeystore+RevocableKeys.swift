@@ -54,9 +54,6 @@ extension TPMKeystore {
         }
         let created = try await createObject(
             KeyTemplates.revocableKey, authValue: authValue, under: root)
-        return TPMKeyBlob(
-            key: TSS2PrivateKey(
-                kind: .loadable, hasEmptyAuth: false, parent: root.parentHandle, of: created),
-            parentName: root.name, creation: .init(created), binding: binding)
+        return TPMKeyBlob(created, under: root, binding: binding)
     }
 }

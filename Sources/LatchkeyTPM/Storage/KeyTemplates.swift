@@ -31,14 +31,11 @@ enum KeyTemplates {
     }
 
     /// The presence broker's key, with an authValue of 32 random bytes, which cannot be guessed.
-    static let approvalKey = PublicArea(
-        attributes: created.union([.sign, .noDA]),
-        detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
+    static let approvalKey = revocableKey
 
     /// A key that signs only statements of the TPM.
     static let attestationKey = PublicArea(
-        attributes: created.union([.sign, .restricted, .noDA]),
-        detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
+        attributes: created.union([.sign, .restricted, .noDA]), detail: ecdsaKey.detail)
 }
 
 extension PublicArea {

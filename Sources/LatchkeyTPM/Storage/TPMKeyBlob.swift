@@ -29,7 +29,7 @@ struct TPMKeyBlob: Hashable, Sendable {
     var key: TSS2PrivateKey
     let parentName: TPMName
     var pinSalt: [UInt8]?
-    let creation: Creation?
+    var creation: Creation?
     var protection: PresenceProtection?
     /// The binding of a key to its row. Nil for a secret and for a key of an earlier version.
     var binding: KeyBinding?
@@ -44,9 +44,19 @@ struct TPMKeyBlob: Hashable, Sendable {
     }
 }
 
-extension TPMKeyBlob.Creation {
-    init(_ created: CreatedObject) {
-        self.init(hash: created.creationHash, ticket: created.creationTicket)
+extension TPMKeyBlob {
+    init(
+        _ created: CreatedObject, _ kind: TSS2PrivateKey.Kind = .loadable, hasEmptyAuth: Bool = false,
+        under root: StorageRoot, pinSalt: [UInt8]? = nil, protection: PresenceProtection? = nil,
+        binding: KeyBinding? = nil
+    ) {
+        self.init(
+            key: TSS2PrivateKey(
+                kind: kind, hasEmptyAuth: hasEmptyAuth, parent: root.parentHandle, publicArea: created.publicArea,
+                privatePart: created.privatePart),
+            parentName: root.name, pinSalt: pinSalt,
+            creation: Creation(hash: created.creationHash, ticket: created.creationTicket), protection: protection,
+            binding: binding)
     }
 }
 

@@ -30,14 +30,6 @@ struct TSS2PrivateKey: Hashable, Sendable {
     var privatePart: PrivateBlob
 }
 
-extension TSS2PrivateKey {
-    init(kind: Kind, hasEmptyAuth: Bool, parent: TPMHandle, of created: CreatedObject) {
-        self.init(
-            kind: kind, hasEmptyAuth: hasEmptyAuth, parent: parent, publicArea: created.publicArea,
-            privatePart: created.privatePart)
-    }
-}
-
 extension TSS2PrivateKey: DERImplicitlyTaggable {
     static var defaultIdentifier: ASN1Identifier { .sequence }
 

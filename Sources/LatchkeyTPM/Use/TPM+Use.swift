@@ -14,12 +14,10 @@ extension TPM {
     func useWithAuthValue<R>(
         _ use: KeyUse, _ authValue: AuthValue, _ body: TPMKeystore.UseBody<R>
     ) throws(TPMError) -> UseResult<R> {
-        try withStorageRoot(use.root) { (parent) throws(TPMError) in
-            try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-                try withLoadedObject(of: use, under: parent, authorizedBy: .continuing(session)) {
-                    (object) throws(TPMError) in
-                    (try finishWithAuthValue(use, authValue, in: session, object, body), nil)
-                }
+        try withSaltedSession(under: use.root) { (session, parent) throws(TPMError) in
+            try withLoadedObject(of: use, under: parent, authorizedBy: .continuing(session)) {
+                (object) throws(TPMError) in
+                (try finishWithAuthValue(use, authValue, in: session, object, body), nil)
             }
         }
     }

@@ -100,7 +100,7 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> PINStatus {
         do {
             return try await device.run { (tpm) throws(TPMError) in
-                try UserPINCount(bytes: tpm.nvRead(pin.index, by: Hierarchy.owner)).status
+                try UserPINCount(unmarshalling: tpm.nvRead(pin.index, by: Hierarchy.owner)).status
             }
         } catch {
             switch error.responseCode {
@@ -160,27 +160,20 @@ struct UserPINCount: Hashable, Sendable {
     let failures: UInt32
     let limit: UInt32
 
-    init(failures: UInt32, limit: UInt32) {
-        self.failures = failures
-        self.limit = limit
-    }
-
-    init(bytes: [UInt8]) throws(TPMError) {
-        var reader = TPMReader(bytes)
-        failures = try reader.read()
-        limit = try reader.read()
-        try reader.finish()
-    }
-
-    var bytes: [UInt8] {
-        TPMWriter(failures, limit).bytes
-    }
-
     var status: PINStatus {
         PINStatus(
             attemptsLeft: Int(limit) - Int(min(failures, limit)), attemptLimit: Int(limit),
             isLockedOut: failures >= limit)
     }
+}
+
+extension UserPINCount: TPMMarshallable, TPMUnmarshallable {
+    init(from reader: inout TPMReader) throws(TPMError) {
+        failures = try reader.read()
+        limit = try reader.read()
+    }
+
+    func marshal(into writer: inout TPMWriter) { writer.write(failures, limit) }
 }
 
 extension TPM {

@@ -17,6 +17,11 @@ package struct NVIndex: TPMEntity, Hashable, Sendable {
     }
 }
 
+extension NVIndex: TPMUnmarshallable {
+    /// Reads the public area.
+    package init(from reader: inout TPMReader) throws(TPMError) { try self.init(publicArea: reader.read()) }
+}
+
 /// The public area of an NV index, `TPMS_NV_PUBLIC` (TPM 2.0 Part 2 section 13.5).
 package struct NVPublicArea: Hashable, Sendable {
     /// The handle.

@@ -8,18 +8,11 @@ struct UserStore: Sendable {
     let hasher: PasswordHasher
     let clock: WallClock
 
-    enum AddError: Error {
-        case nameTaken
-        case invalidName
-        case weakPassword
-
-        var message: String {
-            switch self {
-            case .nameTaken: "A user with this name exists already."
-            case .invalidName: "A user name has 1 to 64 characters and no white space."
-            case .weakPassword: "A password has 8 to 256 bytes."
-            }
-        }
+    /// The reason why a user was not added, as a sentence.
+    enum AddError: String, Error {
+        case nameTaken = "A user with this name exists already."
+        case invalidName = "A user name has 1 to 64 characters and no white space."
+        case weakPassword = "A password has 8 to 256 bytes."
     }
 
     /// Adds a user.

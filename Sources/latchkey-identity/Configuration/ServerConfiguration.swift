@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeyJOSE
 
 /// The JSON file of `--config`. Every member except `clients` is optional.
 ///

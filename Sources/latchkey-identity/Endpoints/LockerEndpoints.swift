@@ -65,7 +65,10 @@ struct LockerEndpoints: Sendable {
     func disableEasyAccess(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let id = try context.parameters.require("id")
         let session = try await session(request, context)
-        let kid = try keyID(request)
+        let kid = request.queryFields?["kid"].flatMap(KeyID.init)
+        guard kid != nil || (request.uri.query ?? "").isEmpty else {
+            throw OAuthError.invalidRequest("kid is not a valid key name")
+        }
         guard let enrolment = try await locker.registry.enrolment(id: id) else {
             throw LockerRequestError(.enrolmentRevoked, "there is no such enrolment")
         }
@@ -147,14 +150,6 @@ struct LockerEndpoints: Sendable {
             throw .invalidToken("the access token and the enrolment belong to different users")
         }
         try enrolment.requireClient(session.grant.clientID)
-    }
-
-    private func keyID(_ request: Request) throws(OAuthError) -> KeyID? {
-        if (request.uri.query ?? "").isEmpty { return nil }
-        guard let kid = request.queryFields?["kid"].flatMap(KeyID.init) else {
-            throw .invalidRequest("kid is not a valid key name")
-        }
-        return kid
     }
 }
 

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Latchkey
 import HTTPTypes
 import Hummingbird
 import LatchkeyJOSE

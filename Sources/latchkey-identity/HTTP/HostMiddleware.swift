@@ -16,7 +16,7 @@ struct HostMiddleware: RouterMiddleware {
         guard let authority = request.head.authority, request.headers[named: "Host"] == nil else {
             throw HTTPError(.badRequest, message: "a request must have exactly one Host header")
         }
-        guard origin.isCalled(authority) else {
+        guard origin.accepts(host: authority) else {
             context.logger.notice("refused, for another host", metadata: ["host": "\(authority)"])
             throw HTTPError(.misdirectedRequest, message: "this server does not answer for that host")
         }
@@ -46,7 +46,8 @@ final class Origin: Sendable {
     /// as `Host`.
     func listening(on host: String, port: Int) {
         let origin = "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
-        let names = Self.includesLoopback(host) ? ["localhost", "127.0.0.1", "[::1]"] : []
+        let includesLoopback = ["localhost", "::1", "0.0.0.0", "::"].contains(host) || host.hasPrefix("127.")
+        let names = includesLoopback ? ["localhost", "127.0.0.1", "[::1]"] : []
         state.withLock { state in
             if state.origin == nil {
                 state.origin = origin
@@ -57,12 +58,8 @@ final class Origin: Sendable {
     }
 
     /// Whether this value of `Host` names this server.
-    func isCalled(_ authority: String) -> Bool {
+    func accepts(host authority: String) -> Bool {
         state.withLock { $0.authorities.contains(authority.lowercased()) }
-    }
-
-    private static func includesLoopback(_ host: String) -> Bool {
-        ["localhost", "::1", "0.0.0.0", "::"].contains(host) || host.hasPrefix("127.")
     }
 
     /// The values of `Host` for an origin: with and without the port if it is the scheme's default.

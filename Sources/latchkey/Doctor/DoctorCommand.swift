@@ -100,7 +100,7 @@ struct Check: Encodable, Sendable {
         problem(name, "\(error)", error.recovery, error.code)
     }
 
-    static func problem(_ name: String, _ finding: String, _ advice: String, _ code: KeystoreError.Code) -> Check {
+    static func problem(_ name: String, _ finding: String, _ advice: String, _ code: KeystoreErrorCode) -> Check {
         Check(name: name, state: .problem, finding: finding, advice: advice, status: ExitStatus(code))
     }
 }

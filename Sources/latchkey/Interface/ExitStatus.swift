@@ -1,9 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
-import LatchkeyCredentials
 import LatchkeyLocker
-import LatchkeyLogin
 
 /// The exit status of the process. Scripts depend on the numbers: their meanings do not change.
 enum ExitStatus: Int32, Sendable {
@@ -20,7 +18,7 @@ enum ExitStatus: Int32, Sendable {
     case conflict = 10
 
     /// The exit status for an error code.
-    init(_ code: KeystoreError.Code) {
+    init(_ code: KeystoreErrorCode) {
         self =
             switch code {
             case .invalidInput: .usage
@@ -48,33 +46,18 @@ struct Failure {
     let recovery: String
     var attemptsLeft: Int?
     var lockedOutUntil: Date?
-    var underlying: KeystoreError.Underlying?
+    var underlying: UnderlyingError?
     /// The argument parser's text for an error in the arguments.
     var usage: String?
 
     init(_ error: any Error) {
         switch error {
-        case let error as KeystoreError:
-            // Exit status 9 is for servers. Here the tool itself refuses, for example a file that others can write.
-            status = error.code == .refused ? .failed : ExitStatus(error.code)
-            (code, message, recovery) = (error.code.description, error.description, error.recovery)
+        case let error as any ReportableError:
+            // Exit status 9 is for servers. With this code the tool itself refuses, for example a file that others can write.
+            let isRefusedHere = (error as? KeystoreError)?.code == .refused
+            status = isRefusedHere ? .failed : ExitStatus(error.keystoreCode)
+            (code, message, recovery) = (error.codeName, error.description, error.recovery)
             (attemptsLeft, lockedOutUntil, underlying) = (error.attemptsLeft, error.lockedOutUntil, error.underlying)
-        case let error as LoginError:
-            status = ExitStatus(error.code.keystoreCode)
-            (code, message, recovery) = (error.code.description, error.description, error.recovery)
-            underlying = error.underlying
-        case let error as CredentialError:
-            status = ExitStatus(error.code.keystoreCode)
-            (code, message, recovery) = (error.code.description, error.description, error.recovery)
-            underlying = error.underlying
-        case let error as ErsteGroupAuthError:
-            status = ExitStatus(error.code.keystoreCode)
-            (code, message, recovery) = (error.code.description, error.description, error.recovery)
-            (attemptsLeft, lockedOutUntil, underlying) = (error.attemptsLeft, error.lockedOutUntil, error.underlying)
-        case let error as BackgroundAccessError:
-            status = ExitStatus(error.keystoreCode)
-            (code, message, recovery) = (error.code.rawValue, error.description, error.cause.recovery)
-            underlying = error.cause.underlying
         case let error as ProtectionError:
             status = ExitStatus(error.keystoreCode)
             (code, message, recovery) = (error.code, error.description, error.recoverySuggestion ?? "")
@@ -116,6 +99,15 @@ extension Failure: Encodable {
         try details.encode(underlying.layer, forKey: .layer)
         try details.encodeIfPresent(underlying.rawCode, forKey: .code)
         try details.encode(underlying.text, forKey: .text)
+    }
+}
+
+extension LatchkeyError {
+    /// The same error with another reason or next step.
+    func with(reason: String? = nil, recovery: String) -> Self {
+        LatchkeyError(
+            operation: operation, code: code, reason: reason ?? self.reason, recovery: recovery,
+            attemptsLeft: attemptsLeft, lockedOutUntil: lockedOutUntil, underlying: underlying, details: details)
     }
 }
 

@@ -1,5 +1,5 @@
-import Dispatch
 import Glibc
+import Latchkey
 import LatchkeyPresence
 import Synchronization
 
@@ -30,7 +30,7 @@ enum Interruption {
             SignalCatcher.install(signal) { SignalCatcher.forward($0, to: Interruption.pipe) }
         }
         // This blocks, so it must not run on the cooperative thread pool.
-        DispatchQueue(label: "org.latchkey.interruption").async {
+        BlockingThread.start {
             act(on: wait(on: source, milliseconds: -1), leave)
             cancel()
             act(on: wait(on: source, milliseconds: grace * 1000), leave)

@@ -1,4 +1,5 @@
 import Latchkey
+import LatchkeyJOSE
 
 /// A command's result on stdout.
 protocol Report: Encodable, Sendable {

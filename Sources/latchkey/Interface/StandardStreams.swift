@@ -13,9 +13,7 @@ enum StandardStreams {
     ///
     /// - Parameter larger: The recovery text for input that is too large.
     /// - Throws: ``KeystoreError`` with code `invalidInput` if there are no bytes, or more than `limit`.
-    static func readSecret(
-        _ operation: String, limit: Int, larger: String
-    ) throws(KeystoreError) -> SecretBytes {
+    static func readSecret(limit: Int, larger: String) throws(KeystoreError) -> SecretBytes {
         var bytes = [UInt8](repeating: 0, count: limit + 1)
         defer {
             bytes.withUnsafeMutableBytes { all in
@@ -28,15 +26,15 @@ enum StandardStreams {
                 let count = bytes.withUnsafeMutableBytes({ all in
                     try? FileDescriptor.standardInput.read(into: .init(rebasing: all[length...]))
                 })
-            else { throw .invalidInput(operation, "standard input cannot be read") }
+            else { throw invalid("standard input cannot be read", "Redirect a file or a pipe to it.") }
             guard count > 0 else { break }
             length += count
         }
         guard length > 0 else {
-            throw invalid(operation, "standard input is empty", "Redirect a file or a pipe to it.")
+            throw invalid("standard input is empty", "Redirect a file or a pipe to it.")
         }
         guard length <= limit else {
-            throw invalid(operation, "standard input has more than \(limit) bytes", larger)
+            throw invalid("standard input has more than \(limit) bytes", larger)
         }
         return SecretBytes(bytes[..<length])
     }
@@ -54,13 +52,31 @@ enum StandardStreams {
         signal(SIGPIPE) { _ in }
     }
 
-    private static func invalid(_ operation: String, _ reason: String, _ recovery: String) -> KeystoreError {
-        KeystoreError(operation: operation, code: .invalidInput, reason: reason, recovery: recovery)
+    private static func invalid(_ reason: String, _ recovery: String) -> KeystoreError {
+        KeystoreError(operation: "read standard input", code: .invalidInput, reason: reason, recovery: recovery)
     }
+
+    /// Standard error, also while ``withoutForeignMessages(_:)`` runs.
+    private static let errors = FileDescriptor(
+        rawValue: {
+            let copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)
+            return copy < 0 ? STDERR_FILENO : copy
+        }())
 
     /// Writes a line to standard error. Ignores a failure.
     static func writeError(_ line: String) {
-        _ = try? FileDescriptor.standardError.writeAll("\(line)\n".utf8)
+        _ = try? errors.writeAll("\(line)\n".utf8)
+    }
+
+    /// Discards what libraries write to standard error while `body` runs.
+    static func withoutForeignMessages<R>(_ body: () async -> R) async -> R {
+        guard errors != .standardError,
+            let null = try? FileDescriptor.open("/dev/null", .writeOnly, options: .closeOnExec)
+        else { return await body() }
+        _ = try? null.duplicate(as: .standardError)
+        try? null.close()
+        defer { _ = try? errors.duplicate(as: .standardError) }
+        return await body()
     }
 
     /// Writes to standard output, byte for byte.

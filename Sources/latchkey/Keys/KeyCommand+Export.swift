@@ -29,8 +29,9 @@ extension KeyCommand {
             switch format {
             case .tss2:
                 guard stored.backend == "tpm" else {
-                    throw KeystoreError.unsupported(
-                        "export the key as TSS2 PRIVATE KEY", "it is on a token, which does not export keys",
+                    throw KeystoreError(
+                        operation: "export the key as TSS2 PRIVATE KEY", code: .unsupported,
+                        reason: "it is on a token, which does not export keys",
                         recovery: "Export its public key with --format pem or jwk.")
                 }
                 let pem = try TPMKeystore.tss2PrivateKey(of: stored)

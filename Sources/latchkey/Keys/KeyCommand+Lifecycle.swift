@@ -1,5 +1,6 @@
 import ArgumentParser
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyPKCS11
 
 extension KeyCommand {
@@ -72,7 +73,7 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> KeyReport {
             let records = try await context.records()
-            let (stored, generation) = try await records.ownKey(arguments.key, to: "rename a key")
+            let (stored, generation) = try await records.ownKey(arguments.key)
             let prompt = context.prompt("rename the key ‘\(stored.name)’ to ‘\(label)’")
             let renamed = try await records.keystore.rename(
                 stored, to: label, for: prompt, authorizedBy: context.presence)
@@ -102,9 +103,11 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> RevokingReport<BriefReport> {
             let records = try await context.records()
-            let (stored, generation) = try await records.ownKey(key, to: "delete a key", isUsed: !forget)
+            let (stored, generation) = try await records.ownKey(key, isUsed: !forget)
             guard stored.id.rawValue == key.text else {
-                throw KeystoreError.invalidInput("delete a key", "deleting requires the complete ID, ‘\(stored.id)’")
+                throw KeystoreError(
+                    operation: "delete the key", code: .invalidInput, reason: "deleting requires the complete ID",
+                    recovery: "Run ‘latchkey key delete \(stored.id)’.")
             }
             let prompt = context.prompt("delete the key ‘\(stored.name)’")
             // The hardware first, because the user may cancel its prompt. Deleting a key again that the hardware no

@@ -53,7 +53,7 @@ extension KeyCommand {
             if let output { try Self.checkFolder(of: output) }
             let message = try digest.flatMap(Self.messageDigest) ?? FileDigest.sha256(of: file ?? "-")
             let records = try await context.records()
-            let stored = try await records.ownKey(arguments.key, to: "sign").key
+            let stored = try await records.ownKey(arguments.key).key
             let signature = try await records.keystore.sign(
                 message, with: stored, for: context.prompt("sign with the key ‘\(stored.name)’"),
                 authorizedBy: context.presence)
@@ -71,11 +71,10 @@ extension KeyCommand {
         private static func checkFolder(of path: String) throws(KeystoreError) {
             let folder = URL(filePath: path).deletingLastPathComponent().path
             guard path != "-" else {
-                throw .invalidInput(
-                    "write the signature to -", "without --output, standard output has the signature in base64url")
+                throw unwritable(path, "without --output, standard output has the signature in base64url")
             }
             guard access(folder, W_OK | X_OK) == 0 else {
-                throw .invalidInput("write the signature to \(path)", "\(folder): \(String(cString: strerror(errno)))")
+                throw unwritable(path, "\(folder): \(Errno(rawValue: errno))")
             }
         }
 
@@ -84,8 +83,14 @@ extension KeyCommand {
                 try bytes.write(to: URL(filePath: path), options: .atomic)
             } catch {
                 let cause = (error as? CocoaError)?.underlying.map { "\($0)" } ?? "it cannot be written"
-                throw .invalidInput("write the signature to \(path)", cause)
+                throw unwritable(path, cause)
             }
+        }
+
+        private static func unwritable(_ path: String, _ reason: String) -> KeystoreError {
+            KeystoreError(
+                operation: "write the signature to \(path)", code: .invalidInput, reason: reason,
+                recovery: "Name a file in a directory that you can write with --output.")
         }
 
         private static func messageDigest(hex: String) -> MessageDigest? {
@@ -117,7 +122,7 @@ extension KeyCommand {
         func perform(in context: CommandContext) async throws -> BriefReport {
             let subject = try DistinguishedName(rfc4514: subject)
             let records = try await context.records()
-            let stored = try await records.ownKey(arguments.key, to: "sign a certificate request").key
+            let stored = try await records.ownKey(arguments.key).key
             let request = try await records.keystore.certificateSigningRequest(
                 subject: subject, with: stored,
                 for: context.prompt("sign a certificate request with the key ‘\(stored.name)’"),
@@ -138,7 +143,9 @@ enum FileDigest {
             let file = try FileDescriptor.open(path, .readOnly, options: .closeOnExec)
             return try file.closeAfter { try sha256(of: file) }
         } catch {
-            throw .invalidInput("read \(path)", "\(error)")
+            throw KeystoreError(
+                operation: "read \(path)", code: .invalidInput, reason: "\(error)",
+                recovery: "Name a file that you can read, or ‘-’ for standard input.")
         }
     }
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
+import LatchkeyJOSE
 
 /// `latchkey pin`.
 struct PINCommand: AsyncParsableCommand {
@@ -34,6 +35,8 @@ extension PINCommand {
             guard key == nil || !secrets else { throw ValidationError("Name a key or give --secrets, not both.") }
         }
 
+        var operation: String? { "change the PIN" }
+
         func perform(in context: CommandContext) async throws -> BriefReport {
             let records = try await context.records()
             let scope: PINScope =
@@ -52,10 +55,10 @@ extension PINCommand {
                     text: "The new PIN is set for \(what) of the container ‘\(printable(container))’.")
             } catch {
                 guard error.code == .wrongProof, case .container = scope else { throw error }
-                context.console.say(
-                    "If the keys have different PINs, change them one at a time: latchkey pin change KEY, and --secrets for "
-                        + "the vaults and credentials.")
-                throw error
+                throw error.with(
+                    recovery: "\(error.recovery) If the keys have different PINs, change them one at a time: "
+                        + "‘latchkey pin change KEY’, and ‘latchkey pin change --secrets’ for the vaults and credentials."
+                )
             }
         }
     }

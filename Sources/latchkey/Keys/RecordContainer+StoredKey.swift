@@ -22,8 +22,9 @@ extension RecordContainer {
                 || prefix?.begins(key.id.rawValue) == true
         }
         guard let record = fitting.first, let key = record.key else {
-            throw .notFound(
-                "find the key", "the container ‘\(name)’ has no key ‘\(argument.text)’",
+            throw KeystoreError(
+                operation: "find the key", code: .notFound,
+                reason: "the container ‘\(name)’ has no key ‘\(argument.text)’",
                 recovery: "See ‘latchkey key list’, and --container for the keys of other containers.")
         }
         guard fitting.count == 1 else {
@@ -70,17 +71,16 @@ extension RecordContainer {
 
     /// The key that an argument names, which must not belong to the locker: the locker would fail without it.
     ///
-    /// - Parameters:
-    ///   - operation: The operation that follows, as a verb phrase.
-    ///   - isUsed: Whether the operation uses the key in the configured hardware.
+    /// - Parameter isUsed: Whether the operation uses the key in the configured hardware.
     /// - Throws: ``KeystoreError``: as ``usableKey(_:)`` or ``storedKey(_:)``, and `conflict` for a key of an enrolment.
     func ownKey(
-        _ argument: KeyIDArgument, to operation: String, isUsed: Bool = true
+        _ argument: KeyIDArgument, isUsed: Bool = true
     ) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
         let found = isUsed ? try await usableKey(argument) : try await storedKey(argument)
         guard try await StoredEnrolment.keys(in: self).contains(found.key.id) else { return found }
         throw KeystoreError(
-            operation: operation, code: .conflict, reason: "the key \(found.key.id) belongs to the locker",
+            operation: "use the key ‘\(found.key.name)’", code: .conflict,
+            reason: "the key \(found.key.id) belongs to the locker",
             recovery:
                 "See ‘latchkey locker status’; ‘latchkey locker end --mode destroy’ deletes it with the enrolment.")
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyPKCS11
 
 /// `latchkey token`.
@@ -24,10 +25,13 @@ extension TokenCommand {
 
         func perform(in context: CommandContext) async throws -> TokenListReport {
             let token = context.settings.token
-            guard let uri = token.uri else {
-                return TokenListReport(await TokenDirectory.read(options: token.options.token))
+            func directory() async -> TokenDirectory {
+                guard let uri = token.uri else { return await TokenDirectory.read(options: token.options.token) }
+                return await TokenDirectory.read(uri, options: token.options.token)
             }
-            return TokenListReport(await TokenDirectory.read(uri, options: token.options.token))
+            // Some modules report their own problems there.
+            return TokenListReport(
+                arguments.verbose ? await directory() : await StandardStreams.withoutForeignMessages(directory))
         }
     }
 

@@ -18,6 +18,8 @@ struct EnableCommand: ContextCommand {
             """)
     var policy: LoginPolicyArgument?
 
+    var operation: String? { "enable biometric login" }
+
     func perform(in context: CommandContext) async throws -> EnableReport {
         EnableReport(try await context.login(binding: arguments.bindServer).enableBiometric(policy: policy?.policy))
     }
@@ -66,10 +68,12 @@ struct DisableCommand: ContextCommand {
 
     @Flag(help: "Disable on this machine even if the server fails or refuses.") var force = false
 
+    var operation: String? { "disable biometric login" }
+
     func perform(in context: CommandContext) async throws -> RevokingReport<StatusReport> {
         let container = try await context.login(binding: arguments.bindServer)
         let keys = (try? await container.listBiometricKeys()) ?? []
-        try await context.pointingToForce {
+        try await pointingToForce {
             try await container.disableBiometric(force: force)
         }
         for key in keys where key.policy != .none && !PKCS11Keystore.isAdopted(key.key) {

@@ -11,6 +11,8 @@ struct LoginCommand: ContextCommand {
 
     @OptionGroup var arguments: LoginArguments
 
+    var operation: String? { "log in" }
+
     func perform(in context: CommandContext) async throws -> SessionReport {
         let result = try await context.login(binding: arguments.bindServer).authorize()
         return SessionReport(container: context.settings.container, userInfo: result.userInfo, kid: nil)
@@ -24,6 +26,8 @@ struct AuthenticateCommand: ContextCommand {
         abstract: "Log in with the key and your PIN or fingerprint, without the browser.")
 
     @OptionGroup var arguments: LoginArguments
+
+    var operation: String? { "authenticate" }
 
     func perform(in context: CommandContext) async throws -> SessionReport {
         let result = try await context.login(binding: arguments.bindServer).authenticateBiometric()
@@ -44,9 +48,11 @@ struct LogoutCommand: ContextCommand {
 
     @Flag(help: "Log out on this machine even if the server fails or refuses.") var force = false
 
+    var operation: String? { "log out" }
+
     func perform(in context: CommandContext) async throws -> StatusReport {
         let container = try await context.login(binding: arguments.bindServer)
-        try await context.pointingToForce {
+        try await pointingToForce {
             try await container.logout(keepBiometric: keepBiometric, force: force)
         }
         return StatusReport(try await ContainerStatus(of: context.records()), context.settings)

@@ -27,7 +27,7 @@ extension CredentialCommand {
         var policy = AccessPolicy.none
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
-            let token = try Self.token(context.readSecret("read the token"), settings: context.settings)
+            let token = try Self.token(context.readSecret(), settings: context.settings)
             let store = try await context.credentials()
             let credential = try await store.store(token, tags: tags.tags, security: policy)
             return try store.report(credential, isRevocable: await store.isStoredRevocably(id: credential.id))
@@ -41,8 +41,10 @@ extension CredentialCommand {
                 do {
                     return try JSONDecoder().decode(Token.self, from: data)
                 } catch is DecodingError {
-                    throw KeystoreError.invalidInput(
-                        "read the token", "it is damaged, or from another version of Latchkey")
+                    throw KeystoreError(
+                        operation: "read the token", code: .invalidInput,
+                        reason: "it is damaged, or from another version of Latchkey",
+                        recovery: "Pass the JSON object from the server's token endpoint.")
                 }
             }
             let server = settings.endpoint.flatMap { issuer in

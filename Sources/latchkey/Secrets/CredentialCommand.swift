@@ -146,8 +146,8 @@ extension CredentialStore {
                 recovery: "Use the complete ID; see ‘latchkey credential list’.")
         }
         guard let found = fitting.first, let credential = try credential(id: found) else {
-            throw KeystoreError.notFound(
-                "find the credential", "there is no credential ‘\(id)’",
+            throw KeystoreError(
+                operation: "find the credential", code: .notFound, reason: "there is no credential ‘\(id)’",
                 recovery: "See ‘latchkey credential list’, and --container for those of other containers.")
         }
         return credential

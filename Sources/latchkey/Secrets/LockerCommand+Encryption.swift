@@ -13,13 +13,17 @@ extension LockerCommand {
 
         @Option(help: "The level that decrypting requires.") var level: ProtectionLevel
 
+        var operation: String? { "encrypt" }
+
         func perform(in context: CommandContext) async throws -> BriefReport {
             let session = try await LockerSession(in: context, arguments, for: level)
-            let secret = try context.readSecret("encrypt", limit: Locker.maximumSecretBytes)
+            let secret = try context.readSecret(limit: Locker.maximumSecretBytes)
             guard let text = secret.withUnsafeBytes({ String(validating: $0, as: UTF8.self) }) else {
-                throw KeystoreError.invalidInput("encrypt", "the input is not UTF-8 text")
+                throw KeystoreError(
+                    code: .invalidInput, reason: "the input is not UTF-8 text",
+                    recovery: "Encode other data as text first, for example with base64.")
             }
-            try await session.enrolment("encrypt")
+            try await session.enrolment()
             return try await session.started(for: level) { locker in
                 let encrypted = try locker.encrypt(secret: text, protectionLevel: level)
                 return BriefReport(["level": level.rawValue, "encrypted": encrypted], text: encrypted)
@@ -34,16 +38,18 @@ extension LockerCommand {
 
         @OptionGroup var arguments: LockerArguments
 
+        var operation: String? { "decrypt" }
+
         func perform(in context: CommandContext) async throws -> BriefReport {
             // The text may be wrapped into lines.
             let input = try context.readSecret(
-                "decrypt", limit: Locker.maximumEncryptedCharacters / 2 * 3,
+                limit: Locker.maximumEncryptedCharacters / 2 * 3,
                 larger: "Pass only the output of ‘latchkey locker encrypt’.")
             let text = input.text.filter { !$0.isWhitespace }
             let level = try Locker.protectionLevel(of: text)
             let session = try await LockerSession(in: context, arguments, for: level)
             // No prompt for a text that this machine cannot decrypt.
-            guard try await session.enrolment("decrypt").id == Locker.enrolmentID(of: text) else {
+            guard try await session.enrolment().id == Locker.enrolmentID(of: text) else {
                 throw ProtectionError.wrongEnrolment
             }
             return try await session.started(for: level) { locker in

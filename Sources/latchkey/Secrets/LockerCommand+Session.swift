@@ -12,10 +12,12 @@ extension LockerCommand {
 
         @Option(help: "The required authentication.") var level = RequiredLevelArgument.any
 
+        var operation: String? { "start the session" }
+
         func perform(in context: CommandContext) async throws -> LockerReport {
             let session = try await LockerSession(in: context, arguments, allowsOffline: arguments.allowOffline)
-            if try await session.storedEnrolment("start the session") == nil {
-                guard level != .easy else { throw LockerSession.notEnrolled("start the session") }
+            if try await session.storedEnrolment() == nil {
+                guard level != .easy else { throw LockerSession.notEnrolled }
                 try await session.checkPresence()
             }
             let report = try await session.opened { locker in
@@ -23,7 +25,7 @@ extension LockerCommand {
                     try await locker.startAuthSession(options: .init(requiredLevel: level.level)),
                     isRevocable: try await locker.isStoredRevocably())
             }
-            if try await session.storedEnrolment("start the session")?.hasLevelShares == false {
+            if try await session.storedEnrolment()?.hasLevelShares == false {
                 context.console.say(
                     "The server stores no key shares: cryptography does not bind data of ‘active’ and ‘background’ to sessions."
                 )
@@ -39,9 +41,11 @@ extension LockerCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
+        var operation: String? { "get background access" }
+
         func perform(in context: CommandContext) async throws -> LockerReport {
             let session = try await LockerSession(in: context)
-            try await session.enrolment("get background access")
+            try await session.enrolment()
             return try await session.opened(for: .background) { LockerReport(try await $0.backgroundAccess()) }
         }
     }
@@ -61,15 +65,16 @@ extension LockerCommand {
 
         @Argument(help: "The operation.") var change: Change
 
+        var operation: String? { "\(change.rawValue) easy access" }
+
         func perform(in context: CommandContext) async throws -> RevokingReport<LockerReport> {
-            let operation = "\(change.rawValue) easy access"
             // Changing easy access requires the server.
             let session = try await LockerSession(in: context, arguments, allowsOffline: false)
             // This command does not enrol the machine.
-            try await session.enrolment(operation)
+            try await session.enrolment()
             let report = try await session.opened(for: .active) { locker in
                 // Before the prompt.
-                try checkApplies(operation, isEnabled: locker.authSessionStatus.isEasyAccessEnabled)
+                try checkApplies(isEnabled: locker.authSessionStatus.isEasyAccessEnabled)
                 if change != .disable { try await session.checkPresence() }
                 try await locker.startAuthSession()
                 let status =
@@ -84,10 +89,10 @@ extension LockerCommand {
             return await context.afterRevoking(report, in: session.records)
         }
 
-        private func checkApplies(_ operation: String, isEnabled: Bool) throws(ErsteGroupAuthError) {
+        private func checkApplies(isEnabled: Bool) throws(ErsteGroupAuthError) {
             guard isEnabled == (change == .enable) else { return }
             throw ErsteGroupAuthError(
-                operation: operation, code: isEnabled ? .easyAccessEnabled : .easyAccessDisabled,
+                code: isEnabled ? .easyAccessEnabled : .easyAccessDisabled,
                 reason: isEnabled ? "easy access is already enabled" : "easy access is not enabled",
                 recovery: "Run ‘latchkey locker easy-access \(isEnabled ? "change" : "enable")’.")
         }
@@ -103,22 +108,21 @@ extension LockerCommand {
         @Option(help: "Destroyed data cannot be recovered. The session is always locked between commands.")
         var mode: EndAuthMode
 
+        var operation: String? { mode == .destroy ? "destroy the enrolment" : "lock the session" }
+
         func perform(in context: CommandContext) async throws -> RevokingReport<LockerReport> {
             let session = try await LockerSession(in: context)
             return try await context.afterRevoking(end(session, context.console), in: session.records)
         }
 
         private func end(_ session: LockerSession, _ console: Console) async throws -> LockerReport {
-            let operation = mode == .destroy ? "destroy the enrolment" : "lock the session"
             do {
                 try await session.locker.open()
             } catch {
                 guard mode == .destroy, [.storageCorrupted, .wrongDevice].contains(error.code) else { throw error }
                 return try await forget(session, error, console)
             }
-            guard session.locker.authSessionStatus.phase != .unregistered else {
-                throw LockerSession.notEnrolled(operation)
-            }
+            guard session.locker.authSessionStatus.phase != .unregistered else { throw LockerSession.notEnrolled }
             return LockerReport(try await session.locker.endAuthSession(mode: mode))
         }
 
@@ -157,4 +161,12 @@ enum RequiredLevelArgument: String, ExpressibleByArgument, CaseIterable {
     }
 }
 
-extension EndAuthMode: ExpressibleByArgument {}
+/// The value of `--mode`.
+extension EndAuthMode: ExpressibleByArgument {
+    public init?(argument: String) {
+        guard let mode = Self.allCases.first(where: { "\($0)" == argument }) else { return nil }
+        self = mode
+    }
+
+    public static var allValueStrings: [String] { allCases.map { "\($0)" } }
+}

@@ -54,12 +54,12 @@ struct LockerSession {
     /// The stored enrolment with the configured server; nil if this machine is not enrolled.
     ///
     /// - Throws: ``ErsteGroupAuthError`` with code `environmentChanged` for an enrolment with another server.
-    func storedEnrolment(_ operation: String) async throws -> StoredEnrolment? {
+    func storedEnrolment() async throws -> StoredEnrolment? {
         guard let enrolment = try await StoredEnrolment(of: records) else { return nil }
         let configuration = locker.configuration
         guard enrolment.issuer == configuration.issuer, enrolment.clientID == configuration.clientID else {
             throw ErsteGroupAuthError(
-                operation: operation, code: .environmentChanged,
+                code: .environmentChanged,
                 reason: "this machine is enrolled with \(enrolment.issuer) for the client ‘\(enrolment.clientID)’",
                 recovery: "Set these with --endpoint and --client-id, or use another --container.")
         }
@@ -68,16 +68,13 @@ struct LockerSession {
 
     /// The enrolment, for commands that do not enrol. Does not prompt.
     @discardableResult
-    func enrolment(_ operation: String) async throws -> StoredEnrolment {
-        guard let enrolment = try await storedEnrolment(operation) else { throw Self.notEnrolled(operation) }
+    func enrolment() async throws -> StoredEnrolment {
+        guard let enrolment = try await storedEnrolment() else { throw Self.notEnrolled }
         return enrolment
     }
 
-    static func notEnrolled(_ operation: String) -> ErsteGroupAuthError {
-        ErsteGroupAuthError(
-            operation: operation, code: .notEnrolled, reason: "this machine is not enrolled",
-            recovery: "Enrol it with ‘latchkey locker start’.")
-    }
+    static let notEnrolled = ErsteGroupAuthError(
+        code: .notEnrolled, reason: "this machine is not enrolled", recovery: "Enrol it with ‘latchkey locker start’.")
 
     /// Checks before the login that easy access can be set up here.
     ///
@@ -90,7 +87,7 @@ struct LockerSession {
         if policy == .pin { try await checkLockout() }
         guard policy != .pin else { return }
         guard let broker = context.presence.broker?.approvals else {
-            throw KeystoreError.invalidInput("set up easy access", "this program uses no presence broker")
+            throw KeystoreError.invalidInput("this program uses no presence broker")
         }
         _ = try await broker.terms(for: policy)
     }
@@ -101,7 +98,7 @@ struct LockerSession {
         guard status.isLockedOut else { return }
         let until = status.lockedOutUntil.map { ", by \($0.formatted(.iso8601)) at the latest" } ?? ""
         throw KeystoreError(
-            operation: "set up easy access", code: .lockedOut,
+            code: .lockedOut,
             reason: "the hardware is locked after too many wrong PINs",
             recovery: "Leave the machine on, and try again when ‘latchkey pin status’ shows attempts left\(until).",
             attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil)
@@ -152,27 +149,21 @@ struct LockerSession {
         case .wrongSecret where isEasyAccessGone:
             error.with(
                 reason: "\(error.reason); that was the last attempt, and easy access is now disabled",
-                "Log in with ‘latchkey locker start’. When ‘latchkey pin status’ shows attempts left, set a PIN with "
+                recovery:
+                    "Log in with ‘latchkey locker start’. When ‘latchkey pin status’ shows attempts left, set a PIN with "
                     + "‘latchkey locker easy-access enable’.")
         case .network where level == .active:
             error.with(
-                "Check the network and the server, then try again. Only the levels ‘offline’ and ‘base’ work without the server."
+                recovery:
+                    "Check the network and the server, then try again. Only the levels ‘offline’ and ‘base’ work without the server."
             )
         case .network where level != .background && !allowsOffline:
             error.with(
-                "Check the network and the server, then try again. With --allow-offline, your PIN or finger alone decrypts "
+                recovery:
+                    "Check the network and the server, then try again. With --allow-offline, your PIN or finger alone decrypts "
                     + "data of the level ‘offline’.")
         default: error
         }
-    }
-}
-
-extension ErsteGroupAuthError {
-    fileprivate func with(reason: String? = nil, _ recovery: String) -> ErsteGroupAuthError {
-        ErsteGroupAuthError(
-            operation: operation, code: code, reason: reason ?? self.reason, recovery: recovery,
-            attemptsLeft: attemptsLeft, lockedOutUntil: lockedOutUntil, serverError: serverError,
-            httpStatus: httpStatus, underlying: underlying)
     }
 }
 

@@ -20,7 +20,7 @@ extension VaultCommand {
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(
                 arguments.name, in: context, protecting: true, under: policy?.policy)
-            let vault = try await session.existing("upgrade", withBiometrics: false).upgrade()
+            let vault = try await session.existing(withBiometrics: false).upgrade()
             return VaultReport(vault, isRevocable: try await session.space.isStoredRevocably(key: session.key))
         }
     }
@@ -34,8 +34,8 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
             let session = try await VaultSession(arguments.name, in: context)
-            _ = try session.existing("downgrade", withBiometrics: true)
-            let report = VaultReport(try await session.opened("downgrade").downgrade())
+            _ = try session.existing(withBiometrics: true)
+            let report = VaultReport(try await session.opened().downgrade())
             return await context.afterRevoking(report, in: session.space.records)
         }
     }

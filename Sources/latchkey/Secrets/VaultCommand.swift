@@ -27,6 +27,11 @@ struct VaultArguments: CommandArguments {
     @Argument(help: nameHelp) var name: String?
 }
 
+extension ContextCommand where Arguments == VaultArguments {
+    /// The commands' names are verbs.
+    var operation: String? { "\(Self.self)".lowercased() + " the vault" + (arguments.name.map { " ‘\($0)’" } ?? "") }
+}
+
 extension VaultCommand {
     /// `latchkey vault store`.
     struct Store: ContextCommand {
@@ -49,10 +54,12 @@ extension VaultCommand {
             guard policy == nil || biometrics else { throw ValidationError("--policy requires --biometrics.") }
         }
 
+        var operation: String? { "store the vault ‘\(name)’" }
+
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(name, in: context, protecting: biometrics, under: policy?.policy)
             let vault = try await session.empty()
-            let secret = try context.readSecret("store the vault ‘\(name)’").withUnsafeBytes { Data($0) }
+            let secret = try context.readSecret().withUnsafeBytes { Data($0) }
             let stored =
                 biometrics
                 ? try await vault.storeToBiometrics(credentials: secret).wrap()
@@ -69,7 +76,7 @@ extension VaultCommand {
         @OptionGroup var arguments: VaultArguments
 
         func perform(in context: CommandContext) async throws -> BriefReport {
-            let vault = try await VaultSession(arguments.name, in: context).opened("show")
+            let vault = try await VaultSession(arguments.name, in: context).opened()
             let report = VaultReport(vault)
             return BriefReport(report, text: report.text, secretOutput: SecretBytes(try vault.credentials))
         }
@@ -83,8 +90,8 @@ extension VaultCommand {
         @OptionGroup var arguments: VaultArguments
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            let vault = try await VaultSession(arguments.name, in: context).opened("update")
-            let secret = try context.readSecret("update the vault").withUnsafeBytes { Data($0) }
+            let vault = try await VaultSession(arguments.name, in: context).opened()
+            let secret = try context.readSecret().withUnsafeBytes { Data($0) }
             return VaultReport(try await vault.update(credentials: secret))
         }
     }
@@ -109,6 +116,8 @@ extension VaultCommand {
             abstract: "Show the vault's state. Does not prompt or use the hardware.")
 
         @OptionGroup var arguments: VaultArguments
+
+        var operation: String? { "show the vault's state" }
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(arguments.name, in: context)

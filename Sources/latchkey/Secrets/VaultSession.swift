@@ -27,13 +27,13 @@ struct VaultSession {
             let keys = try space.keys()
             guard let only = keys.first else {
                 throw KeystoreError.notFound(
-                    "find the vault", "the container ‘\(context.settings.container)’ has no vault",
+                    "the container ‘\(context.settings.container)’ has no vault",
                     recovery: "Create one with ‘latchkey vault store NAME’.")
             }
             guard keys.count == 1 else {
                 throw KeystoreError(
-                    operation: "find the vault", code: .invalidInput,
-                    reason: "there are several: \(keys.joined(separator: ", "))",
+                    code: .invalidInput,
+                    reason: "the container has several vaults: \(keys.joined(separator: ", "))",
                     recovery: "Add the name of one of them.")
             }
             key = only
@@ -51,12 +51,10 @@ struct VaultSession {
     /// The vault, which must contain a secret. Does not use the hardware.
     ///
     /// - Throws: ``KeystoreError`` with code `notFound` for an empty vault, or the failure of a damaged one.
-    func existing(_ operation: String) throws -> Vault<Data> {
+    func existing() throws -> Vault<Data> {
         switch vault {
         case .empty, .emptyWithBiometrics:
-            throw KeystoreError.notFound(
-                "\(operation) the vault ‘\(key)’", "it is empty",
-                recovery: "Store a secret with ‘latchkey vault store’.")
+            throw KeystoreError.notFound("it is empty", recovery: "Store a secret with ‘latchkey vault store’.")
         case .locked(let locked):
             if let failure = locked.failure { throw failure }
             return .locked(locked)
@@ -66,12 +64,12 @@ struct VaultSession {
 
     /// The vault, which must contain a secret with biometrics, or without. Does not use the hardware.
     ///
-    /// - Throws: As ``existing(_:)``, and ``KeystoreError`` with code `wrongState` for the other kind of vault.
-    func existing(_ operation: String, withBiometrics isProtected: Bool) throws -> Vault<Data> {
-        let vault = try existing(operation)
+    /// - Throws: As ``existing()``, and ``KeystoreError`` with code `wrongState` for the other kind of vault.
+    func existing(withBiometrics isProtected: Bool) throws -> Vault<Data> {
+        let vault = try existing()
         guard vault.biometricsEnabled == isProtected else {
             throw KeystoreError(
-                operation: "\(operation) the vault ‘\(key)’", code: .wrongState,
+                code: .wrongState,
                 reason: isProtected ? "it is stored without biometrics" : "it is already stored with biometrics",
                 recovery: isProtected
                     ? "First require a PIN or fingerprint for it with ‘latchkey vault upgrade’."
@@ -82,21 +80,21 @@ struct VaultSession {
 
     /// The vault, unlocked if it was locked.
     ///
-    /// - Throws: As ``existing(_:)``, and the errors of unlocking.
-    func opened(_ operation: String) async throws -> Vault<Data> {
-        let vault = try existing(operation)
+    /// - Throws: As ``existing()``, and the errors of unlocking.
+    func opened() async throws -> Vault<Data> {
+        let vault = try existing()
         try await space.open()
         return if case .locked(let locked) = vault { try await locked.unlock().wrap() } else { vault }
     }
 
     /// The vault with biometrics, unlocked.
     func unlocked() async throws -> Vault<Data> {
-        try await existing("unlock", withBiometrics: true).unlock()
+        try await existing(withBiometrics: true).unlock()
     }
 
     /// The vault with biometrics, locked.
     func locked() throws -> Vault<Data> {
-        let vault = try existing("lock", withBiometrics: true)
+        let vault = try existing(withBiometrics: true)
         return if case .locked = vault { vault } else { try vault.lock() }
     }
 
@@ -115,7 +113,7 @@ struct VaultSession {
 
     private var occupied: KeystoreError {
         .conflict(
-            "store the vault ‘\(key)’", "it already contains a secret",
+            "it already contains a secret",
             recovery: "Replace the secret with ‘latchkey vault update’, or delete it with ‘latchkey vault reset’.")
     }
 }

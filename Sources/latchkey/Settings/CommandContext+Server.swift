@@ -34,36 +34,34 @@ extension CommandContext {
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput` if one is missing or not valid.
     func identityServer() throws(KeystoreError) -> (endpoint: String, clientID: String) {
-        let operation = "find the identity server"
-        guard let endpoint = settings.endpoint else {
-            throw Self.missing("endpoint", operation)
+        func invalid(_ reason: String, _ recovery: String) -> KeystoreError {
+            KeystoreError(
+                operation: "find the identity server", code: .invalidInput, reason: reason, recovery: recovery)
         }
-        guard let clientID = settings.clientID, !clientID.isEmpty else { throw Self.missing("client-id", operation) }
+        guard let endpoint = settings.endpoint, let clientID = settings.clientID, !clientID.isEmpty else {
+            throw invalid(
+                "no \(settings.endpoint == nil ? "endpoint" : "client-id") is configured",
+                "Set --endpoint and --client-id, or put both into the configuration file: "
+                    + #"{"endpoint": "https://…", "client-id": "…"}."#)
+        }
         guard let address = Endpoint(endpoint), !address.path.contains("?") else {
-            throw KeystoreError(
-                operation: operation, code: .invalidInput,
-                reason: "the endpoint ‘\(endpoint)’ is neither an https address nor an http address of this machine",
-                recovery:
-                    "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file (~/.config/latchkey/config.json).")
+            throw invalid(
+                "the endpoint ‘\(endpoint)’ is neither an https address nor an http address of this machine",
+                "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file (~/.config/latchkey/config.json).")
         }
         return (endpoint, clientID)
     }
+}
 
-    private static func missing(_ name: String, _ operation: String) -> KeystoreError {
-        KeystoreError(
-            operation: operation, code: .invalidInput, reason: "no \(name) is configured",
-            recovery: "Set --endpoint and --client-id, or put both into the configuration file: "
-                + #"{"endpoint": "https://…", "client-id": "…"}."#)
-    }
-
-    /// Runs an operation that informs the server, and mentions `--force` if the server cannot be reached.
-    func pointingToForce(_ body: () async throws -> Void) async throws {
-        do {
-            try await body()
-        } catch let error as LoginError where error.code == .network {
-            console.warn("With --force, the command works on this machine only, and the server keeps its data.")
-            throw error
-        }
+/// Runs an operation that informs the server. If the server cannot be reached, the error's next step mentions `--force`.
+func pointingToForce(_ body: () async throws -> Void) async throws {
+    do {
+        try await body()
+    } catch let error as LoginError where error.code == .network {
+        throw error.with(
+            recovery:
+                "\(error.recovery) With --force, the command works on this machine only, and the server keeps its data."
+        )
     }
 }
 

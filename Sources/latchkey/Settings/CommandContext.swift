@@ -26,7 +26,7 @@ struct CommandContext: Sendable {
         self.init(
             settings: settings, console: console,
             presence: BrokeredPresence(
-                pins: ConfiguredPINSource(source: settings.pinSource, environment: environment),
+                pins: ConfiguredPINSource(settings, environment: environment),
                 broker: SystemPresenceBroker { FingerNotice.show($0, $1, on: console) },
                 preferring: settings.preference),
             browser: SystemBrowser(
@@ -83,18 +83,18 @@ struct CommandContext: Sendable {
     /// - Throws: ``KeystoreError`` with code `invalidInput` if there are no bytes, too many, or if standard input is the
     ///   source of PINs.
     func readSecret(
-        _ operation: String, limit: Int = StandardStreams.limit, larger: String = StandardStreams.adviceForLarger
+        limit: Int = StandardStreams.limit, larger: String = StandardStreams.adviceForLarger
     ) throws(KeystoreError) -> SecretBytes {
         guard settings.pinSource != .descriptor(0) else {
             throw KeystoreError(
-                operation: operation, code: .invalidInput,
+                operation: "read standard input", code: .invalidInput,
                 reason: "standard input contains the data, so PINs cannot come from descriptor 0",
                 recovery: "Use another descriptor for the PINs: --pin-source fd:3, with 3<file.")
         }
         if isatty(STDIN_FILENO) == 1 {
             console.say("Type the secret, and end with Return and Ctrl-D. The terminal shows the characters.")
         }
-        return try StandardStreams.readSecret(operation, limit: limit, larger: larger)
+        return try StandardStreams.readSecret(limit: limit, larger: larger)
     }
 
     /// The context of a prompt for a PIN or fingerprint.
@@ -110,18 +110,47 @@ protocol ContextCommand: AsyncParsableCommand {
     associatedtype Arguments: CommandArguments
 
     var arguments: Arguments { get }
+    /// The operation that an error of this command names, as a verb phrase; nil if the error names it.
+    var operation: String? { get }
 
     func perform(in context: CommandContext) async throws -> Output
 }
 
 extension ContextCommand {
+    var operation: String? { nil }
+
     func run() async throws {
         let options = arguments.options
         if options.verbose { LoggingSystem.bootstrap { TextLogHandler(label: $0) } }
         let context = try await CommandContext(options)
-        let report = try await perform(in: context)
+        let report: Output
+        do {
+            report = try await perform(in: context)
+        } catch {
+            throw reported(error)
+        }
         try context.console.show(report)
         if report.status != .done { throw ReportedFailure(status: report.status) }
+    }
+}
+
+extension ContextCommand {
+    /// The command's words, such as `latchkey key sign`.
+    private static var words: String {
+        LatchkeyTool.usageString(for: Self.self).split(separator: " ")
+            .prefix { !$0.hasPrefix("[") && !$0.hasPrefix("<") }.joined(separator: " ")
+    }
+
+    /// The error with the command's operation, and with commands of the tool as the next step.
+    private func reported(_ error: any Error) -> any Error {
+        let error = operation.map(error.during) ?? error
+        return switch error {
+        case let error as KeystoreError where error.recovery == KeystoreError.invalidInput("").recovery:
+            error.with(recovery: "Correct it, and run ‘\(Self.words)’ again.")
+        case let error as LoginError where error.code == .unauthenticated:
+            error.with(recovery: "Run ‘latchkey login’, then ‘\(Self.words)’ again.")
+        default: error
+        }
     }
 }
 

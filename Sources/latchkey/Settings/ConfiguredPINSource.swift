@@ -8,12 +8,13 @@ import Synchronization
 final class ConfiguredPINSource: PresenceAuthority {
     private let source: PINSource?
     private let environment: [String: String]
+    private let newPINRule: String?
     private let opened = Mutex<(any PresenceAuthority)?>(nil)
 
-    /// - Parameter source: nil for the terminal if there is one, otherwise pinentry.
-    init(source: PINSource?, environment: [String: String]) {
-        self.source = source
+    init(_ settings: Settings, environment: [String: String]) {
+        source = settings.pinSource
         self.environment = environment
+        newPINRule = settings.newPINRule
     }
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
@@ -29,12 +30,12 @@ final class ConfiguredPINSource: PresenceAuthority {
         try opened.withLock { opened throws(KeystoreError) in
             if let opened { return opened }
             if case .descriptor(let number) = source, !InheritedDescriptors.contains(number) {
-                throw KeystoreError(
-                    operation: "ask for the PIN", code: .invalidInput,
-                    reason: "descriptor \(number) was not open when the program started",
+                throw .invalidPINSource(
+                    "descriptor \(number) was not open when the program started",
                     recovery: "Open the descriptor (3<file for fd:3), or set another source with --pin-source.")
             }
-            let authority = try (source ?? .standard).authority(environment: environment)
+            let authority = try (source ?? .standard).authority(
+                environment: environment, newPINRule: newPINRule)
             opened = authority
             return authority
         }

@@ -56,8 +56,7 @@ struct Settings: Sendable {
         }
         if let text = try await values["pin-source"] {
             guard let source = PINSource(text) else {
-                throw KeystoreError.invalidInput(
-                    "read the PIN source", "‘\(text)’ is not tty, pinentry, fd:N or file:PATH")
+                throw Settings.invalid("the PIN source", "‘\(text)’ is not tty, pinentry, fd:N or file:PATH")
             }
             pinSource = source
         }
@@ -67,12 +66,26 @@ struct Settings: Sendable {
         var origins: Set<String> = []
         for name in text.split(separator: ",").map(String.init) {
             guard let endpoint = Endpoint(name), endpoint.path == "/" else {
-                throw .invalidInput(
-                    "read the settings", "‘\(name)’ in trusted-origins is not an origin of the form https://a.example")
+                throw invalid("trusted-origins", "‘\(name)’ is not an origin of the form https://a.example")
             }
             origins.insert(endpoint.origin)
         }
         return origins
+    }
+
+    /// What a user must know before choosing a PIN; nil for a token, which has its own rule.
+    var newPINRule: String? {
+        guard token.uri == nil else { return nil }
+        let fewest = PIN.minimumCharacters
+        return allowsShortPINs
+            ? "Use at least \(fewest) characters."
+            : "Use at least \(TPMKeystore.minimumPINCharacters) characters (\(fewest) if the TPM's lockout password is set)."
+    }
+
+    fileprivate static func invalid(_ setting: String, _ reason: String) -> KeystoreError {
+        KeystoreError(
+            operation: "read the settings", code: .invalidInput, reason: "\(setting): \(reason)",
+            recovery: "Correct the option, the environment variable or the configuration file; see ‘man latchkey’.")
     }
 
     /// - Throws: ``KeystoreError`` with code `invalidInput` for a file that is not a device. A missing device is not an error here.
@@ -98,7 +111,7 @@ struct TokenSettings: Sendable {
         do {
             uri = try await values["token"].map(TokenURI.init)
         } catch let error as CryptokiError {
-            throw KeystoreError.invalidInput("read the token's URI", error.reason)
+            throw Settings.invalid("the token's URI", error.reason)
         }
     }
 
@@ -114,7 +127,7 @@ struct TokenSettings: Sendable {
         case nil, "auto"?: return .asTokenSays
         case "pin"?: return .never
         case "reader"?: return .always
-        case let text?: throw KeystoreError.invalidInput("read token-login", "‘\(text)’ is not auto, pin or reader")
+        case let text?: throw Settings.invalid("token-login", "‘\(text)’ is not auto, pin or reader")
         }
     }
 
@@ -124,7 +137,7 @@ struct TokenSettings: Sendable {
         case "always"?: return .always
         case "never"?: return .never
         case let text?:
-            throw KeystoreError.invalidInput("read token-isolation", "‘\(text)’ is not auto, always or never")
+            throw Settings.invalid("token-isolation", "‘\(text)’ is not auto, always or never")
         }
     }
 }

@@ -2,6 +2,7 @@ import Configuration
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeyJOSE
 import SystemPackage
 
 /// Reads settings by the names of their options from the options, the environment (`LATCHKEY_…`) and the configuration
@@ -65,15 +66,12 @@ struct SettingsReader {
 
     /// Checks that the file is one JSON object with known settings only, so that a misspelt setting is an error.
     private static func check(_ path: String, names: Set<String>) throws(KeystoreError) {
-        let found: SettingNames
-        do {
-            found = try JSONDecoder().decode(SettingNames.self, from: Data(contentsOf: URL(filePath: path)))
-        } catch {
-            throw unreadable(path, "it is not a JSON object")
-        }
-        guard let stranger = found.names.sorted().first(where: { !names.contains($0) }) else { return }
+        guard let file = try? JSONDecoder().decode(JSONValue.self, from: Data(contentsOf: URL(filePath: path))),
+            let settings = file.object
+        else { throw unreadable(path, "it is not a JSON object") }
+        guard let unknown = settings.keys.sorted().first(where: { !names.contains($0) }) else { return }
         throw unreadable(
-            path, "‘\(stranger)’ is not a setting; the settings are \(names.sorted().joined(separator: ", "))")
+            path, "‘\(unknown)’ is not a setting; the settings are \(names.sorted().joined(separator: ", "))")
     }
 
     private static func path(environment: [String: String]) -> String? {
@@ -84,24 +82,8 @@ struct SettingsReader {
     }
 
     private static func unreadable(_ path: String, _ reason: String) -> KeystoreError {
-        .invalidInput("read \(path)", reason)
-    }
-}
-
-/// The member names of a configuration file.
-struct SettingNames: Decodable {
-    let names: [String]
-
-    private struct Name: CodingKey {
-        let stringValue: String
-        var intValue: Int? { nil }
-
-        init(stringValue: String) { self.stringValue = stringValue }
-        init?(intValue: Int) { nil }
-    }
-
-    init(from decoder: any Decoder) throws {
-        names = try decoder.container(keyedBy: Name.self).allKeys.map(\.stringValue)
+        KeystoreError(
+            operation: "read \(path)", code: .invalidInput, reason: reason, recovery: "Correct the setting in \(path).")
     }
 }
 
@@ -114,19 +96,20 @@ enum TrustedFile {
     static func check(_ path: String) throws(KeystoreError) {
         let directory = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         // The directory first: once it is safe, the file cannot be replaced after its check.
-        for place in [directory, path] {
+        for checked in [directory, path] {
             var status = stat()
-            guard stat(place, &status) == 0 else {
-                throw refusal(path, "the owner of \(place) cannot be read", "Check the owner and mode of \(place).")
+            guard stat(checked, &status) == 0 else {
+                throw refusal(path, "the owner of \(checked) cannot be read", "Check the owner and mode of \(checked).")
             }
             guard status.st_uid == geteuid() || status.st_uid == 0 else {
                 throw refusal(
-                    path, "\(place) belongs to another user",
+                    path, "\(checked) belongs to another user",
                     "Remove it, or take ownership of it (chown) if you trust its contents.")
             }
             guard status.st_mode & 0o022 == 0 else {
                 throw refusal(
-                    path, "other users can write \(place)", "Check the file's contents, then run: chmod go-w '\(place)'"
+                    path, "other users can write \(checked)",
+                    "Check the file's contents, then run: chmod go-w '\(checked)'"
                 )
             }
         }

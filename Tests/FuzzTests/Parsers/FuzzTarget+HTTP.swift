@@ -55,8 +55,7 @@ extension FuzzTarget {
     }
 
     static let lockerAnswers = FuzzTarget("locker-answers") { (input) throws(Contradiction) in
-        let answer = ServerResponse<ErsteGroupAuthError>(
-            operation: "fuzz", status: 200, fields: [:], body: Data(input))
+        let answer = ServerResponse<ErsteGroupAuthErrorCode>(status: 200, fields: [:], body: Data(input))
         if let discovery = try? answer.json(ProviderMetadata.self) {
             _ = (discovery.challenge?.text, discovery.enrolment?.appending("/x").text)
         }

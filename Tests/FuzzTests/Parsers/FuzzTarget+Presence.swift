@@ -57,7 +57,7 @@ extension FuzzTarget {
             guard arguments.count == 2, let name = arguments[0].string, let message = arguments[1].string else {
                 continue
             }
-            _ = PresenceWire.keystoreError(BusError(name: name, message: message), "fuzz")
+            _ = PresenceWire.keystoreError(BusError(name: name, message: message))
             _ = PresenceWire.answer(BusError(name: name, message: message))
         }
     }

@@ -19,7 +19,7 @@ final class HostileBus {
             unlink(address.text)
         }
         guard listener >= 0, address.bind(listener), listen(listener, 1) == 0,
-            let connection = try? BusConnection(address: "unix:path=\(address.text)")
+            let connection = try? BusConnection(address: "unix:path=\(address.text)", onClose: {})
         else { return nil }
         peer = accept(listener, nil, nil)
         self.connection = connection
@@ -35,7 +35,7 @@ final class HostileBus {
     }
 
     deinit {
-        connection.pump.close()
+        connection.close()
         close(peer)
     }
 
@@ -47,7 +47,7 @@ final class HostileBus {
         let signature = input.dropFirst().prefix(count)
         guard !signature.contains(0) else { return [] }
         bus.send(DBusMessage.call(path, signature: Array(signature), body: Array(input[(count + 1)...])))
-        bus.connection.pump.process()
+        bus.connection.process()
         return bus.calls
     }
 
@@ -56,10 +56,10 @@ final class HostileBus {
         // libsystemd leaves its name out, sends empty DATA, and does not wait for either answer.
         send(Array("DATA\r\nOK 0123456789abcdef0123456789abcdef\r\n".utf8))
         for _ in 0..<20 {
-            connection.pump.process()
+            connection.process()
             guard let heard = receive(), let serial = DBusMessage.serialOfCall(in: heard) else { continue }
             send(DBusMessage.welcome(to: serial))
-            connection.pump.process()
+            connection.process()
             return true
         }
         return false

@@ -59,10 +59,10 @@ import Testing
             for path in ["", "/x/easy-access", "/x/level-shares", "/x/revoke"] {
                 #expect(try await server.post(TestServer.lockerPath + path, json: "{}").status == 404)
             }
-            let visitor = Visitor(server: server)
-            _ = try await visitor.loginToSettings("alice")
-            #expect(try await !visitor.get("/settings").body.contains("/settings/locker"))
-            #expect(try await visitor.get("/settings/locker").status == 404)
+            let browser = TestBrowser(server: server)
+            _ = try await browser.loginToSettings("alice")
+            #expect(try await !browser.get("/settings").body.contains("/settings/locker"))
+            #expect(try await browser.get("/settings/locker").status == 404)
         }
     }
 

@@ -24,30 +24,31 @@ import Testing
                 .expectDone()
             // The enrolment has room for a key.
             try await server.disableEasyAccess(device.id, query: "?kid=\(former.kid)", bearer: bearer).expectDone()
-            let (thief, hisDevice) = (LockerTestKey(), LockerTestKey())
-            let enrolled = try await server.enrol(server.assertion("enrol", by: hisDevice), bearer: bearer)
+            let (impostor, impostorDevice) = (LockerTestKey(), LockerTestKey())
+            let enrolled = try await server.enrol(server.assertion("enrol", by: impostorDevice), bearer: bearer)
             #expect(enrolled.status == 201)
             let before = try await keys(of: device, server)
 
             func attack(_ sign: (String) throws -> String?) async throws -> Answer {
-                let assertion = try await server.assertion("easy-access-enable", by: thief, of: device.id)
+                let assertion = try await server.assertion("easy-access-enable", by: impostor, of: device.id)
                 return try await server.enableEasyAccess(
                     assertion, deviceSignature: sign(assertion), of: device.id, bearer: bearer)
             }
             try await attack { _ in nil }.expectRefusal(400, "invalid_request", Self.members)
             try await attack { _ in "" }.expectNotAccepted("empty")
-            try await attack { try thief.countersignature(of: $0) }.expectNotAccepted("his own key")
-            try await attack { try hisDevice.countersignature(of: $0) }.expectNotAccepted("another enrolment's device")
+            try await attack { try impostor.countersignature(of: $0) }.expectNotAccepted("the impostor's own key")
+            try await attack { try impostorDevice.countersignature(of: $0) }.expectNotAccepted(
+                "another enrolment's device")
             try await attack { try device.key.impostor.countersignature(of: $0) }.expectNotAccepted("another key")
             try await attack { _ in seenSignature }.expectNotAccepted("over another assertion")
             try await attack { try device.easyAccess.countersignature(of: $0) }.expectNotAccepted("an easy-access key")
 
             #expect(try await keys(of: device, server) == before)
-            let asThief = EnrolledDevice(
-                id: device.id, key: hisDevice, easyAccess: thief, tokens: device.tokens, shares: nil)
-            try await server.easyAccess(asThief).expectRefusal(
+            let asImpostor = EnrolledDevice(
+                id: device.id, key: impostorDevice, easyAccess: impostor, tokens: device.tokens, shares: nil)
+            try await server.easyAccess(asImpostor).expectRefusal(
                 400, "easy_access_revoked", "the enrolment has no such easy-access key")
-            try await server.levelShares(asThief, bearer: bearer).expectRevoked()
+            try await server.levelShares(asImpostor, bearer: bearer).expectRevoked()
             try await server.easyAccess(device).success()
         }
     }

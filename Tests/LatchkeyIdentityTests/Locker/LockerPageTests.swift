@@ -13,23 +13,23 @@ import Testing
         try await TestServer.run { server in
             let (device, other) = (try await server.enrolledDevice(), try await server.enrolledDevice("bob"))
             let session = try Tokens(await server.easyAccess(device).success())
-            let visitor = Visitor(server: server)
-            _ = try await visitor.loginToSettings("alice")
-            let settings = try await visitor.get("/settings").body
+            let browser = TestBrowser(server: server)
+            _ = try await browser.loginToSettings("alice")
+            let settings = try await browser.get("/settings").body
             #expect(settings.contains("/settings/locker") && settings.contains("1 device<"))
 
-            let page = try await visitor.get("/settings/locker")
+            let page = try await browser.get("/settings/locker")
             #expect(page.body.contains("Linux Test") && page.body.contains("bench"))
             #expect(page.body.contains(device.id) && !page.body.contains(other.id))
             let form = [
                 "csrf_token": try page.hiddenField("csrf_token"), "x_action": "revoke",
                 "x_enrolment_id": try page.hiddenField("x_enrolment_id"),
             ]
-            let answer = try await visitor.post("/settings/locker", form)
+            let answer = try await browser.post("/settings/locker", form)
             #expect(answer.status == 303 && answer.headers[.location] == "/settings/locker?revoked")
-            let after = try await visitor.get("/settings/locker?revoked").body
+            let after = try await browser.get("/settings/locker?revoked").body
             #expect(after.contains("No device is enrolled.") && after.contains("The device was revoked."))
-            #expect(try await visitor.post("/settings/locker", form).status == 404)
+            #expect(try await browser.post("/settings/locker", form).status == 404)
 
             try await server.easyAccess(device).expectRevoked()
             #expect(try await server.userInfo(session.access).status == 401)
@@ -40,7 +40,7 @@ import Testing
     @Test func `another user's device and a form from another site are refused`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
-            let (alice, bob) = (Visitor(server: server), Visitor(server: server))
+            let (alice, bob) = (TestBrowser(server: server), TestBrowser(server: server))
             #expect(try await alice.get("/settings/locker").headers[.location] == "/login")
             _ = try await alice.loginToSettings("alice")
             _ = try await bob.loginToSettings("bob")
@@ -68,9 +68,9 @@ import Testing
             try await server.disableEasyAccess(unused.id, bearer: unused.tokens.access).expectDone()
             server.time.advance(by: 60)
             try await server.backgroundAccess(used).success()
-            let visitor = Visitor(server: server)
-            _ = try await visitor.loginToSettings("alice")
-            let entries = try await visitor.get("/settings/locker").body.split(separator: "</li>").map(String.init)
+            let browser = TestBrowser(server: server)
+            _ = try await browser.loginToSettings("alice")
+            let entries = try await browser.get("/settings/locker").body.split(separator: "</li>").map(String.init)
             let first = try #require(entries.first { $0.contains(used.id) })
             let second = try #require(entries.first { $0.contains(unused.id) })
             let minute = server.time.clock.now.formatted(.iso8601).prefix(16)
@@ -89,9 +89,9 @@ import Testing
             let assertion = try await server.assertion(
                 "enrol", by: LockerTestKey(), payload: ["device_info": info])
             #expect(try await server.enrol(assertion, bearer: server.login().access).status == 201)
-            let visitor = Visitor(server: server)
-            _ = try await visitor.loginToSettings("alice")
-            let page = try await visitor.get("/settings/locker").body
+            let browser = TestBrowser(server: server)
+            _ = try await browser.loginToSettings("alice")
+            let page = try await browser.get("/settings/locker").body
             #expect(page.contains("<bdi>Lin\u{FFFD}ux\u{FFFD}</bdi>"))
             #expect(page.contains("<bdi>\u{FFFD}b\("x".repeated(97))…</bdi>"))
             #expect(!page.unicodeScalars.contains { $0.properties.generalCategory == .format })
@@ -105,9 +105,9 @@ import Testing
                 "enrol", by: LockerTestKey(), payload: ["device_info": info])
             let answer = try await server.enrol(assertion, bearer: server.login().access)
             #expect(answer.status == 201)
-            let visitor = Visitor(server: server)
-            _ = try await visitor.loginToSettings("alice")
-            let page = try await visitor.get("/settings/locker").body
+            let browser = TestBrowser(server: server)
+            _ = try await browser.loginToSettings("alice")
+            let page = try await browser.get("/settings/locker").body
             #expect(!page.contains("<script"))
             #expect(page.contains("&lt;script&gt;"))
         }

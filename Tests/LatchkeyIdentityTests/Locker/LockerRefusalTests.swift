@@ -180,10 +180,10 @@ import Testing
             $0.rateLimits.lockerPerUser = 4
         } body: { server in
             let device = try await server.enrolledDevice()
-            let stranger = EnrolledDevice(
+            let impostor = EnrolledDevice(
                 id: device.id, key: device.key.impostor, easyAccess: device.easyAccess.impostor, tokens: device.tokens,
                 shares: nil)
-            for _ in 1...5 { try await server.easyAccess(stranger).expectNotAccepted() }
+            for _ in 1...5 { try await server.easyAccess(impostor).expectNotAccepted() }
             for _ in 1...2 { try await server.easyAccess(device).success() }
             let refused = try await server.backgroundAccess(device)
             try refused.expectRefusal(429, "rate_limited", "there were too many requests")

@@ -78,7 +78,7 @@ import Testing
                 .expectRefusal(400, "unauthorized_client", description)
             let request = AuthorizationParameters(more: ["client_id": "other"])
             let code = try #require(
-                try await Visitor(server: server).login(request, username: "alice").redirectParameter("code"))
+                try await TestBrowser(server: server).login(request, username: "alice").redirectParameter("code"))
             let tokens = try Tokens(
                 await server.exchange(code: code, request, overriding: ["client_id": "other"]).success())
             for action in ["easy-access-enable", "level-shares"] {
@@ -118,13 +118,13 @@ import Testing
     @Test func `a browser session does not make authentication fresh`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
-            let visitor = Visitor(server: server)
-            _ = try await visitor.login(AuthorizationParameters(), username: "alice")
+            let browser = TestBrowser(server: server)
+            _ = try await browser.login(AuthorizationParameters(), username: "alice")
             let loggedIn = server.time.seconds
             server.time.advance(by: 301)
             let silent = AuthorizationParameters(
                 redirectURI: TestServer.siteRedirectURI, more: ["prompt": "none"])
-            let code = try #require(try await visitor.get(silent.path).redirectParameter("code"))
+            let code = try #require(try await browser.get(silent.path).redirectParameter("code"))
             let tokens = try Tokens(await server.exchange(code: code, silent).success())
             #expect(try tokens.claims["auth_time"]?.number == Double(loggedIn))
             try await server.perform("enrol", device, bearer: tokens.access).expectStrongAuthenticationWanted()
@@ -133,17 +133,17 @@ import Testing
             for more in [["prompt": "login"], ["max_age": "300"], ["max_age": "0"]] {
                 server.time.advance(by: 301)
                 let request = AuthorizationParameters(more: more)
-                #expect(try await visitor.get(request.path).status == 200, "\(more)")
-                let again = try await visitor.login(request, username: "alice")
+                #expect(try await browser.get(request.path).status == 200, "\(more)")
+                let again = try await browser.login(request, username: "alice")
                 let fresh = try Tokens(
                     await server.exchange(code: #require(again.redirectParameter("code")), request).success())
                 #expect(try fresh.claims["auth_time"]?.number == Double(server.time.seconds))
                 #expect(try await server.perform("enrol", device, bearer: fresh.access).status == 201)
             }
             // Zero requires a login even within the same second.
-            #expect(try await visitor.get(AuthorizationParameters(more: ["max_age": "0"]).path).status == 200)
+            #expect(try await browser.get(AuthorizationParameters(more: ["max_age": "0"]).path).status == 200)
             let both = AuthorizationParameters(more: ["max_age": "0", "prompt": "none"])
-            #expect(try await visitor.get(both.path).redirectParameter("error") == "login_required")
+            #expect(try await browser.get(both.path).redirectParameter("error") == "login_required")
         }
     }
 

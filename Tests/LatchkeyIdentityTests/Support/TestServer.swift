@@ -142,9 +142,9 @@ struct TestServer: Sendable {
 
     /// Logs in with the browser and exchanges the code.
     func login(_ username: String = "alice", scope: String = fullScope) async throws -> Tokens {
-        let visitor = Visitor(server: self)
+        let browser = TestBrowser(server: self)
         let request = AuthorizationParameters(scope: scope)
-        let callback = try await visitor.login(request, username: username)
+        let callback = try await browser.login(request, username: username)
         let code = try #require(try callback.redirectParameter("code"))
         return try Tokens(
             await exchange(code: code, request).success())

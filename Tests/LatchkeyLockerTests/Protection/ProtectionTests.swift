@@ -109,7 +109,7 @@ struct ProtectionTests {
                 let error = #expect(throws: ProtectionError.self) {
                     try program.locker.decrypt(encryptedSecret: Base64URL.encode(changed))
                 }
-                #expect(expected.contains(error?.code ?? ""), "byte \(index): \(String(describing: error))")
+                #expect(expected.contains(error?.code.description ?? ""), "byte \(index): \(String(describing: error))")
             }
             for broken in ["", "A", text + "A", text + "=", "!" + text.dropFirst(), String(text.prefix(40))] {
                 #expect(throws: ProtectionError.self) { try program.locker.decrypt(encryptedSecret: broken) }

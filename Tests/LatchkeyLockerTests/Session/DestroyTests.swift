@@ -223,16 +223,16 @@ struct DestroyTests {
 
     /// The program is killed before or after each request of an enrolment.
     @Test(arguments: ["/enrolments", "/easy-access"], [true, false])
-    func `a kill within an enrolment leaves none`(at place: String, isBefore: Bool) async throws {
+    func `a kill within an enrolment leaves none`(at path: String, isBefore: Bool) async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
-            scene.line.fail(at: place, isBefore ? .stopBefore : .stopAfter)
+            scene.line.fail(at: path, isBefore ? .stopBefore : .stopAfter)
             let killed = Task { try await program.locker.startAuthSession() }
             await scene.line.reached()
             let next = try await scene.start()
             #expect(next.phase == .unregistered)
             #expect(scene.line.sent.contains(where: isRevocation))
-            #expect(scene.line.standingEnrolments.isEmpty)
+            #expect(scene.line.existingEnrolments.isEmpty)
             #expect(try await next.locker.startAuthSession().phase == .activeViaStrongAuth)
             #expect(try await next.keystore.capabilities().device.isEmpty == false)
             scene.line.release()

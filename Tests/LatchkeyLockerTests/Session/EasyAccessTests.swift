@@ -88,15 +88,15 @@ struct EasyAccessTests {
 
     /// The program is killed before or after each request.
     @Test(arguments: ["/challenge", "/easy-access", "/easy-access/disable"], [true, false])
-    func `a kill within a change leaves one working PIN`(at place: String, isBefore: Bool) async throws {
+    func `a kill within a change leaves one working PIN`(at path: String, isBefore: Bool) async throws {
         try await Scene.with { scene in
             let program = try await scene.start(ScriptedPresence(pins: "2468", "1357"))
             _ = try await program.locker.startAuthSession()
             let texts = program.sealAll()
-            scene.line.fail(at: place, isBefore ? .stopBefore : .stopAfter)
+            scene.line.fail(at: path, isBefore ? .stopBefore : .stopAfter)
             let killed = Task { try await program.locker.changeEasyAccess() }
             await scene.line.reached()
-            let works = place == "/easy-access/disable" ? "1357" : "2468"
+            let works = path == "/easy-access/disable" ? "1357" : "2468"
             let next = try await scene.start(ScriptedPresence(pins: works, "8642", "8642"))
             #expect(try await next.locker.startAuthSession().phase == .activeViaEasyAccess)
             #expect(next.readable(texts) == Set(ProtectionLevel.allCases))
@@ -245,7 +245,7 @@ struct EasyAccessTests {
             case .destroyEnrolment:
                 #expect(status.phase == .unregistered)
                 #expect(program.readable(texts).isEmpty)
-                #expect(scene.line.standingEnrolments.isEmpty)
+                #expect(scene.line.existingEnrolments.isEmpty)
             }
             #expect(program.presence.requests.count == prompts)
         }

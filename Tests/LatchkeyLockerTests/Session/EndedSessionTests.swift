@@ -62,7 +62,7 @@ struct EndedSessionTests {
             scene.line.release()
             let outcome = await late.result
             let error = #expect(throws: BackgroundAccessError.self) { try outcome.get() }
-            #expect(error?.cause.serverError == "enrolment_revoked")
+            #expect(error?.cause?.serverError == "enrolment_revoked")
             #expect(program.phase == .activeViaStrongAuth)
             let next = try await scene.start()
             #expect(next.phase == .enrolled)
@@ -131,7 +131,7 @@ struct EndedSessionTests {
             destroying.cancel()
             scene.line.release()
             #expect(try await destroying.value.phase == .unregistered)
-            #expect(scene.line.standingEnrolments.isEmpty)
+            #expect(scene.line.existingEnrolments.isEmpty)
             #expect(try await Disk(path: scene.databasePath).rows().isEmpty)
         }
     }

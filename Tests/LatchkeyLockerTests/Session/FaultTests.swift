@@ -54,7 +54,7 @@ struct FaultTests {
                 }
                 #expect((outcome == nil) == fault.isKill)
                 try await look(at: device, after: operation, in: scene, "\(operation) \(fault) at \(index): \(step)")
-                device.program.steps.storeRevocation()
+                device.program.steps.releaseHalted()
                 index += 1
             }
             #expect(index > 1)
@@ -138,7 +138,7 @@ struct FaultTests {
     private func look(
         at device: Device, after operation: Operation, in scene: Scene, _ situation: String
     ) async throws {
-        let stood = scene.line.standingEnrolments
+        let stood = scene.line.existingEnrolments
         let pin = try await pin(of: device, after: operation, in: scene)
         let next = try await scene.start(
             ScriptedPresence(pins: pin), directory: device.directory.path)
@@ -148,7 +148,7 @@ struct FaultTests {
             #expect(next.readable(device.texts).isEmpty, "\(situation)")
             #expect(try await device.disk.rows().isEmpty, "\(situation)")
             #expect(try await device.disk.classes().allSatisfy { $0 == "device" }, "\(situation)")
-            #expect(scene.line.standingEnrolments.isEmpty, "\(situation)")
+            #expect(scene.line.existingEnrolments.isEmpty, "\(situation)")
         } else {
             #expect(status.phase == .enrolled, "\(situation)")
             #expect(status.isEasyAccessEnabled || operation == .enable || operation == .disable, "\(situation)")

@@ -48,12 +48,12 @@ struct HostileServerTests {
             ("/level-shares", 400, .strong),
         ])
     func `only the locker's endpoints end an enrolment`(
-        place: String, status: Int, level: RequiredLevel
+        path: String, status: Int, level: RequiredLevel
     ) async throws {
         try await Scene.with { scene in
             let texts = try await enrolled(scene)
             let program = try await scene.start()
-            scene.line.fail(at: place, .answer(status: status, body: Self.revoked))
+            scene.line.fail(at: path, .answer(status: status, body: Self.revoked))
             await #expect(throws: refusal(.server)) {
                 try await program.locker.startAuthSession(options: .init(requiredLevel: level))
             }
@@ -64,11 +64,11 @@ struct HostileServerTests {
     }
 
     @Test(arguments: [("/token", RequiredLevel.any), ("/level-shares", .strong)])
-    func `the locker's endpoints do`(place: String, level: RequiredLevel) async throws {
+    func `the locker's endpoints do`(path: String, level: RequiredLevel) async throws {
         try await Scene.with { scene in
             _ = try await enrolled(scene)
             let program = try await scene.start()
-            scene.line.fail(at: place, .answer(status: 401, body: Self.revoked))
+            scene.line.fail(at: path, .answer(status: 401, body: Self.revoked))
             await #expect(throws: refusal(.enrolmentRevoked)) {
                 try await program.locker.startAuthSession(options: .init(requiredLevel: level))
             }

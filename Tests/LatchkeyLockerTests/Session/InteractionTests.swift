@@ -83,7 +83,8 @@ struct InteractionTests {
             let asked = ScriptedPresence([.decline])
             await #expect(throws: refusal(.userCancelled)) {
                 try await program.locker.startAuthSession(
-                    options: StartAuthSessionOptions(usesCachedSecret: false, presence: FreshPresence(asked)))
+                    options: StartAuthSessionOptions(
+                        usesCachedSecret: false, presence: PresenceSession(asked, .init(acceptsEarlierProof: false))))
             }
             #expect(asked.requests.count == 1)
         }

@@ -229,7 +229,8 @@ struct SessionMachineTests {
                     .fail,
                     phase, easyAccess: false),
                 Cell(
-                    .start(.any), [failed(.authenticateEasily, .secretExhausted), (.giveUpEasyAccess, .done)], .fail,
+                    .start(.any), [failed(.authenticateEasily, .secretExhausted), (.deleteBlockedEasyAccess, .done)],
+                    .fail,
                     phase, easyAccess: false),
             ], from: phase, easyAccess: true)
     }
@@ -241,7 +242,7 @@ struct SessionMachineTests {
                     .start(.any),
                     [
                         failed(.authenticateEasily, .network), failed(.verifyOffline, .secretExhausted),
-                        (.giveUpEasyAccess, .done),
+                        (.deleteBlockedEasyAccess, .done),
                     ], .fail, .enrolled, easyAccess: false)
             ], from: .enrolled, easyAccess: true)
     }
@@ -316,7 +317,7 @@ struct SessionMachineTests {
             _ = machine.begin(call)
             for _ in 1..<actions.count { _ = machine.receive(.done) }
             #expect(machine.receive(.enrolmentRevoked, of: machine.epoch) == .purge)
-            machine.purged()
+            machine.enrolmentWasDeleted()
             _ = machine.receive(.done)
             #expect(machine.phase == .unregistered && !machine.hasEasyAccess, "\(call)")
         }

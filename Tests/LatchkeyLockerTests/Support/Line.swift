@@ -33,9 +33,9 @@ final class Line: HTTPTransport {
 
     private struct State {
         var isDown = false
-        var faults: [(place: String, isSuffix: Bool, skip: Int, fault: Fault)] = []
+        var faults: [(path: String, isSuffix: Bool, skip: Int, fault: Fault)] = []
         var sent: [Sent] = []
-        var standing: Set<String> = []
+        var enrolments: Set<String> = []
         var stopped: [CheckedContinuation<Void, Never>] = []
         var isReached = false
         var waiting: [CheckedContinuation<Void, Never>] = []
@@ -57,9 +57,9 @@ final class Line: HTTPTransport {
     var sent: [Sent] { state.withLock { $0.sent } }
 
     /// The enrolments that the server has made and not deleted.
-    var standingEnrolments: Set<String> { state.withLock { $0.standing } }
+    var existingEnrolments: Set<String> { state.withLock { $0.enrolments } }
 
-    func forgetEnrolments() { state.withLock { $0.standing = [] } }
+    func forgetEnrolments() { state.withLock { $0.enrolments = [] } }
 
     /// - Parameters:
     /// - suffix: The end of the path.
@@ -103,7 +103,7 @@ final class Line: HTTPTransport {
             state.sent.append(Sent(path: path, body: String(decoding: body, as: UTF8.self)))
             guard
                 let index = state.faults.firstIndex(where: {
-                    $0.isSuffix ? path.hasSuffix($0.place) : path.contains($0.place)
+                    $0.isSuffix ? path.hasSuffix($0.path) : path.contains($0.path)
                 })
             else {
                 return (state.isDown, Fault?.none)
@@ -153,10 +153,10 @@ final class Line: HTTPTransport {
         let (response, answer) = try await next.send(request, body: body)
         guard (200..<300).contains(response.status.code), let path = request.path else { return (response, answer) }
         if path.hasSuffix("/enrolments"), let made = try? JSONDecoder().decode(Answer.self, from: Data(answer)) {
-            state.withLock { _ = $0.standing.insert(made.enrolment_id) }
+            state.withLock { _ = $0.enrolments.insert(made.enrolment_id) }
         } else if path.hasSuffix("/revoke") {
             state.withLock { state in
-                state.standing = state.standing.filter { !path.hasSuffix("/\($0)/revoke") }
+                state.enrolments = state.enrolments.filter { !path.hasSuffix("/\($0)/revoke") }
             }
         }
         return (response, answer)

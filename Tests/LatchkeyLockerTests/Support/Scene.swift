@@ -107,5 +107,5 @@ struct Program: Sendable {
 
 /// An error to compare with: errors are equal when their codes are.
 func refusal(_ code: ErsteGroupAuthError.Code) -> ErsteGroupAuthError {
-    ErsteGroupAuthError(operation: "", code: code, reason: "", recovery: "")
+    ErsteGroupAuthError(code: code, reason: "", recovery: "")
 }

@@ -53,7 +53,7 @@ final class Steps: Sendable {
     }
 
     /// Releases the resources of a killed program. All its further steps fail.
-    func storeRevocation() {
+    func releaseHalted() {
         let halted = state.withLock { state in
             defer { state.halted = [] }
             return state.halted

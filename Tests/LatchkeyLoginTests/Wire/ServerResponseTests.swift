@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import Latchkey
 import Testing
 
 @testable import LatchkeyLogin

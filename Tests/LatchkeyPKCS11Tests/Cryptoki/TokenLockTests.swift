@@ -11,9 +11,9 @@ import Testing
 
     init() throws { directory = try TemporaryDirectory() }
 
-    private func lock(_ serial: String, _ patience: Duration = .milliseconds(50)) throws(CryptokiError) -> TokenLock {
+    private func lock(_ serial: String, _ limit: Duration = .milliseconds(50)) throws(CryptokiError) -> TokenLock {
         let identity = TokenIdentity(.sample(label: "a/../b", serial: serial), in: .generic)
-        return try TokenLock(identity, directory: directory.path, patience: patience) { false }
+        return try TokenLock(identity, directory: directory.path, waitingAtMost: limit) { false }
     }
 
     @Test func `a token is locked once at a time, and another token at the same time`() throws {
@@ -30,9 +30,9 @@ import Testing
 
     @Test func `a wait for a lock ends when it is cancelled`() throws {
         let identity = TokenIdentity(.sample(label: "a", serial: "1"), in: .generic)
-        let first = try TokenLock(identity, directory: directory.path, patience: .zero) { false }
+        let first = try TokenLock(identity, directory: directory.path, waitingAtMost: .zero) { false }
         #expect(throws: CryptokiError(.cancelled, reason: "")) {
-            try TokenLock(identity, directory: directory.path, patience: .seconds(60)) { true }
+            try TokenLock(identity, directory: directory.path, waitingAtMost: .seconds(60)) { true }
         }
         withExtendedLifetime(first) {}
     }

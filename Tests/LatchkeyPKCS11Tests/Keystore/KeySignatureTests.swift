@@ -2,6 +2,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTesting
+import SwiftASN1
 import Testing
 
 @testable import LatchkeyPKCS11
@@ -29,10 +30,28 @@ struct KeySignatureTests {
     }
 
     @Test(arguments: [(0, 32), (1, 31), (1, 65), (2, 0), (2, 33), (2, 256), (3, 32), (-1, 32)])
-    func `a box with a message of another version or length is refused`(_ version: Int, _ count: Int) {
+    func `a header with another version or salt length is refused`(_ version: Int, _ count: Int) throws {
         #expect(throws: (any Error).self) {
-            try SealedBox.Message(version: version, salt: Data(repeating: 4, count: count))
+            try SealedBox.Header(derEncoded: try header(version: version, saltBytes: count))
         }
+    }
+
+    @Test func `a header with a known version and a salt of 32 bytes is read`() throws {
+        #expect(try SealedBox.Header(derEncoded: try header(version: 2, saltBytes: 32)).establishment == .signature)
+    }
+
+    private func header(version: Int, saltBytes: Int) throws -> [UInt8] {
+        let name = try #require(TokenName("pkcs11:token=a;serial=b;model=c;manufacturer=d;id=%01"))
+        let terms = KeyTerms(policy: .pin, assurance: AssuranceLevel(root: .token, presence: .pin))
+        var serializer = DER.Serializer()
+        try serializer.appendConstructedNode(identifier: .sequence) { coder in
+            try coder.serialize(version)
+            try coder.serialize(name)
+            try coder.serialize(ASN1OctetString(contentBytes: ArraySlice(repeating: 1, count: 32)))
+            try coder.serialize(terms)
+            try coder.serialize(ASN1OctetString(contentBytes: ArraySlice(repeating: 4, count: saltBytes)))
+        }
+        return serializer.serializedBytes
     }
 
     /// Everything stored is public: an attacker who can write the store knows the header, the statement and the key's

@@ -14,5 +14,5 @@ let wrongProof = error(.wrongProof)
 let wrongState = error(.wrongState)
 
 private func error(_ code: KeystoreError.Code) -> KeystoreError {
-    KeystoreError(operation: "", code: code, reason: "", recovery: "")
+    KeystoreError(code: code, reason: "", recovery: "")
 }

@@ -5,7 +5,7 @@ import Testing
 @testable import latchkey_identity
 
 /// A minimal browser: it keeps cookies and sends forms.
-final class Visitor {
+final class TestBrowser {
     static let sessionCookie = BrowserCookies.Name.session.rawValue
 
     let server: TestServer
