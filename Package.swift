@@ -181,8 +181,8 @@ let package = Package(
         .target(
             name: "LatchkeyTesting",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeySimulators", "VirtualSmartCard", asn1,
-                certificates, crypto, httpTypes, subprocess,
+                "Latchkey", "LatchkeyHTTP", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto,
+                httpTypes,
             ],
             swiftSettings: strict
         ),

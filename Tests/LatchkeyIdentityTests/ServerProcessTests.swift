@@ -108,8 +108,8 @@ import Testing
 
     @Test func `an address in use is reported with the next step`() async throws {
         let server = try await IdentityProcess(["--demo"])
-        let port = try #require(server.ready.endpoint.split(separator: ":").last)
-        let second = try await Self.runProgram(["serve", "--demo", "--port", "\(port)"])
+        let port = server.port
+        let second = try await Self.runProgram(["serve", "--demo", "--port", port])
         #expect(second.status == 1 && second.output.isEmpty)
         let sentence = "Could not start the server: the address 127.0.0.1:\(port) is in use by another program. Stop"
         #expect(second.errors.contains(sentence), "\(second.errors)")
