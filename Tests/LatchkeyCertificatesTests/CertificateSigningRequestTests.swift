@@ -62,7 +62,7 @@ struct CertificateSigningRequestTests {
     @Test func `synchronous signing and serialization are refused`() async throws {
         let (keystore, key) = try await key(.none)
         let signer = try HardwarePrivateKey(key, in: keystore, for: prompt, authorizedBy: NobodyPresent())
-        let unsupported = KeystoreError.unsupported("", "", recovery: "")
+        let unsupported = KeystoreError.unsupported("", recovery: "")
         #expect(throws: unsupported) {
             _ = try signer.signSynchronously(bytes: [1], signatureAlgorithm: .ecdsaWithSHA256)
         }

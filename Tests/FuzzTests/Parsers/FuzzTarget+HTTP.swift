@@ -49,7 +49,7 @@ extension FuzzTarget {
         }
         if let answer = try? RefreshAnswer(SecretBytes(input), id: "1") { try look(at: answer.token) }
         let old = try? Token(response: Data(oldToken.utf8), context: context)
-        if let answer = try? old?.refreshed(by: json, at: Date(), serverDate: nil, "fuzz") {
+        if let answer = try? old?.refreshed(by: json, at: Date(), serverDate: nil) {
             try look(at: answer.token)
         }
     }
@@ -114,7 +114,7 @@ extension FuzzTarget {
 
     /// Reads the members of a valid token and writes its row.
     private static func look(at token: Token) throws(Contradiction) {
-        _ = (token.isExpired(), token.subject, token.scope, token.issuedTokenType)
+        _ = (token.isExpired(), token.subject, token.scope)
         let row = CredentialRows.metadata(of: token, tags: ["tag": "a"], security: .none, copying: .all)
         guard let metadata = try? CredentialRows.metadata(row) else {
             throw Contradiction(description: "the row of a token cannot be read")

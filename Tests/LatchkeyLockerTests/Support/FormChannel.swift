@@ -46,7 +46,7 @@ actor FormChannel: StrongAuthenticationChannel {
         try await browser.logIn()
         let page = await browser.page
         let query = try #require(await browser.answer, "the login led nowhere: \(page)")
-        guard case .code(let code)? = login.answer(query) else { throw CancellationError() }
+        guard case .success(let code)? = login.answer(query) else { throw CancellationError() }
         return AuthorizationCode(code: code, codeVerifier: login.pkce.verifier, redirectURI: redirectURI)
     }
 }
