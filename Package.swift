@@ -113,18 +113,18 @@ let package = Package(
         .systemLibrary(name: "CProcess"),
         .target(name: "TPM2", dependencies: ["CEnvironment", "CTSS2", crypto, cryptoExtras], swiftSettings: strict),
         .target(
-            name: "Latchkey", dependencies: ["CProcess", crypto, cryptoExtras, grdb], swiftSettings: strict),
+            name: "Latchkey", dependencies: ["CProcess", crypto, grdb], swiftSettings: strict),
         .target(name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", crypto, asn1], swiftSettings: strict),
         .target(
             name: "LatchkeyPKCS11",
             dependencies: [
-                "Latchkey", "CEnvironment", "CPKCS11", "CLibP11", crypto, cryptoExtras, asn1, certificates, subprocess,
+                "Latchkey", "CEnvironment", "CPKCS11", "CLibP11", crypto, cryptoExtras, asn1, certificates,
             ],
             swiftSettings: strict
         ),
         .target(
-            name: "LatchkeyCertificates", dependencies: ["Latchkey", asn1, certificates, crypto], swiftSettings: strict),
-        .target(name: "LatchkeyPresence", dependencies: ["Latchkey", "CSystemd", subprocess], swiftSettings: strict),
+            name: "LatchkeyCertificates", dependencies: ["Latchkey", asn1, certificates], swiftSettings: strict),
+        .target(name: "LatchkeyPresence", dependencies: ["Latchkey", "CSystemd"], swiftSettings: strict),
         .target(
             name: "LatchkeyHTTP",
             dependencies: [
@@ -150,14 +150,14 @@ let package = Package(
         .target(
             name: "LatchkeyLogin",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", crypto, cryptoExtras, httpTypes,
+                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", httpTypes,
             ],
             swiftSettings: strict
         ),
         .target(name: "LatchkeyVault", dependencies: ["Latchkey"], swiftSettings: strict),
         .target(
             name: "LatchkeyCredentials",
-            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", crypto, httpTypes],
+            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", httpTypes],
             swiftSettings: strict),
         .target(
             name: "LatchkeyCredentialsFoundation", dependencies: ["LatchkeyCredentials", httpTypes],
@@ -192,7 +192,7 @@ let package = Package(
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
                 "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials",
                 "LatchkeyLocker",
-                "LatchkeyLogging", "LatchkeyOAuth", "LatchkeySimulators", "TPM2", arguments, asn1, certificates,
+                "LatchkeyLogging", "LatchkeySimulators", "TPM2", arguments, asn1, certificates,
                 configuration, crypto, httpTypes, logging, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
@@ -209,10 +209,7 @@ let package = Package(
         .executableTarget(
             name: "latchkey-presenced",
             dependencies: [
-                "Latchkey", "LatchkeyLogging", "LatchkeyTPM", "LatchkeyPresence", "TPM2", arguments, crypto, logging,
-                .product(
-                    name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])
-                ),
+                "Latchkey", "LatchkeyLogging", "LatchkeyTPM", "LatchkeyPresence", arguments, crypto, logging,
                 .product(
                     name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])),
             ],
@@ -272,14 +269,14 @@ let package = Package(
             name: "LatchkeyTests",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTestSupport",
-                "LatchkeyTesting", "TPM2", crypto, grdb, httpTypes,
+                "LatchkeyTesting", "TPM2", crypto, grdb,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyTPMTests",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1,
+                "Latchkey", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "TPM2",
                 crypto,
             ],
             swiftSettings: strict
@@ -304,7 +301,7 @@ let package = Package(
             name: "LatchkeyVaultTests",
             dependencies: [
                 "Latchkey", "LatchkeyVault", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
-                "LatchkeySimulators", "RawDatabase", crypto, grdb,
+                "LatchkeySimulators", "RawDatabase", grdb,
             ],
             swiftSettings: strict
         ),
@@ -330,7 +327,7 @@ let package = Package(
             name: "PresenceBrokerTests",
             dependencies: [
                 "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTestSupport",
-                "LatchkeyTesting", "LatchkeySimulators", "TPM2", crypto,
+                "LatchkeyTesting", "LatchkeySimulators", "TPM2",
             ],
             swiftSettings: strict
         ),
@@ -338,7 +335,7 @@ let package = Package(
             name: "LatchkeyCertificatesTests",
             dependencies: [
                 "Latchkey", "LatchkeyCertificates", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
-                "LatchkeySimulators", asn1, certificates, crypto,
+                "LatchkeySimulators", asn1, certificates,
             ],
             swiftSettings: strict
         ),
@@ -369,7 +366,7 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyJOSE", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11",
                 "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase",
-                "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes,
+                "VirtualSmartCard", "latchkey-identity", crypto, grdb, httpTypes,
                 .product(name: "JWTKit", package: "jwt-kit", condition: .when(traits: ["Programs"])),
                 .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
             ],
@@ -380,7 +377,7 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyJOSE", "LatchkeyHTTP", "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPKCS11",
                 "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase",
-                "latchkey-identity", crypto, grdb, httpTypes,
+                "latchkey-identity", grdb, httpTypes,
             ],
             swiftSettings: strict
         ),

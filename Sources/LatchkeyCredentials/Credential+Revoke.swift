@@ -76,7 +76,7 @@ extension Credential {
                 let stored = try await stored
                 guard stored.token.isOfSameUser(as: token) else {
                     throw CredentialError(
-                        code: .refused, reason: "the new token is another user's",
+                        code: .refused, reason: "the new token belongs to another user",
                         recovery: "Store it as a separate credential.")
                 }
                 try await replace(stored, with: token.named(id))

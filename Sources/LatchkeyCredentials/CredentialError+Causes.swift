@@ -47,7 +47,7 @@ extension CredentialError {
     }
 
     static func invalidInput(_ reason: String) -> CredentialError {
-        CredentialError(code: .invalidInput, reason: reason, recovery: "Correct it and try again.")
+        CredentialError(code: .invalidInput, reason: reason, recovery: "Correct the value and try again.")
     }
 
     static func invalidResponse(_ reason: String) -> CredentialError {

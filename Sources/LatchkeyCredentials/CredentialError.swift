@@ -40,7 +40,7 @@ public struct CredentialErrorCode: LatchkeyErrorCode {
     public static let unexpectedStatus = Self(name: .unexpectedStatus, keystoreCode: .refused)
     /// The server limits the rate of requests.
     public static let rateLimited = Self(name: .rateLimited, keystoreCode: .refused)
-    /// The server's response does not follow its protocol.
+    /// The server's response does not follow the protocol.
     public static let invalidResponse = Self(name: .invalidResponse, keystoreCode: .refused)
     /// An ID token is not from the server, not for this program, not for this login, or not valid now.
     public static let invalidToken = Self(name: .invalidToken, keystoreCode: .refused)

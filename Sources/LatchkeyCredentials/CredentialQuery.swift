@@ -69,7 +69,7 @@ public struct CredentialAttributes: Sendable {
 
 /// The id, a tag or a claim, in a query.
 public struct CredentialAttribute: Sendable {
-    /// The query for a value; nil: without the attribute.
+    /// The query for a value; with nil, the query for credentials without the attribute.
     fileprivate let records: @Sendable (JSONValue?) -> RecordQuery
 
     fileprivate static func named(
@@ -78,7 +78,7 @@ public struct CredentialAttribute: Sendable {
         CredentialAttribute { value in value.map { .attribute(name, is: text($0)) } ?? .not(.hasAttribute(name)) }
     }
 
-    /// The attribute is this text; nil: there is no such attribute.
+    /// The attribute has this text; with nil, the attribute does not exist.
     public static func == (left: CredentialAttribute, right: String?) -> CredentialQuery {
         CredentialQuery(records: left.records(right.map(JSONValue.string)))
     }
@@ -88,6 +88,6 @@ public struct CredentialAttribute: Sendable {
         CredentialQuery(records: left.records(right))
     }
 
-    /// The attribute is not this text; nil: there is such an attribute.
+    /// The attribute does not have this text; with nil, the attribute exists.
     public static func != (left: CredentialAttribute, right: String?) -> CredentialQuery { !(left == right) }
 }

@@ -100,7 +100,7 @@ struct CredentialRows: Sendable {
                 ? try records.metadataNow(Self.defaultID) : try records.readNow(Self.defaultID)?.record
             guard let row else { return nil }
             guard let id = row.attributes[Self.defaultAttribute] else {
-                throw KeystoreError.damaged("the row of the default credential names none")
+                throw KeystoreError.damaged("the row of the default credential names no credential")
             }
             return (id, row.generation)
         }

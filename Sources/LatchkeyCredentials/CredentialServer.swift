@@ -36,7 +36,7 @@ struct CredentialServer: Sendable {
     func check(_ answer: RefreshAnswer, after old: Token) async throws(CredentialError) {
         guard let idToken = answer.token.idToken, idToken != old.idToken else { return }
         guard old.subject == nil || idToken.subject == old.subject else {
-            throw .invalidToken("is another user's")
+            throw .invalidToken("belongs to another user")
         }
         let nonces = [old.idToken, idToken].compactMap { $0?["nonce"] }
         guard nonces.count < 2 || nonces[0] == nonces[1] else {

@@ -128,7 +128,7 @@ final class CredentialRegistry: Sendable {
 
     private struct State {
         var entries: [String: Entry] = [:]
-        /// More entries than this, and entries without an object are removed.
+        /// If there are more entries than this, entries without an object are removed.
         var limit = 1000
     }
 

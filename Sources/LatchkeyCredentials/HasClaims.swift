@@ -51,7 +51,7 @@ public struct JWT: Hashable, Sendable, HasClaims {
     }
 }
 
-/// A value that is neither in the description nor in the mirror of the value that contains it.
+/// A value that the description and the mirror of its containing value do not show.
 struct Redacted<Value: Hashable & Sendable>: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     let value: Value
 

@@ -17,7 +17,7 @@ extension Token {
         response: Data, context: Context? = nil, id: String? = nil, receivedAt: Date = Date()
     ) throws(CredentialError) {
         guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: response) else {
-            throw .unreadable("it is not a JSON object")
+            throw .unreadable("the response is not a JSON object")
         }
         try self.init(members: members, context: context, id: id ?? Self.newID(), receivedAt: receivedAt)
     }
@@ -60,7 +60,7 @@ extension Token {
     private static func check(_ members: [String: JSONValue]) throws(CredentialError) {
         // A header field may only contain visible ASCII characters (RFC 6750 section 2.1).
         guard let access = members[Member.accessToken]?.string, !access.isEmpty, access.isVisibleASCII else {
-            throw .unreadable("it has no access token, or one that is not visible ASCII")
+            throw .unreadable("its access token is missing or not visible ASCII")
         }
         guard let type = members[Member.tokenType]?.string, !type.isEmpty, type.isVisibleASCII else {
             throw .unreadable("it has no token type")
@@ -68,7 +68,7 @@ extension Token {
         for name in [Member.refreshToken, Member.deviceSecret, Member.scope, Member.idToken, Member.issuedTokenType] {
             guard let value = members[name] else { continue }
             guard let text = value.string, !text.isEmpty else {
-                throw .unreadable("its ‘\(name)’ is not a string, or empty")
+                throw .unreadable("its ‘\(name)’ is empty or not a string")
             }
         }
         guard let life = members[Member.expiresIn] else { return }

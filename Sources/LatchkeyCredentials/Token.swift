@@ -91,7 +91,7 @@ extension Token {
         public let id: String
         /// The app's labels.
         public let tags: [String: String]
-        /// The ID token's claims about the user; see ``CredentialConfiguration/copiedClaims``.
+        /// The ID token's claims about the user; see ``CredentialConfiguration/CopiedClaims``.
         public let claims: [String: JSONValue]
         /// The issuer's address.
         public let server: String
@@ -155,7 +155,7 @@ extension Token {
         by answer: Data, at now: Date, serverDate: Date?
     ) throws(CredentialError) -> RefreshAnswer {
         guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: answer) else {
-            throw .invalidResponse("the server's response does not follow its protocol")
+            throw .invalidResponse("the server's response does not follow the protocol")
         }
         var merged = response
         // The old expiry does not apply to a new access token.

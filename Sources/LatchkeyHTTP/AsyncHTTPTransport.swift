@@ -160,7 +160,7 @@ public final class AsyncHTTPTransport: HTTPTransport {
         guard text.contains("failedToValidateHostname") else { return nil }
         return (
             "the TLS certificate of the server at \(host) is for another host",
-            "Check the server's address. If it is right, the server needs a certificate for it."
+            "Check the server's address. If it is right, install a certificate for it on the server."
         )
     }
 

@@ -51,7 +51,7 @@ package enum SignatureFlaw: Error, Hashable, Sendable {
     case unreadable
     /// The header requires an extension (RFC 7515 section 4.1.11).
     case criticalExtension
-    /// None of the keys created it with RS256 or ES256.
+    /// No key verifies the signature with RS256 or ES256.
     case signature
 }
 

@@ -166,7 +166,7 @@ extension Container {
 
     private static var lostRace: LoginError {
         LoginError(
-            code: .conflict, reason: "another program enabled or disabled it at the same moment",
+            code: .conflict, reason: "another program enabled or disabled biometric login at the same time",
             recovery: "Show the status, then try again.")
     }
 }

@@ -71,7 +71,7 @@ extension Container {
             if let token = response.idToken,
                 try server.claims(of: token, now: now, serverDate: nil).sub != session.userID
             {
-                throw LoginError.invalidToken("the server's ID token is another user's")
+                throw LoginError.invalidToken("the server's ID token belongs to another user")
             }
         } catch {
             // The server no longer accepts the old refresh token, so the new one is stored.

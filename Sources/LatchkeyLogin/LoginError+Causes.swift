@@ -33,7 +33,7 @@ extension LoginErrorCode: OAuthErrorCode {
 
 extension LoginError {
     static func invalidInput(_ reason: String) -> LoginError {
-        LoginError(code: .invalidInput, reason: reason, recovery: "Correct it and try again.")
+        LoginError(code: .invalidInput, reason: reason, recovery: "Correct the value and try again.")
     }
 
     static func invalidResponse(_ reason: String) -> LoginError {

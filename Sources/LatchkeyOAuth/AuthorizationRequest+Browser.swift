@@ -71,8 +71,8 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
     var explanation: (reason: String, recovery: String) {
         let startAgain = "Start again when you are ready."
         switch self {
-        case .cancelled: return ("it was cancelled", startAgain)
-        case .declined: return ("it was cancelled in the browser", startAgain)
+        case .cancelled: return ("the login was cancelled", startAgain)
+        case .declined: return ("the login was cancelled in the browser", startAgain)
         case .timedOut: return ("the login in the browser was not finished in time", startAgain)
         case .linkReused:
             return (
@@ -92,7 +92,7 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
                 } else {
                     "the authorization response does not name its issuer, although the server announces that it does"
                 }
-            return (reason, "No code was redeemed. If it happens again, do not trust the server.")
+            return (reason, "Start again. If it happens again, do not trust the server. No code was redeemed.")
         }
     }
 }

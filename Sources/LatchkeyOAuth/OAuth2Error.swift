@@ -15,7 +15,7 @@ public struct OAuth2Error: Hashable, Sendable, Codable {
     public let error: String
     /// The server's own text, for example `InvalidCredentials`.
     public let description: String?
-    /// The address of more information.
+    /// The address of a page about the error (`error_uri`).
     public let uri: String?
 
     package init(error: String, description: String? = nil, uri: String? = nil) {

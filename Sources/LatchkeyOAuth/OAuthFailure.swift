@@ -1,13 +1,13 @@
 package import Latchkey
 
-/// The codes of a facade's errors, which the OAuth client throws as `LatchkeyError` of this code.
+/// The error codes of a facade. The OAuth client throws `LatchkeyError` with these codes.
 package protocol OAuthErrorCode: LatchkeyErrorCode where Details == ServerRefusal {
     /// The code for a failure.
     init(_ failure: OAuthFailure)
 }
 
 extension LatchkeyError where ErrorCode: OAuthErrorCode {
-    /// The facade's error for a failure: its code, and the failure's texts.
+    /// The facade's error for a failure, with the facade's code and the failure's texts.
     package init(_ failure: OAuthFailure) {
         let (reason, recovery) = failure.explanation
         self.init(
@@ -30,7 +30,7 @@ package enum OAuthFailure: Error, Sendable {
     /// The server's metadata has no such endpoint.
     case missingEndpoint(ProviderMetadata.EndpointName)
     case idToken(IDTokenFlaw)
-    /// No known key made the signature, and the keys are too fresh to be read again.
+    /// No known key verifies the signature, and the keys were read too recently to be read again.
     case keysTooFresh
     case authorization(AuthorizationFailure)
 
@@ -56,10 +56,10 @@ package enum OAuthFailure: Error, Sendable {
         let checkServer = "Check the server's address, and that it supports OpenID Connect."
         switch self {
         case .invalidAddress(let address):
-            return ("‘\(address)’ is neither an https address nor on this machine", "Correct it and try again.")
+            return ("‘\(address)’ is neither an https address nor on this machine", "Correct the address.")
         case .transport(let error): return (error.reason, error.recovery)
         case .refused(let refusal): return (refusal.reason, refusal.recovery)
-        case .malformed: return ("the server's response does not follow its protocol", checkServer)
+        case .malformed: return ("the server's response does not follow the protocol", checkServer)
         case .metadata(let flaw): return flaw.explanation
         case .missingEndpoint(let name):
             let recovery =

@@ -107,13 +107,13 @@ struct RedirectReply: Equatable {
     static let done = RedirectReply(
         .ok, "You can close this window", "The program that opened this page continues.")
     static let refused = RedirectReply(
-        .badRequest, "Nothing to see here", "This is not the response that the program waits for.")
+        .badRequest, "Unexpected response", "This is not the response that the program waits for.")
     static let linkReused = RedirectReply(
         .gone, "The login was stopped",
-        "Its link was opened before, and it works once. If you did not open it, another user tried to use your login.")
-    static let notFound = RedirectReply(.notFound, "Nothing to see here", "This address is only for one login.")
+        "This link works once and was opened before. If you did not open it, another user tried to use your login.")
+    static let notFound = RedirectReply(.notFound, "Page not found", "This address is only for one login.")
     static let notAllowed = RedirectReply(
-        .methodNotAllowed, "Nothing to see here", "This address is only for one login.")
+        .methodNotAllowed, "Method not allowed", "This address is only for one login.")
 
     var page: String {
         """

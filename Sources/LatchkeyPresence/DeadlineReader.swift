@@ -88,8 +88,15 @@ func onOwnThread<T: Sendable>(
     let wakeUp = WakeUp()
     let result = await withTaskCancellationHandler {
         await withCheckedContinuation { continuation in
-            BlockingThread.start {
+            let isStarted = BlockingThread.start {
                 continuation.resume(returning: Result { () throws(KeystoreError) in try body(wakeUp) })
+            }
+            guard isStarted else {
+                let reason = "the system could not start a thread for the prompt"
+                let error = KeystoreError(
+                    code: .transient, reason: reason, recovery: "End other programs, then try again.")
+                continuation.resume(returning: .failure(error))
+                return
             }
         }
     } onCancel: {

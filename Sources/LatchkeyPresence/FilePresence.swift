@@ -96,7 +96,7 @@ public final class DescriptorPresence: PresenceAuthority {
             case .end:
                 throw .unavailable(
                     "the PIN source has no line left", recovery: "Provide one line for each PIN prompt.")
-            case .woken: return .declined("it was cancelled")
+            case .woken: return .declined("the prompt was cancelled")
             case .late: return .declined("no PIN came within \(timeout.components.seconds) seconds")
             case .failed(EBADF): throw .invalidPINSource("the descriptor \(descriptor) is not open")
             case .failed(let number):

@@ -2,7 +2,7 @@
 ///
 /// Send only `oauthError` of a request to the client, which has fewer details. Log the rest.
 public struct VerificationError<Reason: Sendable & RawRepresentable<String>>: Error, CustomStringConvertible {
-    /// The reasons of this kind of error.
+    /// The possible reasons of this kind of error.
     public typealias Code = Reason
 
     /// The reason.

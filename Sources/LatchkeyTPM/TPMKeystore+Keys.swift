@@ -167,7 +167,7 @@ extension TPMKeystore {
             return try structure.serialized
         } catch {
             throw KeystoreError(
-                code: .failed, reason: "it cannot be encoded: \(error)", recovery: "Report this as a bug in Latchkey.")
+                code: .failed, reason: "encoding failed: \(error)", recovery: "Report this as a bug in Latchkey.")
         }
     }
 
@@ -176,7 +176,7 @@ extension TPMKeystore {
         _ template: PublicArea, authValue: AuthValue, sealing secret: SecretBytes? = nil, under root: StorageRoot
     ) async throws(KeystoreError) -> CreatedObject {
         let explain: Explanation = { error in
-            // The storage root key has no authValue, so only a session with a TPM that has another key fails here.
+            // The storage root key has no authValue, so badAuth means that the TPM has another storage root key.
             if error.command == .create, case .response(.badAuth) = error.kind {
                 return Self.otherTPM(underlying: error)
             }

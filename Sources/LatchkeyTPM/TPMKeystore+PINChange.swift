@@ -59,7 +59,7 @@ extension TPMKeystore {
             let changed = try await rewrapAll(blobs, boundTo: bindings, under: root, from: old, to: new)
             var replacements: [Data] = []
             for blob in changed { replacements.append(try serialized(blob)) }
-            // Changes in the TPM come last, after the old PIN was right for all objects.
+            // Changes the TPM last, after the old PIN was accepted for all objects.
             let unchanged = try await unchanged(revocable, from: old, to: new, isProven, under: root)
             for index in indices {
                 do throws(KeystoreError) {

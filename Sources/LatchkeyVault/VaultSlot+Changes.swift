@@ -75,7 +75,7 @@ extension VaultSlot {
         } catch {
             throw error.code == .conflict ? changed() : error
         }
-        // Revokes the key of a dropped class, so that no copy of the store opens it. If that fails, the next opening of
+        // Revokes the key of a deleted class, so that no copy of the store can open the class. If that fails, the next opening of
         // the space tries again.
         if !change.classes.isEmpty { try? await space.records.finishRevocations() }
         return stored
@@ -92,12 +92,12 @@ extension VaultSlot {
         }
     }
 
-    /// Reads the record again and compares it: the store must contain what was written, above all its protection.
+    /// Reads the record again and compares it: the store must contain the written record with its protection.
     private func checked(_ stored: [Record]) throws(KeystoreError) -> Record {
         let (space, row) = try spaceAndRow()
         guard let stored = stored.first, let found = try space.records.metadataNow(row.id) else { throw changed() }
         guard found.generation > stored.generation || found == stored else {
-            throw named("store", .damaged("the store does not contain what was written"))
+            throw named("store", .damaged("the store does not contain the written record"))
         }
         return stored
     }

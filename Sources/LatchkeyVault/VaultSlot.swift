@@ -24,14 +24,14 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
         let (space, row) = try spaceAndRow()
         guard let record = try space.records.metadataNow(row.id) else { return EmptyVault(slot: self).wrap() }
         guard record.kind == VaultRow.kind else {
-            throw .damaged("the row of its name is not a vault")
+            throw .damaged("the record with the vault's name is not a vault")
         }
         guard record.protection != .device else {
             try checkNotDowngraded()
             return KeychainSecureVault(slot: self, record: record).wrap()
         }
         guard row.classes.contains(record.protection) else {
-            throw .damaged("its protection class is not a vault's")
+            throw .damaged("its protection class does not belong to a vault")
         }
         guard let session = space.records.session(record.protection), session.isOpen else {
             return .locked(LockedBiometricsSecureVault(slot: self, record: record, failure: nil))
@@ -43,11 +43,11 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
     private func checkNotDowngraded() throws(KeystoreError) {
         let (space, row) = try spaceAndRow()
         guard try !space.records.isDowngraded(row.id, from: row.classes) else {
-            throw named("read", .damaged("another program replaced a value with biometrics by one without"))
+            throw named("read", .damaged("another program replaced the value by one without biometrics"))
         }
     }
 
-    /// - Throws: `KeystoreError` with code `conflict` if something is stored.
+    /// - Throws: `KeystoreError` with code `conflict` if the vault is not empty.
     func checkEmpty() throws(KeystoreError) {
         let (space, row) = try spaceAndRow()
         guard try space.records.metadataNow(row.id) == nil else { throw changed() }

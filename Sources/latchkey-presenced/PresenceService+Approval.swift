@@ -13,7 +13,7 @@ extension PresenceService {
             case .wait(let entry): await wait(entry)
             case .refuse(let entry):
                 await answer(entry.id, Self.refuse(.transient, "too many requests are waiting"))
-            case .withdraw(let entry): await answer(entry.id, Self.declined("it was withdrawn"))
+            case .withdraw(let entry): await answer(entry.id, Self.declined("the request was withdrawn"))
             case .interrupt(let entry): pending[entry.id]?.work?.cancel()
             }
         }
@@ -63,12 +63,12 @@ extension PresenceService {
         }
         let left = timeLimit - (ContinuousClock.now - pending.arrival)
         log.notice(
-            "a finger is asked for",
+            "a fingerprint verification started",
             metadata: ["uid": "\(requester.user)", "pid": "\(requester.process.map(String.init) ?? "unknown")"])
         let outcome = await reader.verify(name, in: found, within: max(left, .zero)) { progress in
             await self.report(progress, pending)
         }
-        log.notice("a finger was looked at", metadata: ["uid": "\(requester.user)", "outcome": "\(outcome)"])
+        log.notice("a fingerprint verification ended", metadata: ["uid": "\(requester.user)", "outcome": "\(outcome)"])
         switch outcome {
         case .matched:
             limit.recordMatch(requester.user)
@@ -76,7 +76,7 @@ extension PresenceService {
         case .notMatched:
             limit.recordFailure(requester.user, at: .now)
             return .failure(PresenceWire.notRecognised)
-        case .cancelled: return Self.declined("it was cancelled")
+        case .cancelled: return Self.declined("the request was cancelled")
         case .late: return Self.declined("no finger was placed in time")
         case .notEnrolled: return Self.refuse(.notEnrolled, "you have no finger enrolled", "Enrol one: fprintd-enroll.")
         case .busy:

@@ -216,7 +216,7 @@ actor PresenceService {
     private func resetPIN(_ requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError) -> [BusValue] {
         guard requester.user == 0 else {
             throw KeystoreError(
-                code: .refused, reason: "only the administrator can do it",
+                code: .refused, reason: "only the administrator can reset a PIN",
                 recovery: "Use your finger, or ask an administrator.")
         }
         guard arguments.count == 1, let user = arguments[0].uint32 else {

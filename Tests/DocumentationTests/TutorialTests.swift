@@ -14,8 +14,8 @@ import Testing
 
     @Test func `a compiler error fails the check`() async throws {
         await #expect(throws: (any Error).self) {
-            // The notebook without one of its files.
-            try await Compiler().check(["Examples/Sources/notes/Notebook.swift"])
+            // The program without its notebook.
+            try await Compiler().check(["Examples/Sources/notes/Notes.swift"])
         }
     }
 

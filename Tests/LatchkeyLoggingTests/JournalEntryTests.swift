@@ -12,19 +12,19 @@ struct JournalEntryTests {
 
     @Test func `metadata appears after the message and in fields`() {
         let entry = JournalEntry(
-            level: .notice, message: "a finger was looked at",
+            level: .notice, message: "a fingerprint verification ended",
             metadata: ["uid": "1000", "outcome": "matched", "hb.request.id": "a b"])
         #expect(
             String(decoding: entry.datagram(identifier: "latchkey-presenced"), as: UTF8.self) == """
                 PRIORITY=5
                 SYSLOG_IDENTIFIER=latchkey-presenced
-                MESSAGE=a finger was looked at hb.request.id=‘a b’ outcome=matched uid=1000
+                MESSAGE=a fingerprint verification ended hb.request.id=‘a b’ outcome=matched uid=1000
                 LATCHKEY_HB_REQUEST_ID=a b
                 LATCHKEY_OUTCOME=matched
                 LATCHKEY_UID=1000
 
                 """)
-        #expect(entry.line == "<5>a finger was looked at hb.request.id=‘a b’ outcome=matched uid=1000\n")
+        #expect(entry.line == "<5>a fingerprint verification ended hb.request.id=‘a b’ outcome=matched uid=1000\n")
     }
 
     @Test(arguments: ["\n", "\r\n", "\u{1B}[2J", "\u{0}", "\u{85}", "\u{2028}", "\u{202E}", "\u{200B}"])

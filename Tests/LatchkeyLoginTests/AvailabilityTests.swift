@@ -42,7 +42,7 @@ struct AvailabilityTests {
             #expect(
                 await alone.biometricAvailability() == .notAvailable("this program cannot prompt for a fingerprint"))
             let absent = try await bench.start(presence: presence(broker), keystore: AbsentKeystore())
-            #expect(await absent.biometricAvailability() == .notAvailable("there is none"))
+            #expect(await absent.biometricAvailability() == .notAvailable("it is not available"))
         }
     }
 

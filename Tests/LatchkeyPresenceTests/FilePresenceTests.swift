@@ -52,7 +52,7 @@ struct FilePresenceTests {
             defer { close(writer) }
             let error = #expect(throws: KeystoreError.self) { try FilePresence(path: path) }
             #expect(error?.code == .invalidInput)
-            #expect(error?.reason.hasSuffix("can\'t be used: it belongs to another user") == true)
+            #expect(error?.reason.hasSuffix("cannot be used: it belongs to another user") == true)
         }
     }
 

@@ -120,7 +120,7 @@ struct PinentryPresenceTests {
             try await Task.sleep(for: .milliseconds(5))
         }
         task.cancel()
-        #expect(try await task.value.refusal == "it was cancelled")
+        #expect(try await task.value.refusal == "the prompt was cancelled")
         #expect(kill(try #require(process), 0) == -1)
     }
 

@@ -63,7 +63,7 @@ struct ScriptedSourcesTests {
         }
         let task = Task { try await DescriptorPresence(read).pin(request()) }
         task.cancel()
-        #expect(try await task.value.refusal == "it was cancelled")
+        #expect(try await task.value.refusal == "the prompt was cancelled")
     }
 
     @Test func `a descriptor that is not open is refused`() async throws {

@@ -105,7 +105,7 @@ struct TerminalPresenceTests {
         let task = Task { try await TerminalPresence(path: path).pin(request()) }
         try await terminal.wait(for: "PIN: ")
         task.cancel()
-        #expect(try await task.value.refusal == "it was cancelled")
+        #expect(try await task.value.refusal == "the prompt was cancelled")
         #expect(terminal.isAsUsual)
     }
 

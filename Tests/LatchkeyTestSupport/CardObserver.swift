@@ -71,12 +71,12 @@ package final class CardObserver {
     /// - Returns: The status word.
     private func answer(to command: [UInt8]) throws -> UInt16 {
         var (code, status) = exchange(command)
-        if Self.wasReset.contains(code) {
-            resets += 1
+        if Self.wasReset.contains(code) { resets += 1 }
+        // Another program may reset the card again before the command.
+        for _ in 0..<10 where Self.wasReset.contains(code) {
             try Self.check("SCardReconnect", reconnect(card, 2, 3, 0, &protocolInUse))
             let selection = exchange(Self.selection)
-            try Self.check("SCardTransmit", Int(selection.code))
-            (code, status) = exchange(command)
+            (code, status) = Self.wasReset.contains(selection.code) ? selection : exchange(command)
         }
         try Self.check("SCardTransmit", Int(code))
         return status

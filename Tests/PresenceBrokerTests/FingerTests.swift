@@ -92,7 +92,7 @@ struct FingerTests {
                 let asking = Task { try await scene.client.approve(request) }
                 asking.cancel()
                 let answer = try await asking.value
-                #expect(answer == .declined("it was cancelled"))
+                #expect(answer == .declined("the request was cancelled"))
             }
             #expect(ContinuousClock.now - start < .seconds(10), "a person has 15 seconds for one")
         }

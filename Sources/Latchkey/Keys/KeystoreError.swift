@@ -60,10 +60,10 @@ extension KeystoreError {
     }
 
     package static func invalidInput(_ reason: String) -> KeystoreError {
-        KeystoreError(code: .invalidInput, reason: reason, recovery: "Correct it and try again.")
+        KeystoreError(code: .invalidInput, reason: reason, recovery: "Correct the value and try again.")
     }
 
-    package static func cancelled(_ reason: String = "it was cancelled") -> KeystoreError {
+    package static func cancelled(_ reason: String = "the operation was cancelled") -> KeystoreError {
         KeystoreError(code: .cancelled, reason: reason, recovery: "Start again when you are ready.")
     }
 

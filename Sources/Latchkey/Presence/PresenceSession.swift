@@ -13,7 +13,7 @@ package final class PresenceSession: PresenceAuthority {
         package var acceptsEarlierProof = true
         /// A PIN that answers the first request, without a prompt.
         package var firstPIN: PIN?
-        /// Verifies the PIN that protects the container already; returns `false` if there is none. The verified PIN answers
+        /// Verifies the container's existing PIN; returns `false` if the container has no PIN. The verified PIN answers
         /// requests for a new PIN, so that a container has one PIN.
         package var verifyExistingPIN:
             (@Sendable (PromptContext, any PresenceAuthority) async throws(KeystoreError) -> Bool)?
@@ -36,6 +36,8 @@ package final class PresenceSession: PresenceAuthority {
         /// Whether the PIN is the user's answer to a request for a new PIN.
         var isNew = false
         var isExisting = false
+        /// The last PIN that the hardware accepted.
+        var accepted: PIN?
     }
 
     private let authority: any PresenceAuthority
@@ -52,8 +54,8 @@ package final class PresenceSession: PresenceAuthority {
     package var broker: PresenceBroker? { authority.broker }
     package var preference: PresencePreference { authority.preference }
 
-    /// The last PIN, or nil. Rejected PINs are discarded.
-    package var pin: PIN? { state.withLock(\.pin) }
+    /// The last PIN that the hardware accepted, or nil.
+    package var acceptedPIN: PIN? { state.withLock(\.accepted) }
 
     fileprivate var gaveExistingPIN: Bool {
         state.withLock(\.isExisting) || authority.gaveExistingPIN
@@ -75,13 +77,26 @@ package final class PresenceSession: PresenceAuthority {
             }
         }
         let answer = try await authority.pin(request)
-        if case .pin(let pin) = answer { state.withLock { $0 = State(pin: pin, isNew: request.purpose == .new) } }
+        state.withLock { state in
+            let accepted = state.accepted
+            state = State()
+            // Codes of other purposes, such as a management key, are never repeated.
+            if case .pin(let pin) = answer, [.current, .new].contains(request.purpose) {
+                state = State(pin: pin, isNew: request.purpose == .new)
+            }
+            state.accepted = accepted
+        }
         return answer
     }
 
     fileprivate func decide(_ isAccepted: Bool) {
         state.withLock { state in
-            if isAccepted { state.isAccepted = state.pin != nil } else { state = State() }
+            guard isAccepted else {
+                state = State()
+                return
+            }
+            state.isAccepted = state.pin != nil
+            state.accepted = state.pin ?? state.accepted
         }
         // A session may forward to the session of a larger operation.
         (authority as? PresenceSession)?.decide(isAccepted)

@@ -47,7 +47,7 @@ extension RecordContainer {
             }
             guard !(held.isEmpty && classRows.isEmpty) else {
                 throw .notFound(
-                    "nothing in the container ‘\(name)’ has the container's PIN",
+                    "no key or class in the container ‘\(name)’ has the container's PIN",
                     recovery: "Create a key with the policy ‘pin’ first.")
             }
             let isMACed = { (row: RecordRow) in !row.isSelfAuthenticated }
@@ -116,7 +116,7 @@ extension RecordTransaction {
     fileprivate func swap(_ swap: KeySwap, in database: Database) throws {
         guard swap.row.payload == nil else {
             throw KeystoreError.unsupported(
-                "the record ‘\(swap.row.id)’ has a key and a payload", recovery: "Report this.")
+                "the record ‘\(swap.row.id)’ has a key and a payload", recovery: "Report this as a bug in Latchkey.")
         }
         let existing = try RecordRow.fetch(database, container: container, id: swap.row.id)
         guard existing?.generation == swap.row.generation else {

@@ -34,7 +34,7 @@ extension RecordContainer {
         KeystoreError(
             code: .wrongState,
             reason: "the class ‘\(protection.name)’ of the record ‘\(id)’ is locked",
-            recovery: "Unlock it and try again.")
+            recovery: "Unlock the class and try again.")
     }
 
     static func record(of row: RecordRow) throws(KeystoreError) -> Record {
@@ -55,7 +55,7 @@ extension RecordContainer {
         }
         if ProtectionClass.isSelfAuthenticated(record.protection.name) {
             guard record.isBareKey, payload == nil else {
-                throw .invalidInput("only a key, named by its id, can be stored without a class")
+                throw .invalidInput("without a class, only a key can be stored, under the key's id")
             }
         }
     }

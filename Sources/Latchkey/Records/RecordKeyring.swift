@@ -118,7 +118,7 @@ final class RecordKeyring: Sendable {
             try await checkHasNoRecords(protection)
             guard protection.policy == .none else {
                 throw .notFound(
-                    "nothing is stored in the class ‘\(protection.name)’", recovery: "Store something first."
+                    "nothing is stored in the class ‘\(protection.name)’", recovery: "Store a record first."
                 )
             }
             return try await make(protection, prompt, presence)

@@ -159,7 +159,7 @@ extension KeystoreError {
             let cancelled = error is CancellationError
             self.init(
                 code: cancelled ? .cancelled : .failed,
-                reason: cancelled ? "it was cancelled" : "\(error)", recovery: "Try again.")
+                reason: cancelled ? "the operation was cancelled" : "\(error)", recovery: "Try again.")
             return
         }
         let (code, reason, recovery) = Self.meaning(of: error.extendedResultCode)

@@ -73,7 +73,7 @@ struct RecordTransaction: Sendable {
         guard let key = keys[name] else {
             throw KeystoreError(
                 code: .wrongState, reason: "the class ‘\(name)’ is locked",
-                recovery: "Unlock it and try again.")
+                recovery: "Unlock the class and try again.")
         }
         return key
     }

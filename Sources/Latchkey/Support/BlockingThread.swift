@@ -4,18 +4,21 @@ internal import Synchronization
 
 /// A thread of the operating system for calls that block, which must not block Swift's cooperative pool.
 ///
-/// Does its work in order. Can be an actor's executor. Ends with its owner, after the work in its queue. SIGPIPE is blocked in
-/// it, so that a library that writes to a closed socket can't end the process.
+/// Runs queued work in order. Can be an actor's executor. Ends when its owner is released and the queue is empty. Blocks SIGPIPE,
+/// so that a library that writes to a closed socket can't end the process.
 package final class BlockingThread: SerialExecutor {
     private let queue: WorkQueue
+    /// Whether the system started a thread. Otherwise a thread of Dispatch does the work.
+    package let hasOwnThread: Bool
 
     /// - Parameters:
     ///   - wait: Blocks until `wake` is called, for a thread that also serves a descriptor between its work. May return earlier.
-    ///   - wake: Ends `wait`, also one that begins later. Called on any thread.
+    ///   - wake: Ends `wait`, or the next `wait` if none is in progress. Called on any thread.
     package init(wait: @escaping @Sendable () -> Void, wake: @escaping @Sendable () -> Void) {
         let queue = WorkQueue(wait: wait, wake: wake)
         self.queue = queue
-        Self.start { queue.serve() }
+        hasOwnThread = Self.start { queue.serve() }
+        if !hasOwnThread { DispatchQueue(label: "org.latchkey.blocking").async { queue.serve() } }
     }
 
     package convenience init() {
@@ -29,7 +32,7 @@ package final class BlockingThread: SerialExecutor {
 
     deinit { queue.close() }
 
-    /// Does `work` on the thread and waits for it. A cancelled task waits too.
+    /// Runs `work` on the thread and waits for its result. A cancelled task waits too.
     package func run<R: Sendable, E: Error>(_ work: @escaping @Sendable () throws(E) -> R) async throws(E) -> R {
         let result: Result<R, E> = await withUnsafeContinuation { continuation in
             enqueue { continuation.resume(returning: Result { () throws(E) in try work() }) }
@@ -37,7 +40,7 @@ package final class BlockingThread: SerialExecutor {
         return try result.get()
     }
 
-    /// Does `work` on the thread after the queued work, without waiting for it.
+    /// Runs `work` on the thread after the queued work. Does not wait for it.
     package func enqueue(_ work: @escaping @Sendable () -> Void) { queue.append(work) }
 
     package func enqueue(_ job: consuming ExecutorJob) {
@@ -47,8 +50,11 @@ package final class BlockingThread: SerialExecutor {
 }
 
 extension BlockingThread {
-    /// Does `work` on a new thread, which ends with it. If the system can't start one, a thread of Dispatch does it.
-    package static func start(_ work: @escaping @Sendable () -> Void) {
+    /// Does `work` on a new thread, which ends with it.
+    ///
+    /// - Returns: `false` if the system can't start a thread; `work` is then not done.
+    @discardableResult
+    package static func start(_ work: @escaping @Sendable () -> Void) -> Bool {
         var thread = pthread_t()
         let body = Unmanaged.passRetained(ThreadBody(work))
         let status = pthread_create(
@@ -57,26 +63,32 @@ extension BlockingThread {
                 if let argument { Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run() }
                 return nil
             }, body.toOpaque())
-        if status == 0 {
-            pthread_detach(thread)
-        } else {
-            let body = body.takeRetainedValue()
-            DispatchQueue(label: "org.latchkey.blocking").async { body.run() }
+        guard status == 0 else {
+            body.release()
+            return false
         }
+        pthread_detach(thread)
+        return true
     }
 
-    /// Does `work` on a new thread, and blocks the calling thread until it has returned.
+    /// Runs `work` on a new thread, and blocks the calling thread until `work` has returned.
     ///
-    /// - Parameter limit: The maximum wait, at most a day.
-    /// - Returns: nil after `limit`; `work` continues.
+    /// - Parameters:
+    ///   - limit: The maximum wait, at most a day.
+    ///   - unstarted: Called in place of `work` if the system can't start a thread.
+    /// - Returns: nil after `limit`, and `work` continues; nil without a thread.
     package static func run<R: Sendable>(
-        within limit: Duration, _ work: @escaping @Sendable () -> R
+        within limit: Duration, unstarted: () -> Void, _ work: @escaping @Sendable () -> R
     ) -> R? {
         let completion = Completion<R>()
-        start {
+        let isStarted = start {
             let result = work()
             completion.result.withLock { $0 = result }
             completion.signal.signal()
+        }
+        guard isStarted else {
+            unstarted()
+            return nil
         }
         let (seconds, attoseconds) = min(max(limit, .zero), .seconds(86_400)).components
         let nanoseconds = Int(seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000)
@@ -130,7 +142,7 @@ private final class WorkQueue: Sendable {
         wake()
     }
 
-    /// Does the work until the queue is closed and empty.
+    /// Runs the work until the queue is closed and empty.
     func serve() {
         while true {
             let (batch, isClosed) = state.withLock { state in

@@ -5,7 +5,9 @@ public import FoundationEssentials
 /// `KeystoreError` is the error of keys, secrets and records. Each facade has its own codes. Two errors are equal if their
 /// ``code`` is equal; texts and details don't count.
 public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
+    /// The type of ``code``.
     public typealias Code = ErrorCode
+    /// The type of ``underlying``.
     public typealias Underlying = UnderlyingError
 
     /// The operation that failed, as a verb phrase: `sign`, `create a key`. The public call sets it.
@@ -22,7 +24,7 @@ public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
     public let lockedOutUntil: Date?
     /// The error of the layer below, or nil.
     public let underlying: UnderlyingError?
-    /// Facts that only errors of this kind have, or nil.
+    /// Additional facts about this kind of error, or nil.
     package let details: ErrorCode.Details?
 
     /// Creates an error. Users read `reason` and `recovery`: neither may contain a secret.
@@ -52,7 +54,7 @@ public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
         self.details = details
     }
 
-    /// The same error of an operation that includes the failed one. A public call ends with
+    /// This error with another operation, which includes the failed one. A public call ends with
     /// `catch { throw error.during("sign") }`, so that errors name the call of the app.
     package func during(_ operation: String) -> Self {
         var error = self
@@ -63,7 +65,7 @@ public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
 
 /// The kinds of errors of one part of the package.
 public protocol LatchkeyErrorCode: Hashable, Sendable, CustomStringConvertible {
-    /// Facts that only these errors have, for example a server's response.
+    /// Additional facts about these errors, for example a server's response.
     associatedtype Details: Sendable = Never
 
     /// The corresponding code of `KeystoreError`, which determines a program's exit status.
@@ -121,7 +123,7 @@ extension LatchkeyError: ReportableError {
 }
 
 extension Error {
-    /// The same error of an operation that includes the failed one, if it is a ``LatchkeyError``.
+    /// This error with another operation, if it is a ``LatchkeyError``; otherwise the unchanged error.
     package func during(_ operation: String) -> any Error {
         (self as? any ReportableError)?.during(operation) ?? self
     }

@@ -74,7 +74,7 @@ extension Locker {
         }
     }
 
-    /// Does the same if possible. The next start that reaches the server repeats what fails now.
+    /// Tries to remove unused keys. After a failure, the next start that reaches the server tries again.
     func tryRemovingUnusedKeys(_ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext) async {
         _ = try? await finish { try await self.removeUnusedKeys(enrolment, server, context) }
     }

@@ -20,7 +20,7 @@ extension Locker {
             throw ErsteGroupAuthError(
                 code: .invalidConfiguration,
                 reason: "the server stores no key shares, so cryptography would not bind data to sessions",
-                recovery: "Use another server, or allow this with ‘levelShares’ in a program or --without-shares here.")
+                recovery: "Use another server, or set ‘levelShares’ (in the command line tool: --without-shares).")
         }
         let capabilities = try await configuration.records.keystore.capabilities()
         let needed: Set = [AccessPolicy.Requirement.none, configuration.easyAccessPolicy.requirement]
@@ -39,7 +39,7 @@ extension Locker {
         do {
             let enrolmentID = pending.key.publicKey.thumbprint
             let assertion = try await sign(.enrol, with: pending.key, enrolmentID: nil, server, context)
-            let tombstone = try await storeRevocation(enrolmentID, pending.key, context)
+            let tombstone = try await storeRevocation(enrolmentID, pending.key, server, context)
             do {
                 let answer = try await server.enrol(assertion, as: enrolmentID, token)
                 try await complete(answer, pending, tombstone, userID, token, server, context, &draft)

@@ -29,14 +29,14 @@ extension Locker {
             throw ErsteGroupAuthError(
                 code: .revocationPending,
                 reason: "the enrolment is deleted here and not yet at the server: \(cause.reason)",
-                recovery: "The next call that reaches the server deletes it there.", underlying: cause.underlying,
+                recovery: "Connect to the server: the next call deletes it there.", underlying: cause.underlying,
                 details: cause.details)
         }
         guard isRevoked else {
             throw ErsteGroupAuthError(
                 code: .revocationPending,
                 reason: "the enrolment is deleted here, and the hardware has not yet revoked its keys",
-                recovery: "The next start repeats that. Until then a copy of the store may still open.")
+                recovery: "Start again to repeat the revocation. Until then, a copy of the store may open.")
         }
     }
 
@@ -62,12 +62,15 @@ extension Locker {
     }
 
     /// Signs the revocation of an enrolment with the device's key.
+    ///
+    /// - Parameter audience: The server's own spelling of its issuer; nil if it is not known.
     private static func signRevocation(
-        of enrolmentID: String, issuer: String, by key: HardwareKey, at date: Date, _ records: RecordContainer,
-        _ prompt: PromptContext
+        of enrolmentID: String, issuer: String, audience: String? = nil, by key: HardwareKey, at date: Date,
+        _ records: RecordContainer, _ prompt: PromptContext
     ) async throws -> Tombstone {
         let input = try LockerAssertion(
-            action: .revoke, issuer: issuer, enrolmentID: enrolmentID, challenge: nil, key: key, issuedAt: date
+            action: .revoke, issuer: audience ?? issuer, enrolmentID: enrolmentID, challenge: nil, key: key,
+            issuedAt: date
         ).signingInput()
         let signature = try await records.keystore.sign(
             MessageDigest(sha256: input.utf8), with: key, for: prompt, authorizedBy: NobodyPresent())
@@ -112,10 +115,11 @@ extension Locker {
 
     /// Signs and stores the revocation of an enrolment before it is made, in case it stays incomplete.
     func storeRevocation(
-        _ enrolmentID: String, _ key: HardwareKey, _ context: FlowContext
+        _ enrolmentID: String, _ key: HardwareKey, _ server: LockerServer, _ context: FlowContext
     ) async throws -> Tombstone {
         let tombstone = try await Self.signRevocation(
-            of: enrolmentID, issuer: configuration.issuer, by: key, at: now, configuration.records, context.prompt)
+            of: enrolmentID, issuer: configuration.issuer, audience: server.discovery.issuer, by: key, at: now,
+            configuration.records, context.prompt)
         _ = try await store([tombstone.put], context)
         return tombstone
     }

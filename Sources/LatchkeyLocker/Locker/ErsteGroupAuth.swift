@@ -6,7 +6,7 @@ public final class ErsteGroupAuth: Sendable {
     /// The instance of this process.
     public static let shared = ErsteGroupAuth()
 
-    /// The opening that runs or has succeeded, and its issuer and client.
+    /// The current or successful opening of the locker, with its issuer and client.
     private typealias Opening = (
         issuer: String, clientID: String, task: Task<Result<Locker, ErsteGroupAuthError>, Never>
     )

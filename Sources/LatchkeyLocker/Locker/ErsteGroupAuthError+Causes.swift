@@ -38,8 +38,8 @@ extension ErsteGroupAuthError {
             }
     }
 
-    /// An error of an endpoint or grant of the locker protocol, by its status and code. Others never end the enrolment,
-    /// whatever their code is.
+    /// The error for a refusal by the locker protocol's endpoints and grants. Other endpoints never end the enrolment,
+    /// whatever code they return.
     static func refusedByLocker(_ refusal: ServerRefusal) -> ErsteGroupAuthError {
         let (code, reason, recovery): (Code, String, String)
         switch (refusal.status, refusal.oauthError?.error) {
@@ -64,7 +64,7 @@ extension ErsteGroupAuthError {
             recovery: "Check the server's address, and that it supports the locker protocol.")
     }
 
-    static func cancelled(_ reason: String = "it was cancelled") -> ErsteGroupAuthError {
+    static func cancelled(_ reason: String = "the operation was cancelled") -> ErsteGroupAuthError {
         ErsteGroupAuthError(code: .userCancelled, reason: reason, recovery: "Start again when you are ready.")
     }
 

@@ -60,7 +60,7 @@ public struct ErsteGroupAuthErrorCode: LatchkeyErrorCode {
     public static let enrolmentRevoked = Self("enrolmentRevoked", .notFound)
     /// The server no longer knows the secret's key; easy access was disabled here too.
     public static let easyAccessRevoked = Self("easyAccessRevoked", .notFound)
-    /// The enrolment is deleted here. The server is told, and the hardware revokes its keys, when that is possible.
+    /// The enrolment is deleted here. Later calls repeat its revocation at the server or in the hardware, which failed.
     public static let revocationPending = Self("revocationPending", .unavailable)
     /// The store belongs to another server or client.
     public static let environmentChanged = Self("environmentChanged", .conflict)
@@ -94,7 +94,7 @@ public struct BackgroundAccessErrorCode: LatchkeyErrorCode {
     }
 
     private let name: Name
-    /// Has no influence on equality: causes of one code differ in it.
+    /// Ignored by equality, because errors with the same code can have different causes.
     private let mapped: Mapped
 
     private init(_ name: Name, _ keystoreCode: KeystoreErrorCode) {

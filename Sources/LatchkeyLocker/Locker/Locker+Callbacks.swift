@@ -96,7 +96,7 @@ extension JSONValue {
                 ErsteGroupAuthError(
                     operation: operation, code: .invalidInput,
                     reason: "JSON can't represent a value of the metadata",
-                    recovery: "Use text, numbers, truth values, and arrays and dictionaries of them."))
+                    recovery: "Use only strings, numbers, Booleans, and arrays and dictionaries of these."))
         }
         return .success(members)
     }

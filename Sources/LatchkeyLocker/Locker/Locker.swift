@@ -31,7 +31,7 @@ public final class Locker: Sendable {
         }
         let checks = [
             ("clientID", "is empty", !configuration.clientID.isEmpty),
-            ("scopes", "has none", !configuration.scopes.isEmpty),
+            ("scopes", "is empty", !configuration.scopes.isEmpty),
             ("easyAccessPolicy", "requires no user verification", configuration.easyAccessPolicy.requirement != .none),
             ("offlineVerification", "allows no attempt", configuration.offlineVerification?.maximumAttempts ?? 1 >= 1),
             ("sessionIdleTimeout", "is not longer than zero", configuration.sessionIdleTimeout ?? .seconds(1) > .zero),
@@ -138,7 +138,7 @@ public final class Locker: Sendable {
     ///
     /// - Parameters:
     ///   - challenge: nil to get one from the server.
-    ///   - presence: nil for the call's.
+    ///   - presence: nil for the authority of the call.
     func sign(
         _ action: LockerAssertion.Action, challenge: String? = nil, with key: HardwareKey, enrolmentID: String?,
         removing easyAccessKey: KeyID? = nil, _ server: LockerServer, _ context: FlowContext,
@@ -150,7 +150,9 @@ public final class Locker: Sendable {
             issuedAt: now, metadata: context.metadata, device: action == .enrol ? configuration.device : nil,
             easyAccessKey: easyAccessKey)
         let input = try assertion.signingInput()
-        let authority: any PresenceAuthority = key.policy == .none ? NobodyPresent() : presence ?? context.presence
+        // The device's key never prompts, whatever policy its stored row states.
+        let isUserKey = action == .easyAccess || action == .easyAccessEnable
+        let authority: any PresenceAuthority = isUserKey ? presence ?? context.presence : NobodyPresent()
         let signature = try await configuration.records.keystore.sign(
             MessageDigest(sha256: input.utf8), with: key, for: context.prompt, authorizedBy: authority)
         log(.debug, "signed \(action)")

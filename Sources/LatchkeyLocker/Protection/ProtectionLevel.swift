@@ -99,7 +99,7 @@ extension ProtectionError {
             switch current {
             case .unregistered: "this device is not enrolled"
             case .enrolled: "there is no session"
-            case .activeViaStrongAuth, .activeViaEasyAccess: "the session does not open it"
+            case .activeViaStrongAuth, .activeViaEasyAccess: "the session does not open this level"
             case .backgroundAccess: "there is only background access"
             case .verifiedOffline: "opening that level requires the server, which could not be reached"
             }

@@ -57,7 +57,7 @@ extension Locker {
 
     private static func unavailable(_ reason: String) -> ErsteGroupAuthError {
         ErsteGroupAuthError(
-            code: .verificationUnavailable, reason: reason, recovery: "Start the session with a network.")
+            code: .verificationUnavailable, reason: reason, recovery: "Connect to the network and try again.")
     }
 }
 

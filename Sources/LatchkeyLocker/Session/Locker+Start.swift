@@ -97,7 +97,7 @@ extension Locker {
         draft.token = try token(tokens, answer, asked: configuration.scopes)
         draft.levels = try levelKeys(enrolment, answer.shares())
         try await countOnline(context, &draft)
-        draft.secret = context.presence.pin
+        draft.secret = context.presence.acceptedPIN
         await tryRemovingUnusedKeys(enrolment, server, context)
     }
 

@@ -58,7 +58,7 @@ extension TokenAdministrator {
             guard case .securityOfficer = entry.profile.unblocking else {
                 throw .unsupported(
                     "the security officer of this kind of token can't set the user's PIN",
-                    recovery: "Use `latchkey token pin --unblock`, which names the way that this token supports.")
+                    recovery: "Run `latchkey token pin --unblock`, which shows how to unblock this token.")
             }
             try await setPIN(of: entry, to: operation)
         } catch {
@@ -94,7 +94,7 @@ extension TokenAdministrator {
                 presence.accepted()
             case .program(let program):
                 throw .unsupported(
-                    "this token's module can't do it",
+                    "this token's module can't unblock the PIN",
                     recovery: "Run `\(program)`, which prompts for the unblocking code and the new PIN.")
             }
         } catch {

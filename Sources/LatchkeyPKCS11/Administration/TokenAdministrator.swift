@@ -67,7 +67,7 @@ package struct TokenAdministrator: Sendable {
             let isUsed = entry.information.flags.contains(.initialized)
             guard !isUsed || isErasing else {
                 throw .conflict(
-                    "it is initialized already, as ‘\(entry.information.label)’",
+                    "the token is already initialized, with the label ‘\(entry.information.label)’",
                     recovery: "Use --erase to delete everything on it.")
             }
             let officer = try await proof(
@@ -125,7 +125,7 @@ extension TokenAdministrator {
         _ entries: [TokenDirectory.Entry], absent reason: String? = nil
     ) throws(KeystoreError) -> TokenDirectory.Entry {
         guard let entry = entries.first else {
-            throw KeystoreError(CryptokiError(.tokenAbsent, reason: reason ?? "no token is \(uri)"))
+            throw KeystoreError(CryptokiError(.tokenAbsent, reason: reason ?? "no token matches \(uri)"))
         }
         guard entries.count == 1 else {
             let names = entries.map { "‘\($0.information.label)’ with the serial number \($0.information.serial)" }
@@ -146,7 +146,7 @@ extension TokenAdministrator {
                 entry.information.flags.contains(.initialized)
                 ? try await Token.find(entry.uri, options: options.token)
                 : Token(module: module, information: entry.information, uri: entry.uri, options: options.token)
-            // Also a failed C_InitToken follows the end of all sessions, and libp11 would keep its own.
+            // All sessions end before C_InitToken, even if it then fails. libp11 would keep using its closed session.
             defer { LibP11Contexts.shared.abandon(token) }
             try await token.initialize(expecting: entry.information, label: label, securityOfficer: proof)
         } catch {

@@ -22,8 +22,9 @@ enum CardReset {
             guard ContinuousClock.now < deadline else { throw .heldByAnotherProgram }
             usleep(2000)
         }
-        let code = BlockingThread.run(within: deadline - .now) {
-            defer { Self.readersInUse.withLock { _ = $0.remove(reader) } }
+        let finish: @Sendable () -> Void = { Self.readersInUse.withLock { _ = $0.remove(reader) } }
+        let code = BlockingThread.run(within: deadline - .now, unstarted: finish) {
+            defer { finish() }
             return library.reset(reader: reader, until: deadline)
         }
         switch code {

@@ -72,7 +72,7 @@ package struct ModuleProfile: Hashable, Sendable {
     var hiddenHalfDistance: UInt?
     /// Whether the module's information about readers, tokens and a locked PIN can be stale until it is initialized again.
     var cachesStaleState = false
-    /// The first version of the module that supports AES management keys; nil if this version does, or has no such key.
+    /// The first version of the module that supports AES management keys; nil if this version supports them or has no such key.
     var versionWithAESManagementKey: String?
     var locking = Locking.reset
     /// The PIN that starts a fingerprint check if the token does not report `CKF_PROTECTED_AUTHENTICATION_PATH`.

@@ -3,9 +3,9 @@ internal import Glibc
 internal import Latchkey
 internal import Synchronization
 
-/// The thread that makes all calls for one token: a touch blocks for seconds and a hang forever.
+/// The thread that makes all calls for one token. A call that waits for a touch blocks for seconds; a hanging call, forever.
 ///
-/// Work is done in order. A call that exceeds its deadline fails its work, and all later work unless the module can be
+/// Jobs run in order. If a call exceeds its deadline, its job fails; all later jobs fail too, unless the module can be
 /// restarted. Cancelling a task ends its wait immediately; its call continues, since Cryptoki can't interrupt one.
 final class TokenThread: Sendable {
     /// Handles a call that exceeded its deadline: records it for the module, and returns a closure that makes the call return (by
@@ -28,6 +28,10 @@ final class TokenThread: Sendable {
 
     init(onExpiry: @escaping Expiry) {
         self.onExpiry = onExpiry
+        if !thread.hasOwnThread {
+            let reason = "the system could not start a thread for the token"
+            state.withLock { $0.refusal = CryptokiError(.wedged, reason: reason) }
+        }
         watch.onExpiry { [weak self] function in self?.expire(function) }
     }
 
@@ -102,7 +106,7 @@ extension CryptokiError {
         CryptokiError(.timedOut, function: function, reason: "the module did not answer in time")
     }
 
-    static var cancelled: CryptokiError { CryptokiError(.cancelled, reason: "it was cancelled") }
+    static var cancelled: CryptokiError { CryptokiError(.cancelled, reason: "the operation was cancelled") }
 }
 
 /// A job for a ``TokenThread``, without the type of its result.
@@ -248,7 +252,7 @@ final class CallWatch: Sendable {
         self.handler.withLock { $0 = handler }
     }
 
-    /// Makes a call, which has a deadline.
+    /// Makes a call with a deadline.
     func during<R, E: Error>(_ function: String, within limit: Duration, _ call: () throws(E) -> R) throws(E) -> R {
         let deadline = ContinuousClock.now + limit
         state.withLock { $0 = .calling(function: function, deadline: deadline) }

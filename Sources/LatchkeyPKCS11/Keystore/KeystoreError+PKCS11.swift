@@ -1,7 +1,7 @@
 internal import Latchkey
 
 extension KeystoreError {
-    /// The error for the user that a Cryptoki error means, unless the calling operation knows more.
+    /// Converts a Cryptoki error to an error for the user. A caller that knows the cause better creates its own error.
     init(_ error: CryptokiError, profile: ModuleProfile? = nil) {
         let (code, reason, recovery) =
             switch error.kind {
@@ -34,8 +34,8 @@ extension CryptokiError {
                 "Plug the token in. Then check that pcscd runs, that polkit lets you use it, and that no other program "
                     + "(scdaemon of GnuPG, for example) holds the card."
             )
-        case .tokenAmbiguous: (.conflict, reason, "Name one of them by `serial=` and `module-path=` in the URI.")
-        case .keyAmbiguous: (.conflict, reason, "Name one of them by `id=` in the URI.")
+        case .tokenAmbiguous: (.conflict, reason, "Select one token with `serial=` and `module-path=` in the URI.")
+        case .keyAmbiguous: (.conflict, reason, "Select one key with `id=` in the URI.")
         case .keyAbsent: (.notFound, reason, "List the token's keys with `latchkey token list`.")
         case .occupied: (.conflict, reason, "Adopt the existing key by its URI, or delete it first.")
         case .locked: (.transient, reason, "Try again when no other program creates a key on the token.")
@@ -49,7 +49,7 @@ extension CryptokiError {
         case .wedged:
             (
                 .unavailable, reason,
-                "Unplug the token, plug it in, and restart this program; isolate the module if it happens more often."
+                "Unplug the token, plug it in, and restart this program. If this happens often, isolate the module."
             )
         case .cancelled: (.cancelled, reason, "Start again when you are ready.")
         case .touchTimedOut: (.cancelled, reason, "Try again, and touch the token when it blinks.")
@@ -92,7 +92,7 @@ extension ReturnValue {
             (.passcodeNotSet, "the token has no user PIN yet", "Set one with `latchkey token pin`.")
         case .userNotLoggedIn: (.refused, "the token requires its PIN again", "Try again with the token's PIN.")
         case .functionCanceled, .cancel, .functionRejected:
-            (.cancelled, "it was cancelled at the token", "Start again when you are ready.")
+            (.cancelled, "the operation was cancelled at the token", "Start again when you are ready.")
         case .deviceRemoved, .tokenNotPresent, .tokenNotRecognized, .slotIDInvalid:
             (.unavailable, "the token was removed", "Plug the token in and try again.")
         case .deviceError:
@@ -110,7 +110,7 @@ extension ReturnValue {
             .domainParamsInvalid, .templateInconsistent, .attributeTypeInvalid, .attributeValueInvalid,
             .keyTypeInconsistent, .keyFunctionNotPermitted, .keySizeRange, .userTypeInvalid:
             (
-                .unsupported, "the token or its module can't do it: \(error)",
+                .unsupported, "the token or its module does not support the operation: \(error)",
                 "Use another key, token or version of the module."
             )
         default: (.failed, "the token's module failed: \(error)", "Run `latchkey doctor` and report its output.")
@@ -144,23 +144,23 @@ extension KeystoreError {
             return KeystoreError(
                 code: .wrongDevice,
                 reason: "the key is not on the token ‘\(name.label)’, which has no serial number to identify it",
-                recovery: "Plug in the token on which the key was created; if this is it, set up again.")
+                recovery: "Plug in the token on which the key was created. If this is that token, set up again.")
         }
         return .notFound(
             "the key is no longer on the token ‘\(name.label)’",
-            recovery: "It was deleted there, or the token was erased: set up again.")
+            recovery: "Set up again: the key was deleted, or the token was erased.")
     }
 
     static func keyReplaced(_ name: TokenName) -> KeystoreError {
         guard name.hasSerial else { return keyGone(name) }
         return KeystoreError(
-            code: .invalidated, reason: "another key has replaced it on the token ‘\(name.label)’",
+            code: .invalidated, reason: "another key has replaced the key on the token ‘\(name.label)’",
             recovery: "Data that the old key protected is lost: set up again.")
     }
 
     static func otherBackend(_ backend: String) -> KeystoreError {
         KeystoreError(
-            code: .wrongDevice, reason: "it belongs to a keystore of the kind \(backend)",
+            code: .wrongDevice, reason: "the key or secret belongs to a keystore of the kind \(backend)",
             recovery: "Use it with the hardware on which it was created.")
     }
 
@@ -185,7 +185,7 @@ extension KeystoreError {
         return KeystoreError(
             code: .invalidInput, reason: "the token does not accept the new PIN",
             recovery:
-                "Choose another one, of six to eight digits if nothing else is known; the old one is still valid.",
+                "Choose another PIN, for example one of six to eight digits. The old PIN is still valid.",
             underlying: UnderlyingError(error))
     }
 

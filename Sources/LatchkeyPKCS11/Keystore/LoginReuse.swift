@@ -110,6 +110,6 @@ final class LoginReuse: Sendable {
 struct ReuseWindow: Hashable, Sendable {
     /// 0 ends the login with the operation.
     let seconds: Int
-    /// ``LoginReuse/endings`` when the operation began. An operation that began before an end leaves no login.
+    /// ``LoginReuse/endings`` when the operation began. The login of an operation is not kept if another login ended since.
     let endings: Int
 }

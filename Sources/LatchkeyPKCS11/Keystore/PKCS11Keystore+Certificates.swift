@@ -32,16 +32,16 @@ extension PKCS11Keystore {
         do throws(KeystoreError) {
             guard try await takeSnapshot().module.family != .ykcs11 else {
                 throw .unsupported(
-                    "Yubico's module does not support it", recovery: "Run `ykman piv certificates import SLOT FILE`.")
+                    "this module can't store certificates", recovery: "Run `ykman piv certificates import SLOT FILE`.")
             }
             guard certificate.count <= TokenCertificate.maximumBytes else {
-                throw .invalidInput("it is larger than \(TokenCertificate.maximumBytes) bytes")
+                throw .invalidInput("the certificate is larger than \(TokenCertificate.maximumBytes) bytes")
             }
             guard let parsed = try? Certificate(derEncoded: Array(certificate)) else {
-                throw .invalidInput("it is not an X.509 certificate in DER")
+                throw .invalidInput("the data is not an X.509 certificate in DER")
             }
             guard P256.Signing.PublicKey(parsed.publicKey)?.x963Representation == key.publicKey.x963Representation
-            else { throw .invalidInput("it is for another key") }
+            else { throw .invalidInput("the certificate is for another key") }
             let isRepeated = RepetitionCheck()
             try await writeCertificates(of: key, prompt, presence) { (session, id) throws(CryptokiError) in
                 // The first run may have stored it before the session was lost.

@@ -28,7 +28,7 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> SealedSecret {
         do throws(KeystoreError) {
             guard secret.count == SealedBox.secretBytes else {
-                throw .invalidInput("it has \(secret.count) bytes and must have \(SealedBox.secretBytes)")
+                throw .invalidInput("the secret has \(secret.count) bytes and must have \(SealedBox.secretBytes)")
             }
             let snapshot = try await takeSnapshot()
             try snapshot.profile.check(policy)
@@ -47,7 +47,7 @@ extension PKCS11Keystore {
                     backend: backend, policy: policy, assurance: shared.header.terms.assurance,
                     blob: try DigestedStructure.serialized(box))
             } catch {
-                throw KeystoreError(code: .failed, reason: "it can't be encrypted: \(error)", recovery: "Try again.")
+                throw KeystoreError(code: .failed, reason: "encryption failed: \(error)", recovery: "Try again.")
             }
         } catch {
             throw error.during("seal a secret")
@@ -84,7 +84,7 @@ extension PKCS11Keystore {
             throw .damaged("its stored bytes can't be read: \(error)")
         }
         guard box.header.terms == KeyTerms(policy: secret.policy, assurance: secret.assurance) else {
-            throw .damaged("its policy or assurance is not that of its stored bytes")
+            throw .damaged("its policy or assurance does not match its stored bytes")
         }
         return box
     }

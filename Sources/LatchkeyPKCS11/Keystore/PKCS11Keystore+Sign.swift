@@ -128,7 +128,7 @@ extension PKCS11Keystore {
             reason: snapshot.profile.verifiesUserItself
                 ? "the token did not accept the PIN or fingerprint" : "the PIN is wrong",
             recovery: status.attemptsLeft == 1
-                ? "One attempt is left before the token locks: be sure of the PIN, then try again."
+                ? "One attempt is left before the token locks: check the PIN, then try again."
                 : "Try again.",
             attemptsLeft: status.attemptsLeft, underlying: UnderlyingError(error))
     }

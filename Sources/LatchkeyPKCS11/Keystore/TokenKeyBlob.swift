@@ -39,10 +39,10 @@ extension TokenKeyBlob {
             throw .damaged("its stored bytes can't be read: \(error)")
         }
         guard blob.publicKeyHash == key.publicKey.fingerprint else {
-            throw .damaged("its public key is not that of its stored bytes")
+            throw .damaged("its public key does not match its stored bytes")
         }
         guard blob.terms == KeyTerms(policy: key.policy, assurance: key.assurance) else {
-            throw .damaged("its policy or assurance is not that of its stored bytes")
+            throw .damaged("its policy or assurance does not match its stored bytes")
         }
         try KeyBinding.check(blob.binding, of: key)
         return blob

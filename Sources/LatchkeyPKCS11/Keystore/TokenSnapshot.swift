@@ -36,7 +36,7 @@ extension TokenSnapshot {
 extension PKCS11Keystore {
     /// Reads the token's state and the public half of a key. Needs no login.
     ///
-    /// - Parameter name: The expected token, if any. Nothing else is done with another one.
+    /// - Parameter name: The expected token, if any. A different token is refused before it is used.
     func takeSnapshot(
         for id: Data? = nil, on name: TokenName? = nil
     ) async throws(KeystoreError) -> TokenSnapshot {

@@ -32,7 +32,7 @@ final class LibP11Context: @unchecked Sendable {
         slots = UnsafeMutableBufferPointer(start: first, count: Int(count))
     }
 
-    /// The one token with this information that was in the slots.
+    /// The only token with this information in the slots that were listed at creation.
     func token(_ information: TokenInformation) throws(CryptokiError) -> LibP11Token {
         let wanted = [information.manufacturer, information.model, information.serial, information.label]
         let fitting = slots.compactMap(\.token).filter { token in

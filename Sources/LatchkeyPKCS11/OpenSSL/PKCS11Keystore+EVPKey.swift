@@ -106,7 +106,7 @@ struct EVPKeyLoan: Sendable {
         guard !Self.hanging.withLock({ $0.contains(token.module.path) }) else { throw .wedged(by: "libp11") }
         // The module is not finalized before the thread has returned.
         _ = try token.module.beginCall(waitingAtMost: limit)
-        let outcome = BlockingThread.run(within: limit) { [self] in
+        let outcome = BlockingThread.run(within: limit, unstarted: token.module.endCall) { [self] in
             defer { token.module.endCall() }
             return Result { () throws(CryptokiError) in try lendHere(proof, body) }
         }

@@ -53,7 +53,7 @@ public struct SystemPresenceBroker: ApprovalService {
             return .approved(approval)
         } catch {
             // The answer to a request that was sent before the cancellation.
-            if Task.isCancelled { return .declined("it was cancelled") }
+            if Task.isCancelled { return .declined("the request was cancelled") }
             if let answer = PresenceWire.answer(error) { return answer }
             throw PresenceWire.keystoreError(error)
         }

@@ -85,7 +85,7 @@ struct PinentryConversation: Sendable {
                     process.leave(wakeUp)
                     return try result.get()
                 }
-            case .woken: return .declined("it was cancelled")
+            case .woken: return .declined("the prompt was cancelled")
             case .late: return .declined("there was no answer within \(timeout.components.seconds) seconds")
             case .end, .failed: throw PinentryDialogue.broken("it ended without an answer")
             }

@@ -119,10 +119,10 @@ struct TerminalConversation: Sendable {
                 case .suspend: suspend(terminal, label, &line)
                 }
             case .woken(UInt8(SIGTSTP)): suspend(terminal, label, &line)
-            case .woken(WakeUp.cancelled): return .declined("it was cancelled")
+            case .woken(WakeUp.cancelled): return .declined("the prompt was cancelled")
             case .woken(let number):
                 signal = Int32(number)
-                return .declined("it was interrupted")
+                return .declined("the prompt was interrupted")
             case .late: return .declined("there was no answer within \(timeout.components.seconds) seconds")
             case .end: return .declined("the terminal was closed")
             case .failed(let number):

@@ -43,7 +43,7 @@ package struct LockerRequestVerifier: Sendable {
     ///
     /// - Parameter countersignature: The device key's signature over the assertion.
     /// - Returns: The enrolment and the sender's key.
-    /// - Throws: ``LockerRequestError`` also with code `invalidCountersignature`.
+    /// - Throws: ``LockerRequestError``, also with code `invalidCountersignature`.
     package func verifyEasyAccessEnabling(
         _ request: LockerRequest, countersignature: LockerCountersignature, audience: String, enrolmentID: String
     ) async throws -> (enrolment: LockerEnrolment, key: LockerKey) {
@@ -60,7 +60,7 @@ package struct LockerRequestVerifier: Sendable {
     /// Verifies an assertion of an easy-access key.
     ///
     /// - Returns: The enrolment that the key belongs to, and the key.
-    /// - Throws: ``LockerRequestError`` also with code `easyAccessRevoked`.
+    /// - Throws: ``LockerRequestError``, also with code `easyAccessRevoked`.
     package func verifyEasyAccess(
         _ request: LockerRequest, audience: String
     ) async throws -> (enrolment: LockerEnrolment, key: LockerKey) {
@@ -98,7 +98,7 @@ package struct LockerRequestVerifier: Sendable {
         return try verify(request, byDeviceKeyOf: enrolment)
     }
 
-    /// Does the checks of all actions: action, audience, enrolment ID unless it is nil, time, and last the challenge.
+    /// Runs the checks that all actions share: action, audience, enrolment ID unless it is nil, time, then the challenge.
     private func admit(
         _ request: LockerRequest, as action: LockerRequest.Action, audience: String, enrolmentID: String?
     ) async throws {
@@ -113,7 +113,7 @@ package struct LockerRequestVerifier: Sendable {
         let now = Double(clock.seconds)
         let skew = BiometricRequestVerifier.clockSkew
         guard now >= validity.issuedAt - skew else { throw LockerRequestError(.untimely, "iat is in the future") }
-        guard now < validity.expiresAt + skew else { throw LockerRequestError(.untimely, "it has expired") }
+        guard now < validity.expiresAt + skew else { throw LockerRequestError(.untimely, "the assertion has expired") }
         guard try await challenges.consume(validity.challenge, for: .lockerRequest) else {
             throw LockerRequestError(
                 .challengeRejected, "the challenge is unknown, expired, used or for another purpose")

@@ -78,7 +78,7 @@ extension TPMKeystore {
     public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
         do throws(KeystoreError) {
             guard secret.isRevocable else {
-                throw .unsupported("it was not sealed revocably", recovery: "Delete every copy of the sealed secret.")
+                throw .unsupported("the secret is not revocable", recovery: "Delete every copy of the sealed secret.")
             }
             let revocable = try revocable(secret)
             let root = try await root(named: revocable.parentName)

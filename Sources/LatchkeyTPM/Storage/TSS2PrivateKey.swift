@@ -78,7 +78,7 @@ extension TPMKeystore {
     public static func tss2PrivateKey(of key: HardwareKey) throws(KeystoreError) -> String {
         do throws(KeystoreError) {
             guard key.backend == "tpm" else {
-                throw .wrongDevice("it belongs to a keystore of the type ‘\(key.backend)’")
+                throw .wrongDevice("the key belongs to a keystore of the type ‘\(key.backend)’")
             }
             do {
                 var serializer = DER.Serializer()

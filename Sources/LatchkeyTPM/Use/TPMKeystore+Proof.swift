@@ -95,13 +95,13 @@ extension TPMKeystore {
         }
         guard terms.user == finger.user else {
             throw KeystoreError(
-                code: .refused, reason: "it belongs to another user of this machine",
+                code: .refused, reason: "the key or secret belongs to another user of this machine",
                 recovery: "Use it as the user who created it.")
         }
         guard Data(finger.authority.marshalled) == terms.authority else {
             throw KeystoreError(
-                code: .invalidated, reason: "the presence broker's key changed since it was created",
-                recovery: "Use the PIN if it has one. Otherwise delete it and create it again.")
+                code: .invalidated, reason: "the presence broker's key has changed since the key or secret was created",
+                recovery: "Use the PIN if the policy allows it, or delete the key or secret and create it again.")
         }
         let counter = terms.counter.map { $0.value }
         guard finger.enrolmentSet == nil || finger.enrolmentSet.map({ Data($0) }) == terms.enrolmentSet,

@@ -23,7 +23,7 @@ public struct PrivateBlob: Hashable, Sendable {
 
     /// Wraps the bytes.
     ///
-    /// - Returns: nil for no bytes, or more than ``maximumBytes``.
+    /// - Returns: nil for no bytes, or more than 1536.
     public init?(bytes: [UInt8]) {
         guard (1...Self.maximumBytes).contains(bytes.count) else { return nil }
         self.bytes = bytes

@@ -63,8 +63,8 @@ extension Certificate {
 }
 
 extension PIVApplet {
-    /// Yubico's ATTEST, since 4.3: issues a certificate that the key in slot P1 was generated on this card. It is valid as long
-    /// as its issuer's.
+    /// Yubico's ATTEST, since 4.3: certifies that this card generated the key in slot P1. The certificate is valid as long
+    /// as the issuer's certificate.
     mutating func attest(p1: UInt8) throws(StatusWord) -> Outcome {
         guard profile.firmware >= Firmware(4, 3, 0) else { throw .unknownInstruction }
         guard let slot = KeySlot(rawValue: p1) else { throw .incorrectParameters }

@@ -38,7 +38,7 @@ public struct CardProfile: Hashable, Sendable {
 
 /// A firmware version. Commands and features depend on it.
 public struct Firmware: Comparable, Hashable, Sendable, LosslessStringConvertible {
-    /// The three numbers.
+    /// The major, minor and patch numbers.
     let bytes: [UInt8]
 
     /// Creates a version of three numbers.

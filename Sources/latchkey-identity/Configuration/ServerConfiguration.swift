@@ -4,7 +4,7 @@ import LatchkeyJOSE
 
 /// The JSON file of `--config`. Every member except `clients` is optional.
 ///
-/// The file's names are the properties' in snake case. Settings that an Authgear project also has use its names, for
+/// The file's names are the properties' in snake case. Settings that also exist in Authgear have Authgear's names, for
 /// example `identity.biometric.list_enabled`.
 struct ServerConfiguration: Sendable, Codable {
     /// Key names (`kid`) are unique within a project.
@@ -180,10 +180,12 @@ extension ServerConfiguration {
 }
 
 extension JSONValue {
-    /// This value with the members of `other`, in objects at any depth, except those that are null.
+    /// This value with the members of `other`, in objects at any depth, except those that are null, and those that are not
+    /// in snake case, which name no setting.
     fileprivate func replacing(with other: JSONValue) -> JSONValue {
         guard case .object(let old) = self, case .object(let new) = other else { return other }
-        return .object(old.merging(new.filter { $0.value != .null }) { $0.replacing(with: $1) })
+        return .object(
+            old.merging(new.filter { $0.value != .null && $0.key == $0.key.lowercased() }) { $0.replacing(with: $1) })
     }
 }
 

@@ -112,7 +112,8 @@ struct LoginThrottle: Sendable {
                 return
             }
             let bytes = username.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
-            name = "name \(String(decoding: bytes, as: UTF8.self))"
+            // Strings compare by Unicode equivalence, the database compares bytes.
+            name = "name \(Base64URL.encode(Data(bytes)))"
         }
     }
 

@@ -148,7 +148,7 @@ extension KeyCommand {
 }
 
 extension Record {
-    /// The record of a key that its own protection authenticates.
+    /// Creates the record of a key without a class: the key's own protection authenticates the record.
     fileprivate init(of key: HardwareKey) {
         self.init(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key)
     }

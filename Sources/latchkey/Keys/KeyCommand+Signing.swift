@@ -41,7 +41,7 @@ extension KeyCommand {
             guard (file == nil) != (digest == nil) else {
                 throw ValidationError(
                     file == nil
-                        ? "Missing what to sign: add ‘<file>’ (‘-’ for standard input) or ‘--digest <hex>’."
+                        ? "The data to sign is missing: add ‘<file>’ (‘-’ for standard input) or ‘--digest <hex>’."
                         : "Give ‘<file>’ or ‘--digest <hex>’, not both.")
             }
             if let digest, Self.messageDigest(hex: digest) == nil {

@@ -29,7 +29,7 @@ extension TokenCommand {
                 guard let uri = token.uri else { return await TokenDirectory.read(options: token.options.token) }
                 return await TokenDirectory.read(uri, options: token.options.token)
             }
-            // Some modules report their own problems there.
+            // Some modules write their own messages to standard error.
             return TokenListReport(
                 arguments.verbose ? await directory() : await StandardStreams.withoutForeignMessages(directory))
         }

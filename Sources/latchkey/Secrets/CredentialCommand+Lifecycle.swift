@@ -43,7 +43,7 @@ extension CredentialCommand {
                 } catch is DecodingError {
                     throw KeystoreError(
                         operation: "read the token", code: .invalidInput,
-                        reason: "it is damaged, or from another version of Latchkey",
+                        reason: "it is damaged, or another version of Latchkey wrote it",
                         recovery: "Pass the JSON object from the server's token endpoint.")
                 }
             }

@@ -54,7 +54,7 @@ struct VaultSession {
     func existing() throws -> Vault<Data> {
         switch vault {
         case .empty, .emptyWithBiometrics:
-            throw KeystoreError.notFound("it is empty", recovery: "Store a secret with ‘latchkey vault store’.")
+            throw KeystoreError.notFound("the vault is empty", recovery: "Store a secret with ‘latchkey vault store’.")
         case .locked(let locked):
             if let failure = locked.failure { throw failure }
             return .locked(locked)
@@ -70,7 +70,7 @@ struct VaultSession {
         guard vault.biometricsEnabled == isProtected else {
             throw KeystoreError(
                 code: .wrongState,
-                reason: isProtected ? "it is stored without biometrics" : "it is already stored with biometrics",
+                reason: isProtected ? "the vault has no biometrics" : "the vault already has biometrics",
                 recovery: isProtected
                     ? "First require a PIN or fingerprint for it with ‘latchkey vault upgrade’."
                     : "To change its policy, run ‘latchkey vault downgrade’ first.")
@@ -113,7 +113,7 @@ struct VaultSession {
 
     private var occupied: KeystoreError {
         .conflict(
-            "it already contains a secret",
+            "the vault already contains a secret",
             recovery: "Replace the secret with ‘latchkey vault update’, or delete it with ‘latchkey vault reset’.")
     }
 }

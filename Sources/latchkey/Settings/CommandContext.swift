@@ -110,7 +110,7 @@ protocol ContextCommand: AsyncParsableCommand {
     associatedtype Arguments: CommandArguments
 
     var arguments: Arguments { get }
-    /// The operation that an error of this command names, as a verb phrase; nil if the error names it.
+    /// The operation for the errors of this command, as a verb phrase; nil if the errors already name their operation.
     var operation: String? { get }
 
     func perform(in context: CommandContext) async throws -> Output

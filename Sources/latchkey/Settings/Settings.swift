@@ -93,7 +93,7 @@ struct Settings: Sendable {
         guard tcti.isEmpty || TCTIConnection.namesFile(tcti) else { return }
         throw KeystoreError(
             operation: "read the TCTI", code: .invalidInput,
-            reason: tcti.isEmpty ? "it is empty" : "‘\(tcti)’ is not a device",
+            reason: tcti.isEmpty ? "the TCTI is empty" : "‘\(tcti)’ is not a device",
             recovery: "Set a TPM with --tcti, such as device:/dev/tpmrm0.")
     }
 }

@@ -223,7 +223,7 @@ struct DestroyTests {
 
     /// The program is killed before or after each request of an enrolment.
     @Test(arguments: ["/enrolments", "/easy-access"], [true, false])
-    func `a kill within an enrolment leaves none`(at path: String, isBefore: Bool) async throws {
+    func `a kill within an enrolment leaves no enrolment`(at path: String, isBefore: Bool) async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             scene.line.fail(at: path, isBefore ? .stopBefore : .stopAfter)

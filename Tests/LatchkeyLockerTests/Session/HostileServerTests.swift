@@ -64,7 +64,7 @@ struct HostileServerTests {
     }
 
     @Test(arguments: [("/token", RequiredLevel.any), ("/level-shares", .strong)])
-    func `the locker's endpoints do`(path: String, level: RequiredLevel) async throws {
+    func `a revocation from a locker endpoint ends the enrolment`(path: String, level: RequiredLevel) async throws {
         try await Scene.with { scene in
             _ = try await enrolled(scene)
             let program = try await scene.start()

@@ -35,9 +35,9 @@ struct BlockingThreadTests {
     }
 
     @Test(.timeLimit(.minutes(1))) func `a wait for a thread ends at its limit`() {
-        #expect(BlockingThread.run(within: .seconds(30)) { 7 } == 7)
+        #expect(BlockingThread.run(within: .seconds(30), unstarted: {}) { 7 } == 7)
         let end = DispatchSemaphore(value: 0)
-        #expect(BlockingThread.run(within: .milliseconds(20)) { end.wait() } == nil)
+        #expect(BlockingThread.run(within: .milliseconds(20), unstarted: {}) { end.wait() } == nil)
         end.signal()
     }
 }

@@ -28,7 +28,7 @@ struct PresenceSessionTests {
         let session = PresenceSession(user)
         _ = try await session.pin(current)
         session.rejected()
-        #expect(session.pin == nil)
+        #expect(session.acceptedPIN == nil)
         session.accepted()
         #expect(try isPIN(await session.pin(current), "2222"))
         _ = try await session.pin(new)
@@ -48,6 +48,18 @@ struct PresenceSessionTests {
             return
         }
         #expect(user.requests.count == 2)
+    }
+
+    @Test func `the code of a security officer is never repeated or kept`() async throws {
+        let user = ScriptedPresence(pins: "1111", "2222")
+        let session = PresenceSession(user)
+        _ = try await session.pin(PINRequest(purpose: .securityOfficer, context: current.context))
+        session.accepted()
+        #expect(session.acceptedPIN == nil)
+        #expect(try isPIN(await session.pin(current), "2222"))
+        #expect(session.acceptedPIN == nil)
+        session.accepted()
+        #expect(try session.acceptedPIN == PIN("2222"))
     }
 
     /// An operation that changes the PIN prompts for both.
@@ -84,7 +96,7 @@ struct PresenceSessionTests {
         #expect(!without.gaveExistingPIN)
     }
 
-    @Test func `a session inside another reports to it`() async throws {
+    @Test func `a nested session reports the hardware's decision to the outer session`() async throws {
         let user = ScriptedPresence(pins: "1111")
         let outer = PresenceSession(user)
         let inner = PresenceSession(outer, .init(acceptsEarlierProof: false))
