@@ -24,7 +24,10 @@ let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let httpTypes: Target.Dependency = .product(
     name: "HTTPTypes", package: "swift-http-types", condition: .when(traits: ["Network"]))
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Programs"]))
-let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
+let subprocess: Target.Dependency = .product(
+    name: "Subprocess", package: "swift-subprocess", condition: .when(traits: ["Network"]))
+let system: Target.Dependency = .product(
+    name: "SystemPackage", package: "swift-system", condition: .when(traits: ["Network"]))
 let arguments: Target.Dependency = .product(
     name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Programs"]))
 let configuration: Target.Dependency = .product(
@@ -59,7 +62,9 @@ let package = Package(
         .trait(name: "Certificates", description: "For LatchkeyCertificates, LatchkeyPKCS11 and VirtualSmartCard."),
         .trait(
             name: "Network", description: "For LatchkeyLogin, LatchkeyCredentials, LatchkeyLocker and LatchkeyHTTP."),
-        .trait(name: "Testing", description: "For LatchkeyTesting.", enabledTraits: ["Certificates", "Network"]),
+        .trait(
+            name: "Testing", description: "For LatchkeyTesting and LatchkeySimulators.",
+            enabledTraits: ["Certificates", "Network"]),
         .trait(
             name: "Programs", description: "For the command-line tool and the services.", enabledTraits: ["Testing"]),
         .default(enabledTraits: ["Programs"]),
@@ -143,7 +148,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: .when(traits: ["Network"])),
                 .product(name: "NIOPosix", package: "swift-nio", condition: .when(traits: ["Network"])),
-                .product(name: "SystemPackage", package: "swift-system"),
+                system,
             ],
             swiftSettings: strict
         ),
@@ -175,7 +180,7 @@ let package = Package(
         .target(
             name: "LatchkeySimulators",
             dependencies: [
-                "Latchkey", "CEnvironment", subprocess, .product(name: "SystemPackage", package: "swift-system"),
+                "Latchkey", "CEnvironment", subprocess, system,
             ],
             swiftSettings: strict),
         .target(
@@ -194,7 +199,7 @@ let package = Package(
                 "LatchkeyLocker",
                 "LatchkeyLogging", "LatchkeySimulators", "TPM2", arguments, asn1, certificates,
                 configuration, crypto, httpTypes, logging, subprocess,
-                .product(name: "SystemPackage", package: "swift-system"),
+                system,
             ],
             swiftSettings: strict
         ),
@@ -244,7 +249,7 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeySimulators", "LatchkeyTesting", "VirtualSmartCard",
                 crypto, httpTypes, subprocess,
-                .product(name: "SystemPackage", package: "swift-system"),
+                system,
             ],
             path: "Tests/LatchkeyTestSupport",
             swiftSettings: strict
@@ -446,7 +451,7 @@ let package = Package(
             dependencies: [
                 "greeting", "LatchkeyJOSE", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
                 "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2",
-                "VirtualSmartCard", crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
+                "VirtualSmartCard", crypto, grdb, subprocess, system,
             ],
             exclude: ["Golden", "Stores"],
             swiftSettings: strict
