@@ -62,9 +62,9 @@ struct FilePresenceTests {
             let writer = open(path, O_RDWR | O_NONBLOCK)
             defer { close(writer) }
             let fifo = #expect(throws: KeystoreError.self) { try FilePresence(path: path) }
-            #expect(fifo?.reason.hasSuffix("can\'t be used: its group or others have rights to it") == true)
+            #expect(fifo?.reason.hasSuffix("cannot be used: its group or others have rights to it") == true)
             let device = #expect(throws: KeystoreError.self) { try FilePresence(path: "/dev/zero") }
-            #expect(device?.reason.hasSuffix("can\'t be used: it is neither a regular file nor a FIFO") == true)
+            #expect(device?.reason.hasSuffix("cannot be used: it is neither a regular file nor a FIFO") == true)
         }
     }
 }
