@@ -78,14 +78,16 @@ extension Caller {
         for _ in 0..<4 {
             var count: CK_ULONG = 0
             try callAsFunction(function) { $0.pointee.C_GetSlotList?(withToken ? 1 : 0, nil, &count) }
-            guard count <= CK_ULONG(Self.maximumSlots) else { throw .malformed(function, "it has \(count) slots") }
+            guard count <= CK_ULONG(Self.maximumSlots) else {
+                throw .malformed(function, "the module has \(count) slots")
+            }
             guard count > 0 else { return [] }
             var slots = [CK_SLOT_ID](repeating: 0, count: Int(count))
             var filled = count
             let value = try answer(function) { $0.pointee.C_GetSlotList?(withToken ? 1 : 0, &slots, &filled) }
             switch value {
             case .ok:
-                guard filled <= count else { throw .malformed(function, "it returned more slots than it reported") }
+                guard filled <= count else { throw .malformed(function, "more slots than the module reported") }
                 return slots.prefix(Int(filled)).map { UInt($0) }
             case .bufferTooSmall: continue
             default: throw CryptokiError(value, from: function)

@@ -19,7 +19,7 @@ extension Session {
     func key(id: Data, publicKey: PublicKey) throws(CryptokiError) -> TokenKey {
         let key = try key(id: id)
         guard key.publicKey == publicKey else {
-            throw CryptokiError(.keyAbsent, reason: "another key has its CKA_ID")
+            throw CryptokiError(.keyAbsent, reason: "another key has the stored key's CKA_ID")
         }
         return key
     }

@@ -32,7 +32,7 @@ extension Session {
             let room = CK_ULONG(batch.count)
             try call("C_FindObjects") { $0.pointee.C_FindObjects?(handle, &batch, room, &count) }
             guard count <= room else {
-                throw .malformed("C_FindObjects", "it returned more objects than requested")
+                throw .malformed("C_FindObjects", "more objects than requested")
             }
             guard count > 0 else { return found }
             found += batch.prefix(Int(count)).map { ObjectHandle(rawValue: $0) }

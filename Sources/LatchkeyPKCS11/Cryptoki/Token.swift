@@ -88,16 +88,23 @@ final class Token: Sendable {
     }
 
     /// Runs `body` like ``withSession(isExclusive:_:)``, logged in with a new proof, and logs out. Ends a kept login.
+    ///
+    /// Logs out before it shows the proof: a token that considers the user logged in does not check the PIN. It is also safe
+    /// if the logout afterwards fails: no operation reuses a login that ``LoginReuse`` does not confirm.
+    ///
+    /// - Parameter window: How long the login stays after `body` has succeeded.
     func withLogin<R: Sendable>(
-        _ role: LoginRole, _ proof: LoginProof, isExclusive: Bool = false,
+        _ role: LoginRole, _ proof: LoginProof, keptFor window: ReuseWindow? = nil, isExclusive: Bool = false,
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
-        try await withSession(isExclusive: isExclusive) { [login] (session) throws(CryptokiError) in
+        try await withSession(isExclusive: isExclusive) { [self] (session) throws(CryptokiError) in
             login.forget()
             try session.logout()
             try session.login(role, with: proof)
-            defer { try? session.logout() }
-            return try body(session)
+            let result = Result { () throws(CryptokiError) in try body(session) }
+            let isKept = if case .success = result, let window { login.keep(for: window, on: self) } else { false }
+            if !isKept { try? session.logout() }
+            return try result.get()
         }
     }
 

@@ -202,8 +202,8 @@ extension KeystoreError {
         return KeystoreError(
             code: .unsupported,
             reason:
-                "this version of ykcs11 can't use AES management keys, which YubiKeys have from firmware 5.7 on; or it "
-                + "is a 3DES key and was wrong",
+                "this version of ykcs11 can't use AES management keys, which YubiKeys have from firmware 5.7 on; or "
+                + "the given 3DES key is wrong",
             recovery: "Install ykcs11 \(version) or newer, or give the card a 3DES management key (`ykman piv access "
                 + "change-management-key --algorithm TDES`), or create the key with `ykman piv keys generate` and adopt it.",
             underlying: UnderlyingError(error))

@@ -82,7 +82,6 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> NewKey {
         let officer = try await officerProof(snapshot, for: request.prompt, presence)
         let user = pair.isPrivate ? try await userProof(snapshot, for: request.prompt, presence) : nil
-        let hint = TouchHint(presence, for: request.prompt, on: snapshot.module.family)
         // With a wrong PIN the new key could not be tested or deleted.
         if let user, case .pin = user { try await checkPIN(user, snapshot, presence) }
         return try await asSecurityOfficer(officer, snapshot) { (session) throws(CryptokiError) in
@@ -91,7 +90,9 @@ extension PKCS11Keystore {
             if let slots { pair.id = try session.firstFree(of: slots).id }
             let key = try session.generateKeyPair(pair)
             return try session.destroyingOnError(key) { () throws(CryptokiError) in
-                try hint.during { () throws(CryptokiError) in try session.selfTest(key, with: user) }
+                try TouchHint(presence, for: request.prompt, on: session.profile).during { () throws(CryptokiError) in
+                    try session.selfTest(key, with: user)
+                }
                 return NewKey(key, attestation: try session.attestation(of: key))
             }
         }
@@ -171,7 +172,6 @@ extension PKCS11Keystore {
             "the token has no P-256 key by that name",
             recovery: "List its keys with `latchkey token list`, or name only the token to create a new key.")
         if id != nil, snapshot.publicKey == nil { throw absent }
-        let hint = TouchHint(presence, for: request.prompt, on: snapshot.module.family)
         let newKey: NewKey
         do {
             newKey = try await use(
@@ -184,7 +184,7 @@ extension PKCS11Keystore {
                         reason: "the key's CKA_ID has \(key.id.count) bytes, not 1 to 64: give it another CKA_ID")
                 }
                 try session.checkProtection(of: key)
-                try hint.during { () throws(CryptokiError) in
+                try TouchHint(presence, for: request.prompt, on: session.profile).during { () throws(CryptokiError) in
                     try session.selfTest(key, with: key.wantsProofAtUse ? proof : nil)
                 }
                 return NewKey(key, attestation: try session.attestation(of: key))

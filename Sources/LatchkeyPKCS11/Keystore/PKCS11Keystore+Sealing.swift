@@ -67,7 +67,7 @@ extension PKCS11Keystore {
             do {
                 return try box.open(sharedSecret: shared)
             } catch {
-                throw KeystoreError.damaged("its stored bytes can't be decrypted with the token's key")
+                throw KeystoreError.damaged("the sealed secret can't be decrypted with the token's key")
             }
         } catch {
             throw error.during("open a sealed secret")
@@ -81,10 +81,10 @@ extension PKCS11Keystore {
         do {
             box = try DigestedStructure.parsed(secret.blob, as: SealedBox.self)
         } catch {
-            throw .damaged("its stored bytes can't be read: \(error)")
+            throw .damaged("the sealed secret can't be read: \(error)")
         }
         guard box.header.terms == KeyTerms(policy: secret.policy, assurance: secret.assurance) else {
-            throw .damaged("its policy or assurance does not match its stored bytes")
+            throw .damaged("the secret's policy or assurance does not match its stored bytes")
         }
         return box
     }

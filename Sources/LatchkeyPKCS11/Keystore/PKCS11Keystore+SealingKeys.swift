@@ -20,12 +20,10 @@ extension PKCS11Keystore {
         if snapshot.publicKey == nil {
             try await generateAsSecurityOfficer(pair, snapshot, prompt, presence)
         }
-        let module = snapshot.module
-        let hint = TouchHint(presence, for: prompt, on: module.family)
         let name = TokenName(token.information, id: id)
         let salt = SealedBox.newSalt()
         // Only the token can compute the secret, so only the token, with its PIN if it has one, can have sealed with it.
-        let generates = snapshot.publicKey == nil && module.generator == .user
+        let generates = snapshot.publicKey == nil && snapshot.module.generator == .user
         return try await use(
             snapshot, under: policy, for: prompt, isExclusive: generates, presence
         ) { (session, _) throws(CryptokiError) in
@@ -35,7 +33,7 @@ extension PKCS11Keystore {
                 name: name, publicKeyHash: key.publicKey.fingerprint,
                 terms: KeyTerms(policy, on: profile, needsTouch: needsTouch), establishment: .agreement, salt: salt)
             let point = try header.point()
-            let secret = try hint.during { () throws(CryptokiError) in
+            let secret = try TouchHint(presence, for: prompt, on: session.profile).during { () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: point)
             }
             return EstablishedSecret(header: header, secret: secret)
@@ -48,13 +46,14 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> SecretBytes {
         let snapshot = try await agreementSnapshot(
             takeSnapshot(of: header.name, withHash: header.publicKeyHash))
-        let hint = TouchHint(presence, for: prompt, on: snapshot.module.family)
         return try await use(
             snapshot, under: header.terms.policy, for: prompt, presence
         ) { (session, _) throws(CryptokiError) in
             let key = try session.agreementKey(id: header.name.id)
             let point = try header.point()
-            return try hint.during { () throws(CryptokiError) in try session.sharedSecret(of: key, with: point) }
+            return try TouchHint(presence, for: prompt, on: session.profile).during { () throws(CryptokiError) in
+                try session.sharedSecret(of: key, with: point)
+            }
         }
     }
 
@@ -66,9 +65,10 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> TokenSnapshot {
         do {
             guard let token = try await snapshot.token.agreementToken() else { return snapshot }
-            return TokenSnapshot(
-                token: token, information: snapshot.information, profile: snapshot.profile,
-                publicKey: snapshot.publicKey, login: token.login, keepsLogin: false)
+            var snapshot = snapshot
+            snapshot.token = token
+            snapshot.keepsLogin = false
+            return snapshot
         } catch {
             throw KeystoreError(error, profile: snapshot.module)
         }

@@ -36,13 +36,13 @@ extension TokenKeyBlob {
         do {
             blob = try DigestedStructure.parsed(key.blob, as: TokenKeyBlob.self)
         } catch {
-            throw .damaged("its stored bytes can't be read: \(error)")
+            throw .damaged("the key's stored bytes can't be read: \(error)")
         }
         guard blob.publicKeyHash == key.publicKey.fingerprint else {
-            throw .damaged("its public key does not match its stored bytes")
+            throw .damaged("the public key does not match the key's stored bytes")
         }
         guard blob.terms == KeyTerms(policy: key.policy, assurance: key.assurance) else {
-            throw .damaged("its policy or assurance does not match its stored bytes")
+            throw .damaged("the key's policy or assurance does not match its stored bytes")
         }
         try KeyBinding.check(blob.binding, of: key)
         return blob

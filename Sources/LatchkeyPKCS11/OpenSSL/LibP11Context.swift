@@ -117,7 +117,7 @@ struct LibP11Token {
         guard Self.point(of: pointer) == publicKey.x963Representation else {
             EVP_PKEY_free(pointer)
             throw CryptokiError(
-                .unsound, function: "PKCS11_get_private_key", reason: "it is another key than the one that was stored")
+                .unsound, function: "PKCS11_get_private_key", reason: "libp11 returned another key than the stored one")
         }
         return pointer
     }
@@ -165,7 +165,7 @@ enum LibP11Error {
         if answer != nil {
             return CryptokiError(.loginNeeded, function: function, reason: "the proof is valid for one signature only")
         }
-        let words = ERR_reason_error_string(last).map { String(cString: $0) } ?? "it gives no reason"
+        let words = ERR_reason_error_string(last).map { String(cString: $0) } ?? "OpenSSL reports no cause"
         return CryptokiError(.unsupported, function: function, reason: "libp11 failed: \(words)")
     }
 
