@@ -10,9 +10,7 @@ extension TokenAdministrator {
         do throws(KeystoreError) {
             let entry = try await usableEntry()
             guard entry.information.flags.contains(.userPINInitialized) else {
-                throw KeystoreError(
-                    code: .passcodeNotSet, reason: "the token has no user PIN yet",
-                    recovery: "Set one with `latchkey token pin --init`.")
+                throw .noUserPIN(recovery: "Set one with `latchkey token pin --init`.")
             }
             guard !entry.information.flags.contains(.userPINLocked) else {
                 throw KeystoreError(CryptokiError(.pinLocked, from: "C_GetTokenInfo"), profile: entry.profile)
@@ -38,7 +36,7 @@ extension TokenAdministrator {
             try refuseWhenOfficerLocked(entry)
             let old = try await proof(.securityOfficer, of: entry, to: operation)
             let new = try await newProof(of: .securityOfficer, for: entry, to: operation)
-            if entry.profile.identifiers == .slot { try ManagementKey.check(new) }
+            if entry.profile.usesSlotIDs { try ManagementKey.check(new) }
             try await administer(entry, as: .securityOfficer, old) { (session) throws(CryptokiError) in
                 try session.changePIN(from: old, to: new)
             }
@@ -156,21 +154,14 @@ enum ManagementKey {
     /// - Throws: ``KeystoreError`` with code `invalidInput`.
     static func check(_ proof: LoginProof) throws(KeystoreError) {
         guard case .pin(let pin) = proof else { return }
-        let isWellFormed = pin.withUnsafeBytes { bytes in bytes.count == digits && bytes.allSatisfy(isHexadecimal) }
+        let isWellFormed = pin.withUnsafeBytes { bytes in
+            bytes.count == digits && bytes.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
+        }
         guard isWellFormed else {
             throw KeystoreError(
                 code: .invalidInput,
                 reason: "a YubiKey's management key has \(digits) hexadecimal digits, and the new one does not",
                 recovery: "Try again with a key of that form; this one was not sent.")
-        }
-    }
-
-    private static func isHexadecimal(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
-            UInt8(ascii: "A")...UInt8(ascii: "F"):
-            true
-        default: false
         }
     }
 }

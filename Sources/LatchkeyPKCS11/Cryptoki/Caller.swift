@@ -10,8 +10,6 @@ struct Caller {
         case data
         /// The token may wait for the user.
         case person
-        /// It starts or ends the module.
-        case load
     }
 
     let module: Module
@@ -34,7 +32,8 @@ struct Caller {
         // The deadline starts after the wait for another thread that restarts the module.
         guard try module.beginCall(waitingAtMost: deadlines.restart, in: epoch) else { return .sessionHandleInvalid }
         defer { module.endCall() }
-        guard let value = watch.during(function, within: limit(kind), { body(functions.pointer) }) else {
+        let limit = kind == .person ? deadlines.person : deadlines.data
+        guard let value = watch.during(function, within: limit, { body(functions.pointer) }) else {
             throw CryptokiError(
                 .returned(.functionNotSupported), function: function, reason: "the module has no such function")
         }
@@ -48,14 +47,6 @@ struct Caller {
     ) throws(CryptokiError) {
         let value = try answer(function, kind, body)
         guard value == .ok else { throw CryptokiError(value, from: function) }
-    }
-
-    func limit(_ kind: Kind) -> Duration {
-        switch kind {
-        case .data: deadlines.data
-        case .person: deadlines.person
-        case .load: deadlines.load
-        }
     }
 }
 
@@ -99,8 +90,7 @@ extension Caller {
     /// The description of a slot: for a smart card the first 64 bytes of its reader's name in PC/SC. Empty if the module does
     /// not report it.
     func slotDescription(_ slot: UInt) throws(CryptokiError) -> String {
-        let info = try slotInfo(slot)
-        return withUnsafeBytes(of: info.slotDescription) { String(blankPadded: $0) }
+        String(blankPadded: try slotInfo(slot).slotDescription)
     }
 
     func tokenInformation(slot: UInt) throws(CryptokiError) -> TokenInformation {

@@ -25,7 +25,7 @@ enum CardReset {
         let finish: @Sendable () -> Void = { Self.readersInUse.withLock { _ = $0.remove(reader) } }
         let code = BlockingThread.run(within: deadline - .now, unstarted: finish) {
             defer { finish() }
-            return library.reset(reader: reader, until: deadline)
+            return library.resetCards(in: reader, until: deadline)
         }
         switch code {
         case PCSCLibrary.success: return
@@ -146,7 +146,7 @@ struct PCSCLibrary: Sendable {
         0x8010_0069,
     ]
     /// `SCARD_SCOPE_SYSTEM`, `SCARD_SHARE_SHARED`, T=0 or T=1, and `SCARD_RESET_CARD`.
-    private static let (systemScope, shared, anyProtocol, resetCard): (UInt, UInt, UInt, UInt) = (2, 2, 3, 1)
+    private static let (systemScope, shared, anyProtocol, resetAction): (UInt, UInt, UInt, UInt) = (2, 2, 3, 1)
     /// How many bytes of a reader's name a slot's description holds (`CK_SLOT_INFO`).
     private static let descriptionBytes = 64
     /// `SCARD_STATE_PRESENT`
@@ -181,7 +181,7 @@ struct PCSCLibrary: Sendable {
     ///
     /// - Returns: A code of PC/SC; ``success`` also if no card is in the reader, and ``unknownReader`` if no reader has the
     ///   name and another one has a card.
-    func reset(reader description: String, until deadline: ContinuousClock.Instant) -> UInt32 {
+    func resetCards(in description: String, until deadline: ContinuousClock.Instant) -> UInt32 {
         var context = 0
         let code = Self.code(establish(Self.systemScope, nil, nil, &context))
         guard code == Self.success else { return Self.withoutCard.contains(code) ? Self.success : code }
@@ -192,25 +192,20 @@ struct PCSCLibrary: Sendable {
         guard !names.isEmpty else {
             return known.names.contains(where: { hasCard($0, context) }) ? Self.unknownReader : Self.success
         }
-        let codes = names.map { reset($0, context, until: deadline) }
+        let codes = names.map { resetCard(in: $0, context, until: deadline) }
         return codes.first(where: { $0 != Self.success }) ?? Self.success
     }
 
-    private func reset(_ name: String, _ context: Int, until deadline: ContinuousClock.Instant) -> UInt32 {
+    private func resetCard(in name: String, _ context: Int, until deadline: ContinuousClock.Instant) -> UInt32 {
         while true {
-            let code = reset(name, context)
+            var (card, protocolInUse) = (0, UInt(0))
+            var code = Self.code(connect(context, name, Self.shared, Self.anyProtocol, &card, &protocolInUse))
+            if code == Self.success { code = Self.code(disconnect(card, Self.resetAction)) }
             guard code == Self.sharingViolation, ContinuousClock.now < deadline else {
                 return Self.withoutCard.contains(code) ? Self.success : code
             }
             usleep(20_000)
         }
-    }
-
-    private func reset(_ name: String, _ context: Int) -> UInt32 {
-        var (card, protocolInUse) = (0, UInt(0))
-        let code = Self.code(connect(context, name, Self.shared, Self.anyProtocol, &card, &protocolInUse))
-        guard code == Self.success else { return code }
-        return Self.code(disconnect(card, Self.resetCard))
     }
 
     private func hasCard(_ reader: String, _ context: Int) -> Bool {

@@ -95,7 +95,7 @@ final class ModuleLoader: Sendable {
             functions.pointer.pointee.C_GetInfo?(&info)
         }
         guard value == CKR_OK else {
-            let value = ReturnValue(rawValue: value ?? ReturnValue.functionNotSupported.rawValue)
+            let value = value.map { ReturnValue(rawValue: $0) } ?? .functionNotSupported
             throw CryptokiError(
                 .module(.initializeFailed(value)), function: "C_GetInfo", reason: "\(path) answered \(value)")
         }
@@ -115,14 +115,17 @@ final class ModuleLoader: Sendable {
     ) throws(CryptokiError) -> Bool {
         try process?.prepare()
         defer { process?.withdraw() }
-        var value = ReturnValue.cantLock
-        if isThreadSafe {
-            value = call(functions, flags: UInt(CKF_OS_LOCKING_OK), watch: watch, deadline: deadline)
+        func initialize(_ flags: UInt) -> ReturnValue {
+            var arguments = CK_C_INITIALIZE_ARGS()
+            arguments.flags = flags
+            let value = watch.during("C_Initialize", within: deadline) {
+                functions.pointer.pointee.C_Initialize?(&arguments)
+            }
+            return value.map { ReturnValue(rawValue: $0) } ?? .functionNotSupported
         }
+        var value = isThreadSafe ? initialize(UInt(CKF_OS_LOCKING_OK)) : .cantLock
         let mustSerialize = value == .cantLock
-        if mustSerialize {
-            value = call(functions, flags: 0, watch: watch, deadline: deadline)
-        }
+        if mustSerialize { value = initialize(0) }
         guard value == .ok || value == .cryptokiAlreadyInitialized else {
             if let complaint = process?.complaint {
                 throw CryptokiError(.module(.notIsolated), function: "C_Initialize", reason: complaint)
@@ -131,17 +134,6 @@ final class ModuleLoader: Sendable {
                 .module(.initializeFailed(value)), function: "C_Initialize", reason: "the module answered \(value)")
         }
         return !mustSerialize
-    }
-
-    private static func call(
-        _ functions: FunctionList, flags: UInt, watch: CallWatch, deadline: Duration
-    ) -> ReturnValue {
-        var arguments = CK_C_INITIALIZE_ARGS()
-        arguments.flags = flags
-        let value = watch.during("C_Initialize", within: deadline) {
-            functions.pointer.pointee.C_Initialize?(&arguments)
-        }
-        return ReturnValue(rawValue: value ?? ReturnValue.functionNotSupported.rawValue)
     }
 }
 

@@ -125,10 +125,12 @@ extension Session {
         guard key.attributes.isExtractable == false else {
             throw CryptokiError(.unsound, reason: "the token allows extracting the key")
         }
-        let value = SecretBuffer()
         for secret in key.secrets {
-            guard try attribute(secret, of: key.handle, into: value.bytes) == nil else {
-                throw CryptokiError(.unsound, reason: "the token shows the private key")
+            // The buffer is cleared in case the token shows the secret.
+            _ = try SecretBytes(count: 256) { buffer throws(CryptokiError) in
+                guard try attribute(secret, of: key.handle, into: buffer) == nil else {
+                    throw CryptokiError(.unsound, reason: "the token shows the private key")
+                }
             }
         }
         guard isGenerated, profile.reportsProtection else { return }
@@ -175,7 +177,7 @@ struct KeyPairRequest: Hashable, Sendable {
         case sign, derive, signRSA
     }
 
-    /// `CKA_ID` of both halves: 1 byte or up to 64 bytes, depending on ``ModuleProfile/identifiers``.
+    /// `CKA_ID` of both halves: 1 byte or up to 64 bytes, depending on ``ModuleProfile/usesSlotIDs``.
     var id: Data
     /// `CKA_LABEL` of both halves. Modules with fixed labels ignore it.
     var label: String

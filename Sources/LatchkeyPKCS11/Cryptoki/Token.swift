@@ -78,11 +78,11 @@ final class Token: Sendable {
     func withSession<R: Sendable>(
         isExclusive: Bool = false, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
-        try await thread.run { [connection, thread, lockLimit] () throws(CryptokiError) in
+        try await thread.run { [connection, thread, lockLimit, profile = module.profile] () throws(CryptokiError) in
             guard isExclusive else { return try connection.withRecovery(body) }
             let lock = try TokenLock(connection.identity, waitingAtMost: lockLimit) { thread.isWorkAbandoned }
             defer { withExtendedLifetime(lock) {} }
-            if connection.cachesStaleState { try connection.restartModule() }
+            if profile.cachesStaleState { try connection.restartModule() }
             return try connection.withRecovery(body)
         }
     }
@@ -142,6 +142,17 @@ struct TokenIdentity: Hashable, Sendable {
         serial = token.serial
         let tellsApart = token.serial.contains { $0 != "0" }
         label = profile.family == .opensc && tellsApart ? nil : token.label
+    }
+
+    /// The only one of the tokens or slots that were found for this token.
+    func only<Found>(of found: [Found]) throws(CryptokiError) -> Found {
+        guard let first = found.first else {
+            throw CryptokiError(.tokenAbsent, reason: "the token \(self) is not in any reader")
+        }
+        guard found.count == 1 else {
+            throw CryptokiError(.tokenAmbiguous, reason: "there is more than one token \(self)")
+        }
+        return first
     }
 }
 

@@ -67,9 +67,9 @@ public struct TokenDirectory: Sendable {
             let module = try await Module.load(path, options: options)
             var tokens: [Entry] = []
             var failures: [Failure] = []
-            for report in try await module.slotReports() {
+            for report in try await module.tokensInSlots() {
                 do throws(CryptokiError) {
-                    let information = try report.token.get()
+                    let information = try report.get()
                     tokens.append(
                         Entry(
                             uri: try TokenURI(naming: information, modulePath: module.path), information: information,

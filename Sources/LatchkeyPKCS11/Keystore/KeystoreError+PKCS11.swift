@@ -173,6 +173,10 @@ extension KeystoreError {
 
 // PINs and management keys.
 extension KeystoreError {
+    static func noUserPIN(recovery: String) -> KeystoreError {
+        KeystoreError(code: .passcodeNotSet, reason: "the token has no user PIN yet", recovery: recovery)
+    }
+
     static func pinLocked(_ profile: ModuleProfile, underlying: CryptokiError? = nil) -> KeystoreError {
         KeystoreError(
             code: .lockedOut, reason: "the token's PIN is locked after too many wrong PINs",
@@ -189,15 +193,13 @@ extension KeystoreError {
             underlying: UnderlyingError(error))
     }
 
-    /// The firmware from which on YubiKeys have an AES-192 management key (Yubico, 5.7 release notes), written 5.70 by ykcs11.
-    private static var firmwareWithAES: ModuleInformation.Version { ModuleInformation.Version(major: 5, minor: 70) }
-
     /// The error for a refused management key if the module can't use the card's kind of key: ykcs11 then answers as for a
     /// wrong one. nil if the error is another one.
     static func unusableManagementKey(_ error: CryptokiError, _ snapshot: TokenSnapshot) -> KeystoreError? {
         guard error.returnValue == .pinIncorrect,
             let version = snapshot.module.versionWithAESManagementKey,
-            snapshot.information.firmwareVersion >= firmwareWithAES
+            // YubiKeys have an AES-192 management key from firmware 5.7 on (release notes), which ykcs11 writes as 5.70.
+            snapshot.information.firmwareVersion >= .init(major: 5, minor: 70)
         else { return nil }
         return KeystoreError(
             code: .unsupported,

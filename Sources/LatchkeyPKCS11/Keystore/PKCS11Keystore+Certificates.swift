@@ -1,4 +1,3 @@
-internal import Crypto
 public import FoundationEssentials
 public import Latchkey
 internal import SwiftASN1
@@ -40,8 +39,7 @@ extension PKCS11Keystore {
             guard let parsed = try? Certificate(derEncoded: Array(certificate)) else {
                 throw .invalidInput("the data is not an X.509 certificate in DER")
             }
-            guard P256.Signing.PublicKey(parsed.publicKey)?.x963Representation == key.publicKey.x963Representation
-            else { throw .invalidInput("the certificate is for another key") }
+            guard PublicKey(certifiedBy: parsed) == key.publicKey else { throw .invalidInput("the certificate is for another key") }
             let isRepeated = RepetitionCheck()
             try await writeCertificates(of: key, prompt, presence) { (session, id) throws(CryptokiError) in
                 // The first run may have stored it before the session was lost.

@@ -24,16 +24,16 @@ extension PKCS11Keystore {
             let newKey =
                 uri.namesKey
                 ? try await adopt(request, snapshot, presence) : try await generate(request, snapshot, presence)
-            let terms = KeyTerms(
-                request.policy, on: snapshot.profile, needsTouch: newKey.attestation?.touch == .always)
+            let (key, attestation) = (newKey.key, newKey.attestation)
+            let terms = KeyTerms(request.policy, on: snapshot.profile, needsTouch: attestation?.touch == .always)
             let blob = TokenKeyBlob(
-                name: TokenName(snapshot.information, id: newKey.id), publicKeyHash: newKey.publicKey.fingerprint,
-                terms: terms, isAdopted: uri.namesKey, facts: KeyFacts(newKey.attributes),
-                attestation: newKey.attestation?.certificates ?? [],
+                name: TokenName(snapshot.information, id: key.id), publicKeyHash: key.publicKey.fingerprint,
+                terms: terms, isAdopted: uri.namesKey, facts: KeyFacts(key.attributes),
+                attestation: attestation?.certificates ?? [],
                 binding: KeyBinding(id: request.id, label: request.label))
             return HardwareKey(
                 id: request.id, backend: backend, policy: terms.policy, assurance: terms.assurance,
-                publicKey: newKey.publicKey, label: request.label, createdAt: Date(), blob: try blob.serialized())
+                publicKey: key.publicKey, label: request.label, createdAt: Date(), blob: try blob.serialized())
         } catch {
             throw error.during(uri.namesKey ? "adopt a key" : "create a key")
         }
@@ -68,7 +68,7 @@ extension PKCS11Keystore {
                         .unsound,
                         reason: "the token created a key that \(needsLogin ? "needs no login" : "needs a login")")
                 }
-                return NewKey(key, attestation: nil)
+                return NewKey(key: key, attestation: nil)
             }
         }
     }
@@ -93,7 +93,7 @@ extension PKCS11Keystore {
                 try TouchHint(presence, for: request.prompt, on: session.profile).during { () throws(CryptokiError) in
                     try session.selfTest(key, with: user)
                 }
-                return NewKey(key, attestation: try session.attestation(of: key))
+                return NewKey(key: key, attestation: try session.attestation(of: key))
             }
         }
     }
@@ -114,7 +114,7 @@ extension PKCS11Keystore {
         for policy: AccessPolicy, _ snapshot: TokenSnapshot
     ) async throws(KeystoreError) -> [PIVSlot]? {
         try await checkGeneration(snapshot)
-        guard snapshot.module.identifiers == .slot else {
+        guard snapshot.module.usesSlotIDs else {
             if let slot = options.slot {
                 throw .invalidInput("the token is not a PIV card and has no slot \(slot)")
             }
@@ -187,7 +187,7 @@ extension PKCS11Keystore {
                 try TouchHint(presence, for: request.prompt, on: session.profile).during { () throws(CryptokiError) in
                     try session.selfTest(key, with: key.wantsProofAtUse ? proof : nil)
                 }
-                return NewKey(key, attestation: try session.attestation(of: key))
+                return NewKey(key: key, attestation: try session.attestation(of: key))
             }
         } catch {
             // Without a login a private key is invisible.
@@ -198,7 +198,7 @@ extension PKCS11Keystore {
         }
         let needsLogin = newKey.needsLogin(on: snapshot.profile)
         guard needsLogin == (request.policy.requirement != .none) else { throw mismatch(needsLogin: needsLogin) }
-        guard request.policy.reuseSeconds == 0 || newKey.attributes.alwaysAuthenticates != true else {
+        guard request.policy.reuseSeconds == 0 || newKey.key.attributes.alwaysAuthenticates != true else {
             throw .unsupported(
                 "the token requires the PIN for each use of this key", recovery: "Omit the reuse time.")
         }
@@ -212,26 +212,17 @@ extension PKCS11Keystore {
     }
 }
 
-/// A key pair that was just generated or adopted, and the facts that the token reports about it.
+/// A key pair that was just generated or adopted.
 private struct NewKey: Sendable {
-    let id: Data
-    let publicKey: PublicKey
-    let attributes: TokenKey.Attributes
+    let key: TokenKey
     let attestation: PIVAttestation?
-
-    init(_ key: TokenKey, attestation: PIVAttestation?) {
-        id = key.id
-        publicKey = key.publicKey
-        attributes = key.attributes
-        self.attestation = attestation
-    }
 
     /// Whether the token requires a login to use the key. On a PIV card the slot and the key's PIN policy decide, because
     /// modules report `CKA_PRIVATE` without reading the card.
     func needsLogin(on profile: TokenProfile) -> Bool {
         if let pin = attestation?.pin { return pin != .never }
-        if profile.isPIV { return id != PIVSlot.cardAuthentication.id }
-        return attributes.isPrivate ?? true
+        if profile.isPIV { return key.id != PIVSlot.cardAuthentication.id }
+        return key.attributes.isPrivate ?? true
     }
 }
 

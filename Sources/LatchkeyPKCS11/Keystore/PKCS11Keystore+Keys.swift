@@ -40,7 +40,7 @@ extension PKCS11Keystore {
         let snapshot = try await takeSnapshot(for: blob.name.id, on: blob.name)
         // A different key with the same ID is not Latchkey's to delete.
         if let publicKey = snapshot.publicKey, publicKey.fingerprint != blob.publicKeyHash { return nil }
-        guard snapshot.module.deletion == .deletes else {
+        guard snapshot.module.deletesKeys else {
             throw .unsupported(
                 "the module can't delete keys from this token, even if it reports success",
                 recovery: "Overwrite or erase the slot with the card's own tool (YubiKey: `ykman piv keys delete` from "

@@ -75,9 +75,7 @@ extension PKCS11Keystore {
         }
         guard !status.isLockedOut else { throw .pinLocked(snapshot.module) }
         guard snapshot.information.flags.contains(.userPINInitialized) || snapshot.profile.verifiesUserItself else {
-            throw KeystoreError(
-                code: .passcodeNotSet, reason: "the token has no user PIN yet",
-                recovery: "Set one with `latchkey token pin`.")
+            throw .noUserPIN(recovery: "Set one with `latchkey token pin`.")
         }
         if snapshot.profile.verifiesUserItself {
             await presence.notice(PresenceNotice(.useReader, context: prompt))
@@ -120,14 +118,14 @@ extension PKCS11Keystore {
     func explained(
         _ error: CryptokiError, _ snapshot: TokenSnapshot, _ presence: any PresenceAuthority
     ) async -> KeystoreError {
+        let meaning = KeystoreError(error, profile: snapshot.module)
         switch error.returnValue {
         case .functionCanceled?, .functionRejected?: return .cancelled("the user declined at the reader")
         case .pinLocked?, .pinIncorrect?, .pinInvalid?, .pinLenRange?: presence.rejected()
-        default: return KeystoreError(error, profile: snapshot.module)
+        default: return meaning
         }
-        guard error.returnValue != .pinLocked else { return .pinLocked(snapshot.module, underlying: error) }
-        guard let information = try? await takeSnapshot().information else {
-            return KeystoreError(error, profile: snapshot.module)
+        guard error.returnValue != .pinLocked, let information = try? await takeSnapshot().information else {
+            return meaning
         }
         let status = PINStatus(information)
         guard !status.isLockedOut else { return .pinLocked(snapshot.module, underlying: error) }

@@ -160,7 +160,7 @@ extension Session {
         }
         try checkProtection(of: key, isGenerated: true)
         try checkAttestation(of: key, needsPIN: pair.isPrivate)
-        guard profile.identifiers == .slot || key.attributes.isPrivate == pair.isPrivate else {
+        guard profile.usesSlotIDs || key.attributes.isPrivate == pair.isPrivate else {
             throw .unfitSealingKey
         }
         return key

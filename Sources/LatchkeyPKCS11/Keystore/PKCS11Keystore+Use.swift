@@ -20,7 +20,7 @@ extension PKCS11Keystore {
             do {
                 return try await token.withSession(isExclusive: isExclusive) { (session) throws(CryptokiError) in
                     if needsLogin {
-                        guard login.isFresh(within: window.seconds), try session.loginState() == .user else {
+                        guard login.isFresh(within: window.seconds), try session.loggedInRole() == .user else {
                             throw CryptokiError(.loginNeeded, reason: "the login has ended")
                         }
                     }

@@ -29,7 +29,7 @@ struct TokenProfile: Sendable {
             }
         hasOpenKeys = profile.family != .tpm2
         // The manufacturer is the one that OpenSC reports for a PIV card's token.
-        isPIV = profile.identifiers == .slot || information.manufacturer == "piv_II"
+        isPIV = profile.usesSlotIDs || information.manufacturer == "piv_II"
         // Modules report wrong lengths for PIV cards: ykcs11 includes the management key's digits, OpenSC reports 4. The
         // right one is in NIST SP 800-73-4 part 2 section 2.4.3.
         pinLength = isPIV ? 6...8 : information.pinLength

@@ -16,7 +16,7 @@ struct TokenSnapshot: Sendable {
     /// Whether an occupied slot can be detected. YubiKeys report it from firmware 5.3 on, which ykcs11 writes as 5.30; before,
     /// a key without a certificate is invisible.
     var showsOccupiedSlots: Bool {
-        module.family != .ykcs11 || information.firmwareVersion >= ModuleInformation.Version(major: 5, minor: 30)
+        module.family != .ykcs11 || information.firmwareVersion >= .init(major: 5, minor: 30)
     }
 }
 
