@@ -7,8 +7,7 @@ extension TokenAdministrator {
     ///   PIN that the token does not accept.
     package func changePIN() async throws(KeystoreError) {
         let operation = "change the token's PIN"
-        do throws(KeystoreError) {
-            let entry = try await usableEntry()
+        try await withEntry(to: operation) { (entry) throws(KeystoreError) in
             guard entry.information.flags.contains(.userPINInitialized) else {
                 throw .noUserPIN(recovery: "Set one with `latchkey token pin --init`.")
             }
@@ -19,11 +18,9 @@ extension TokenAdministrator {
             let new = try await newProof(for: entry, to: operation)
             // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM refused the old PIN.
             try await administer(entry, as: .user, old) { (session) throws(CryptokiError) in
-                try session.changePIN(from: old, to: new)
+                try session.setPIN(from: old, to: new)
             }
             presence.accepted()
-        } catch {
-            throw error.during(operation)
         }
     }
 
@@ -31,17 +28,14 @@ extension TokenAdministrator {
     /// one.
     package func changeSecurityOfficerPIN() async throws(KeystoreError) {
         let operation = "change the security officer's PIN"
-        do throws(KeystoreError) {
-            let entry = try await usableEntry()
+        try await withEntry(to: operation) { (entry) throws(KeystoreError) in
             try refuseWhenOfficerLocked(entry)
             let old = try await proof(.securityOfficer, of: entry, to: operation)
             let new = try await newProof(of: .securityOfficer, for: entry, to: operation)
             if entry.profile.usesSlotIDs { try ManagementKey.check(new) }
             try await administer(entry, as: .securityOfficer, old) { (session) throws(CryptokiError) in
-                try session.changePIN(from: old, to: new)
+                try session.setPIN(from: old, to: new)
             }
-        } catch {
-            throw error.during(operation)
         }
     }
 
@@ -51,16 +45,13 @@ extension TokenAdministrator {
     /// - Throws: `KeystoreError`; `unsupported` for a module that unblocks in another way: see ``unblockPIN()``.
     package func initializePIN() async throws(KeystoreError) {
         let operation = "set the token's PIN"
-        do throws(KeystoreError) {
-            let entry = try await usableEntry()
+        try await withEntry(to: operation) { (entry) throws(KeystoreError) in
             guard case .securityOfficer = entry.profile.unblocking else {
                 throw .unsupported(
                     "the security officer of this kind of token can't set the user's PIN",
                     recovery: "Run `latchkey token pin --unblock`, which shows how to unblock this token.")
             }
             try await setPIN(of: entry, to: operation)
-        } catch {
-            throw error.during(operation)
         }
     }
 
@@ -71,8 +62,7 @@ extension TokenAdministrator {
     /// - Throws: `KeystoreError`; `unsupported` if only another program can do it: the recovery names it.
     package func unblockPIN() async throws(KeystoreError) {
         let operation = "unblock the token's PIN"
-        do throws(KeystoreError) {
-            let entry = try await usableEntry()
+        try await withEntry(to: operation) { (entry) throws(KeystoreError) in
             switch entry.profile.unblocking {
             case .securityOfficer: try await setPIN(of: entry, to: operation)
             case .prefixedSetPIN:
@@ -87,7 +77,7 @@ extension TokenAdministrator {
                 try await inspect(entry) { (session, login) throws(CryptokiError) in
                     login.forget()
                     try session.logout()
-                    try session.changePIN(from: .secret(old), to: .secret(pin))
+                    try session.setPIN(from: .secret(old), to: .secret(pin))
                 }
                 presence.accepted()
             case .program(let program):
@@ -95,8 +85,6 @@ extension TokenAdministrator {
                     "this token's module can't unblock the PIN",
                     recovery: "Run `\(program)`, which prompts for the unblocking code and the new PIN.")
             }
-        } catch {
-            throw error.during(operation)
         }
     }
 
@@ -110,16 +98,22 @@ extension TokenAdministrator {
         presence.accepted()
     }
 
-    /// The token, after checking that it is initialized and opens sessions.
-    private func usableEntry() async throws(KeystoreError) -> TokenDirectory.Entry {
-        let entry = try await entry()
-        guard entry.information.flags.contains(.initialized) else {
-            throw KeystoreError(
-                code: .wrongState, reason: "the token is not initialized",
-                recovery: "Run `latchkey token init` first.")
+    /// Runs a public operation with the token, after checking that it is initialized and opens sessions.
+    private func withEntry(
+        to operation: String, _ body: (TokenDirectory.Entry) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) {
+        do throws(KeystoreError) {
+            let entry = try await entry()
+            guard entry.information.flags.contains(.initialized) else {
+                throw KeystoreError(
+                    code: .wrongState, reason: "the token is not initialized",
+                    recovery: "Run `latchkey token init` first.")
+            }
+            try await inspect(entry) { (session, _) throws(CryptokiError) in _ = try session.tokenInformation() }
+            try await body(entry)
+        } catch {
+            throw error.during(operation)
         }
-        try await inspect(entry) { (session, _) throws(CryptokiError) in _ = try session.tokenInformation() }
-        return entry
     }
 
     private func refuseWhenOfficerLocked(_ entry: TokenDirectory.Entry) throws(KeystoreError) {

@@ -56,6 +56,11 @@ struct Caller {
 /// thread may call a function.
 struct FunctionList: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<CK_FUNCTION_LIST>
+
+    /// `C_Finalize`. Its answer does not matter: the module is initialized again, or not used any more.
+    func finalize(_ watch: CallWatch, within limit: Duration) {
+        _ = watch.during("C_Finalize", within: limit) { pointer.pointee.C_Finalize?(nil) }
+    }
 }
 
 extension Caller {

@@ -118,21 +118,6 @@ final class UnlockedCards: Sendable {
 /// The functions of pcsc-lite's client library (winscard.h) that reset a card. `LONG` and `DWORD` have the size of `Int`
 /// on Linux.
 struct PCSCLibrary: Sendable {
-    private typealias Establish =
-        @convention(c) (UInt, UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutablePointer<Int>)
-        -> Int
-    private typealias Release = @convention(c) (Int) -> Int
-    private typealias ListReaders =
-        @convention(c) (
-            Int, UnsafePointer<CChar>?, UnsafeMutablePointer<CChar>?, UnsafeMutablePointer<UInt>
-        ) -> Int
-    private typealias Connect =
-        @convention(c) (
-            Int, UnsafePointer<CChar>, UInt, UInt, UnsafeMutablePointer<Int>, UnsafeMutablePointer<UInt>
-        ) -> Int
-    private typealias Disconnect = @convention(c) (Int, UInt) -> Int
-    private typealias GetStatusChange = @convention(c) (Int, UInt, UnsafeMutablePointer<UInt>, UInt) -> Int
-
     static let success: UInt32 = 0
     /// `SCARD_E_UNKNOWN_READER`
     static let unknownReader: UInt32 = 0x8010_0009
@@ -154,26 +139,35 @@ struct PCSCLibrary: Sendable {
     /// The names of 16 readers with 128 bytes each (`PCSCLITE_MAX_READERS_CONTEXTS`).
     private static let namesBytes = 16 * 129 + 1
 
-    private let establish: Establish
-    private let release: Release
-    private let listReaders: ListReaders
-    private let connect: Connect
-    private let disconnect: Disconnect
-    private let getStatusChange: GetStatusChange
+    private let establish: @convention(c) (UInt, UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutablePointer<Int>) -> Int
+    private let release: @convention(c) (Int) -> Int
+    private let listReaders:
+        @convention(c) (Int, UnsafePointer<CChar>?, UnsafeMutablePointer<CChar>?, UnsafeMutablePointer<UInt>) -> Int
+    private let connect:
+        @convention(c) (
+            Int, UnsafePointer<CChar>, UInt, UInt, UnsafeMutablePointer<Int>, UnsafeMutablePointer<UInt>
+        ) -> Int
+    private let disconnect: @convention(c) (Int, UInt) -> Int
+    private let getStatusChange: @convention(c) (Int, UInt, UnsafeMutablePointer<UInt>, UInt) -> Int
 
     /// - Returns: nil on a machine without pcsc-lite, where no module reaches a card through it.
     init?() {
         guard let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL) else { return nil }
-        func function<F>(_ name: String) -> F? { dlsym(handle, name).map { unsafeBitCast($0, to: F.self) } }
-        guard let establish: Establish = function("SCardEstablishContext"),
-            let release: Release = function("SCardReleaseContext"),
-            let listReaders: ListReaders = function("SCardListReaders"),
-            let connect: Connect = function("SCardConnect"),
-            let disconnect: Disconnect = function("SCardDisconnect"),
-            let getStatusChange: GetStatusChange = function("SCardGetStatusChange")
-        else { return nil }
-        (self.establish, self.release, self.listReaders) = (establish, release, listReaders)
-        (self.connect, self.disconnect, self.getStatusChange) = (connect, disconnect, getStatusChange)
+        struct Missing: Error {}
+        func function<F>(_ name: String) throws(Missing) -> F {
+            guard let symbol = dlsym(handle, name) else { throw Missing() }
+            return unsafeBitCast(symbol, to: F.self)
+        }
+        do {
+            establish = try function("SCardEstablishContext")
+            release = try function("SCardReleaseContext")
+            listReaders = try function("SCardListReaders")
+            connect = try function("SCardConnect")
+            disconnect = try function("SCardDisconnect")
+            getStatusChange = try function("SCardGetStatusChange")
+        } catch {
+            return nil
+        }
     }
 
     /// Connects to the card in a reader and disconnects with a reset. Tries again until the deadline while another

@@ -36,8 +36,7 @@ final class Connection: @unchecked Sendable {
     ///
     /// Afterwards the token is locked, unless a policy keeps the login.
     func withRecovery<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
-        let result = Result { () throws(CryptokiError) in try repeating(work) }
-        return try lock(after: result)
+        try lock(after: Result { () throws(CryptokiError) in try repeating(work) })
     }
 
     private func repeating<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {

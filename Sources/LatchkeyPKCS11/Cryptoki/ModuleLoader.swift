@@ -59,9 +59,7 @@ final class ModuleLoader: Sendable {
         let module = try start(functions, in: nil, on: thread)
         guard options.isolation == .automatic, module.profile.isolatesByDefault else { return module }
         // Only its description was needed in this process. From now on it runs in a separate one.
-        _ = thread.watch.during("C_Finalize", within: options.deadlines.load) {
-            functions.pointer.pointee.C_Finalize?(nil)
-        }
+        functions.finalize(thread.watch, within: options.deadlines.load)
         return try loadIsolated(on: thread)
     }
 
@@ -137,10 +135,8 @@ final class ModuleLoader: Sendable {
     }
 }
 
-/// The modules of this process by their files, so that two parts of a program never initialize the same file.
-final class ModuleRegistry: Sendable {
-    static let shared = ModuleRegistry()
-
+// The modules of this process by their files, so that two parts of a program never initialize the same file.
+extension Module {
     /// Identifies a module: a file that is isolated with another environment has other tokens.
     private struct Key: Hashable {
         let path: String
@@ -148,12 +144,13 @@ final class ModuleRegistry: Sendable {
         let environment: [String: String]
     }
 
-    private let loaders = Mutex<[Key: ModuleLoader]>([:])
+    private static let loaders = Mutex<[Key: ModuleLoader]>([:])
 
-    private init() {}
-
-    func module(_ path: String, options: TokenOptions) async throws(CryptokiError) -> Module {
-        let file = try Self.resolve(path)
+    /// Loads the module in a file. A relative path is in p11-kit's module directory.
+    ///
+    /// - Throws: ``CryptokiError``; `module` with the cause, `timedOut`, `wedged`.
+    static func load(_ path: String, options: TokenOptions = TokenOptions()) async throws(CryptokiError) -> Module {
+        let file = try resolve(path)
         let key = Key(
             path: file, isolation: options.isolation,
             environment: options.isolation == .never ? [:] : options.environment)

@@ -32,7 +32,7 @@ extension Session {
             throw CryptokiError(.occupied, reason: "the CKA_ID \(request.id.hexadecimal) is in use on the token")
         }
         try generateHalves(request)
-        do throws(CryptokiError) {
+        return try destroyingOnError(request.id) { () throws(CryptokiError) in
             let key = try read()
             try checkProtection(of: key, isGenerated: true)
             guard !request.isPrivate || key.attributes.isPrivate != false,
@@ -42,9 +42,16 @@ extension Session {
                     .unsound, reason: "the token did not give the key the requested protection")
             }
             return key
+        }
+    }
+
+    /// Destroys a new key if `body` throws.
+    func destroyingOnError<R>(_ id: Data, _ body: () throws(CryptokiError) -> R) throws(CryptokiError) -> R {
+        do {
+            return try body()
         } catch {
-            // The first error is the one to report.
-            try? destroyKey(id: request.id)
+            // The user must see the first error.
+            try? destroyKey(id: id)
             throw error
         }
     }

@@ -105,7 +105,7 @@ extension Session {
     }
 
     /// Changes the PIN of the logged-in role, or of the user without a login (`C_SetPIN`).
-    func changePIN(from old: LoginProof, to new: LoginProof) throws(CryptokiError) {
+    func setPIN(from old: LoginProof, to new: LoginProof) throws(CryptokiError) {
         try checkCancellation()
         try old.withBytes { oldBytes, oldCount throws(CryptokiError) in
             try new.withBytes { newBytes, newCount throws(CryptokiError) in
@@ -154,10 +154,8 @@ enum LoginProof: Sendable {
     case protectedPath
 
     /// Passes the bytes in Cryptoki's type; `body` must not write to them. Null for ``protectedPath``.
-    func withBytes<R>(
-        _ body: (UnsafeMutablePointer<UInt8>?, UInt) throws(CryptokiError) -> R
-    ) throws(CryptokiError) -> R {
-        func lend(_ bytes: UnsafeRawBufferPointer) throws(CryptokiError) -> R {
+    func withBytes<R, E: Error>(_ body: (UnsafeMutablePointer<UInt8>?, UInt) throws(E) -> R) throws(E) -> R {
+        func lend(_ bytes: UnsafeRawBufferPointer) throws(E) -> R {
             let pointer = bytes.baseAddress.map {
                 UnsafeMutableRawPointer(mutating: $0).assumingMemoryBound(to: UInt8.self)
             }

@@ -33,7 +33,8 @@ struct PIVAttestation: Hashable, Sendable {
     init(of key: PublicKey, certificate: Data, issuer: Data) throws {
         let attesting = try Certificate(derEncoded: Array(certificate))
         let issuing = try Certificate(derEncoded: Array(issuer))
-        guard PublicKey(certifiedBy: attesting) == key, issuing.publicKey.isValidSignature(attesting.signature, for: attesting)
+        guard PublicKey(certifiedBy: attesting) == key,
+            issuing.publicKey.isValidSignature(attesting.signature, for: attesting)
         else { throw ASN1Error.invalidASN1Object(reason: "the attestation is not for this key, or not from this card") }
         certificates = [certificate, issuer]
         let bytes = attesting.extensions[oid: Self.policies].map { Array($0.value) } ?? []

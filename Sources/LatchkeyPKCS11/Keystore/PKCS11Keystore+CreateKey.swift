@@ -25,7 +25,7 @@ extension PKCS11Keystore {
                 uri.namesKey
                 ? try await adopt(request, snapshot, presence) : try await generate(request, snapshot, presence)
             let (key, attestation) = (newKey.key, newKey.attestation)
-            let terms = KeyTerms(request.policy, on: snapshot.profile, needsTouch: attestation?.touch == .always)
+            let terms = snapshot.profile.terms(request.policy, needsTouch: attestation?.touch == .always)
             let blob = TokenKeyBlob(
                 name: TokenName(snapshot.information, id: key.id), publicKeyHash: key.publicKey.fingerprint,
                 terms: terms, isAdopted: uri.namesKey, facts: KeyFacts(key.attributes),
@@ -61,7 +61,7 @@ extension PKCS11Keystore {
             if isRepeated() { try session.destroyKey(id: pair.id) }
             try session.checkCancellation()
             let key = try session.generateKeyPair(pair)
-            return try session.destroyingOnError(key) { () throws(CryptokiError) in
+            return try session.destroyingOnError(key.id) { () throws(CryptokiError) in
                 try session.selfTest(key, with: key.wantsProofAtUse ? proof : nil)
                 guard key.attributes.isPrivate == needsLogin else {
                     throw CryptokiError(
@@ -89,7 +89,7 @@ extension PKCS11Keystore {
             var pair = pair
             if let slots { pair.id = try session.firstFree(of: slots).id }
             let key = try session.generateKeyPair(pair)
-            return try session.destroyingOnError(key) { () throws(CryptokiError) in
+            return try session.destroyingOnError(key.id) { () throws(CryptokiError) in
                 try TouchHint(presence, for: request.prompt, on: session.profile).during { () throws(CryptokiError) in
                     try session.selfTest(key, with: user)
                 }
@@ -246,18 +246,5 @@ extension Session {
             .occupied,
             reason: "there is a key already in the slot\(slots.count > 1 ? "s" : "") "
                 + slots.map(\.description).joined(separator: ", "))
-    }
-
-    /// Destroys a new key if `body` throws.
-    fileprivate func destroyingOnError<R>(
-        _ key: TokenKey, _ body: () throws(CryptokiError) -> R
-    ) throws(CryptokiError) -> R {
-        do {
-            return try body()
-        } catch {
-            // The user must see the first error.
-            try? destroyKey(id: key.id)
-            throw error
-        }
     }
 }

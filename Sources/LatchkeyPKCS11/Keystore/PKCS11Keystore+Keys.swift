@@ -80,14 +80,13 @@ extension PKCS11Keystore {
             let requirement: AccessPolicy = snapshot.profile.verifiesUserItself ? .userPresence : .pin
             let keys = try await use(
                 snapshot, under: presence == nil ? .none : requirement, for: prompt, presence ?? NobodyPresent()
-            ) { (session, _) throws(CryptokiError) in
-                try session.keys().map { ($0.id, $0.label, $0.publicKey, $0.attributes) }
-            }
-            return keys.map { (id, label, publicKey, attributes) in
+            ) { (session, _) throws(CryptokiError) in try session.keys() }
+            return keys.map { key in
                 TokenKeyListing(
-                    uri: TokenName(snapshot.information, id: id).uri(inModule: snapshot.token.module.path), id: id,
-                    label: label, publicKey: publicKey, needsLogin: attributes.isPrivate,
-                    alwaysAuthenticates: attributes.alwaysAuthenticates, wasGeneratedHere: attributes.isLocal)
+                    uri: TokenName(snapshot.information, id: key.id).uri(inModule: snapshot.token.module.path),
+                    id: key.id, label: key.label, publicKey: key.publicKey, needsLogin: key.attributes.isPrivate,
+                    alwaysAuthenticates: key.attributes.alwaysAuthenticates,
+                    wasGeneratedHere: key.attributes.isLocal)
             }
         } catch {
             throw error.during("list the token's keys")

@@ -24,21 +24,21 @@ extension PKCS11Keystore {
             for key in keys {
                 let blob = try TokenKeyBlob.of(key)
                 guard key.policy.requirement != .none else { continue }
-                snapshot = try await takeSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+                snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
             }
             for secret in secrets {
                 let header = try box(of: secret).header
                 guard secret.policy.requirement != .none else { continue }
-                snapshot = try await takeSnapshot(for: header)
+                snapshot = try await sealingSnapshot(for: header)
             }
-            if let snapshot { try await changePIN(on: snapshot, for: prompt, presence) }
+            if let snapshot { try await replacePIN(on: snapshot, for: prompt, presence) }
             return (keys, secrets)
         } catch {
             throw error.during("change the PIN")
         }
     }
 
-    private func changePIN(
+    private func replacePIN(
         on snapshot: TokenSnapshot, for prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         guard !snapshot.profile.verifiesUserItself else {
@@ -53,7 +53,7 @@ extension PKCS11Keystore {
             // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM refused the old PIN.
             try await snapshot.token.withLogin(.user, old) { (session) throws(CryptokiError) in
                 // A PIN error after the login concerns the new PIN, whatever the module reports.
-                try session.changePIN(from: old, to: .pin(new))
+                try session.setPIN(from: old, to: .pin(new))
             }
         } catch {
             presence.rejected()
@@ -77,15 +77,10 @@ extension PKCS11Keystore {
         guard snapshot.information.flags.contains(.userPINInitialized) || snapshot.profile.verifiesUserItself else {
             throw .noUserPIN(recovery: "Set one with `latchkey token pin`.")
         }
-        if snapshot.profile.verifiesUserItself {
-            await presence.notice(PresenceNotice(.useReader, context: prompt))
-            guard let text = snapshot.module.fingerprintPIN else { return .protectedPath }
-            return .pin(try PIN(text))
-        }
-        let pin = try await presence.givenPIN(
-            PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft))
-        try snapshot.profile.check(pin, attemptsLeft: status.attemptsLeft)
-        return .pin(pin)
+        let proof = try await snapshot.profile.proof(
+            .current, for: prompt, attemptsLeft: status.attemptsLeft, presence)
+        guard case .protectedPath = proof, let text = snapshot.module.fingerprintPIN else { return proof }
+        return .pin(try PIN(text))
     }
 
     /// The token's flags after its module was restarted: another program may have unblocked the PIN since.
@@ -140,12 +135,29 @@ extension PKCS11Keystore {
     }
 }
 
+extension TokenProfile {
+    /// Prompts for a PIN, or tells the user to use the reader if the token itself prompts.
+    func proof(
+        _ purpose: PINRequest.Purpose, for prompt: PromptContext, attemptsLeft: Int?,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> LoginProof {
+        guard !verifiesUserItself else {
+            await presence.notice(PresenceNotice(.useReader, context: prompt))
+            return .protectedPath
+        }
+        let pin = try await presence.givenPIN(
+            PINRequest(purpose: purpose, context: prompt, attemptsLeft: attemptsLeft))
+        if purpose == .current { try check(pin, attemptsLeft: attemptsLeft) }
+        return .pin(pin)
+    }
+}
+
 // PINs of a wrong length are not sent to the token: it would count them as attempts, or answer with a misleading code.
 extension TokenProfile {
     /// Checks the length of the user's current PIN.
     ///
     /// - Throws: ``KeystoreError`` with code `wrongProof`.
-    func check(_ pin: PIN, attemptsLeft: Int?) throws(KeystoreError) {
+    private func check(_ pin: PIN, attemptsLeft: Int?) throws(KeystoreError) {
         guard let (range, count) = misfit(pin, in: pinLength) else { return }
         throw KeystoreError(
             code: .wrongProof,

@@ -20,7 +20,7 @@ extension PKCS11Keystore {
                 }
             }
             if signature == nil {
-                let snapshot = try await takeSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+                let snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
                 signature = try await use(snapshot, under: key.policy, for: prompt, presence, sign)
             }
             guard let signature, key.publicKey.isValid(signature, for: digest) else { throw .wrongSignature }

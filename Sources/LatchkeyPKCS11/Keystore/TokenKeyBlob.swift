@@ -116,16 +116,6 @@ struct KeyTerms: Hashable, Sendable {
     let assurance: AssuranceLevel
 }
 
-extension KeyTerms {
-    /// The assurance of a token under a policy.
-    init(_ policy: AccessPolicy, on token: TokenProfile, needsTouch: Bool) {
-        self.init(
-            policy: policy,
-            assurance: AssuranceLevel(
-                root: token.root, presence: token.presence(policy.requirement, needsTouch: needsTouch)))
-    }
-}
-
 /// In DER:
 ///
 ///     KeyTerms ::= SEQUENCE {

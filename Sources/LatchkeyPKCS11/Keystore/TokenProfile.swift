@@ -47,13 +47,15 @@ struct TokenProfile: Sendable {
         return hasOpenKeys ? [.none, guarded] : [guarded]
     }
 
-    /// The user verification that the token enforces for a key.
-    func presence(_ requirement: AccessPolicy.Requirement, needsTouch: Bool) -> AssuranceLevel.EnforcedPresence {
-        switch requirement {
-        case .none: needsTouch ? .touch : .none
-        case .pin: needsTouch ? .touchAndPIN : .pin
-        case .userPresence, .biometryAny, .biometryCurrentSet: .fingerOrPIN
-        }
+    /// The policy of a key on this token, and the assurance that follows from it.
+    func terms(_ policy: AccessPolicy, needsTouch: Bool = false) -> KeyTerms {
+        let presence: AssuranceLevel.EnforcedPresence =
+            switch policy.requirement {
+            case .none: needsTouch ? .touch : .none
+            case .pin: needsTouch ? .touchAndPIN : .pin
+            case .userPresence, .biometryAny, .biometryCurrentSet: .fingerOrPIN
+            }
+        return KeyTerms(policy: policy, assurance: AssuranceLevel(root: root, presence: presence))
     }
 
     /// Refuses a policy that this token can't enforce, before any prompt.

@@ -57,7 +57,8 @@ extension PKCS11Keystore {
     }
 
     /// Finds the token and the key of a stored record, and checks that both are the stored ones.
-    func takeSnapshot(of name: TokenName, withHash publicKeyHash: Data) async throws(KeystoreError) -> TokenSnapshot {
+    func checkedSnapshot(of name: TokenName, withHash publicKeyHash: Data) async throws(KeystoreError) -> TokenSnapshot
+    {
         let snapshot = try await takeSnapshot(for: name.id, on: name)
         try name.check(publicKeyHash, found: snapshot.publicKey?.fingerprint)
         return snapshot

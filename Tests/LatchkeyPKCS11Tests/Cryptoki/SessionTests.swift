@@ -161,7 +161,7 @@ struct SessionTests {
         let officer = LoginProof.secret(SecretBytes(try SoftwareToken.current.securityOfficerPIN.utf8))
         try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
-            try session.changePIN(from: pin, to: second)
+            try session.setPIN(from: pin, to: second)
             try session.login(.user, with: second)
             try session.login(.securityOfficer, with: officer)
             try session.initializePIN(third)
