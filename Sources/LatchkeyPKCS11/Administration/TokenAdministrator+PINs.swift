@@ -7,12 +7,9 @@ extension TokenAdministrator {
     ///   PIN that the token does not accept.
     package func changePIN() async throws(KeystoreError) {
         let operation = "change the token's PIN"
-        do throws(KeystoreError) {
-            let entry = try await usableEntry()
+        try await withEntry(to: operation) { (entry) throws(KeystoreError) in
             guard entry.information.flags.contains(.userPINInitialized) else {
-                throw KeystoreError(
-                    code: .passcodeNotSet, reason: "the token has no user PIN yet",
-                    recovery: "Set one with `latchkey token pin --init`.")
+                throw .noUserPIN(recovery: "Set one with `latchkey token pin --init`.")
             }
             guard !entry.information.flags.contains(.userPINLocked) else {
                 throw KeystoreError(CryptokiError(.pinLocked, from: "C_GetTokenInfo"), profile: entry.profile)
@@ -21,11 +18,9 @@ extension TokenAdministrator {
             let new = try await newProof(for: entry, to: operation)
             // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM refused the old PIN.
             try await administer(entry, as: .user, old) { (session) throws(CryptokiError) in
-                try session.changePIN(from: old, to: new)
+                try session.setPIN(from: old, to: new)
             }
             presence.accepted()
-        } catch {
-            throw error.during(operation)
         }
     }
 
@@ -33,17 +28,14 @@ extension TokenAdministrator {
     /// one.
     package func changeSecurityOfficerPIN() async throws(KeystoreError) {
         let operation = "change the security officer's PIN"
-        do throws(KeystoreError) {
-            let entry = try await usableEntry()
+        try await withEntry(to: operation) { (entry) throws(KeystoreError) in
             try refuseWhenOfficerLocked(entry)
             let old = try await proof(.securityOfficer, of: entry, to: operation)
             let new = try await newProof(of: .securityOfficer, for: entry, to: operation)
-            if entry.profile.identifiers == .slot { try ManagementKey.check(new) }
+            if entry.profile.usesSlotIDs { try ManagementKey.check(new) }
             try await administer(entry, as: .securityOfficer, old) { (session) throws(CryptokiError) in
-                try session.changePIN(from: old, to: new)
+                try session.setPIN(from: old, to: new)
             }
-        } catch {
-            throw error.during(operation)
         }
     }
 
@@ -53,16 +45,13 @@ extension TokenAdministrator {
     /// - Throws: `KeystoreError`; `unsupported` for a module that unblocks in another way: see ``unblockPIN()``.
     package func initializePIN() async throws(KeystoreError) {
         let operation = "set the token's PIN"
-        do throws(KeystoreError) {
-            let entry = try await usableEntry()
+        try await withEntry(to: operation) { (entry) throws(KeystoreError) in
             guard case .securityOfficer = entry.profile.unblocking else {
                 throw .unsupported(
                     "the security officer of this kind of token can't set the user's PIN",
                     recovery: "Run `latchkey token pin --unblock`, which shows how to unblock this token.")
             }
             try await setPIN(of: entry, to: operation)
-        } catch {
-            throw error.during(operation)
         }
     }
 
@@ -73,8 +62,7 @@ extension TokenAdministrator {
     /// - Throws: `KeystoreError`; `unsupported` if only another program can do it: the recovery names it.
     package func unblockPIN() async throws(KeystoreError) {
         let operation = "unblock the token's PIN"
-        do throws(KeystoreError) {
-            let entry = try await usableEntry()
+        try await withEntry(to: operation) { (entry) throws(KeystoreError) in
             switch entry.profile.unblocking {
             case .securityOfficer: try await setPIN(of: entry, to: operation)
             case .prefixedSetPIN:
@@ -89,7 +77,7 @@ extension TokenAdministrator {
                 try await inspect(entry) { (session, login) throws(CryptokiError) in
                     login.forget()
                     try session.logout()
-                    try session.changePIN(from: .secret(old), to: .secret(pin))
+                    try session.setPIN(from: .secret(old), to: .secret(pin))
                 }
                 presence.accepted()
             case .program(let program):
@@ -97,8 +85,6 @@ extension TokenAdministrator {
                     "this token's module can't unblock the PIN",
                     recovery: "Run `\(program)`, which prompts for the unblocking code and the new PIN.")
             }
-        } catch {
-            throw error.during(operation)
         }
     }
 
@@ -112,16 +98,22 @@ extension TokenAdministrator {
         presence.accepted()
     }
 
-    /// The token, after checking that it is initialized and opens sessions.
-    private func usableEntry() async throws(KeystoreError) -> TokenDirectory.Entry {
-        let entry = try await entry()
-        guard entry.information.flags.contains(.initialized) else {
-            throw KeystoreError(
-                code: .wrongState, reason: "the token is not initialized",
-                recovery: "Run `latchkey token init` first.")
+    /// Runs a public operation with the token, after checking that it is initialized and opens sessions.
+    private func withEntry(
+        to operation: String, _ body: (TokenDirectory.Entry) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) {
+        do throws(KeystoreError) {
+            let entry = try await entry()
+            guard entry.information.flags.contains(.initialized) else {
+                throw KeystoreError(
+                    code: .wrongState, reason: "the token is not initialized",
+                    recovery: "Run `latchkey token init` first.")
+            }
+            try await inspect(entry) { (session, _) throws(CryptokiError) in _ = try session.tokenInformation() }
+            try await body(entry)
+        } catch {
+            throw error.during(operation)
         }
-        try await inspect(entry) { (session, _) throws(CryptokiError) in _ = try session.tokenInformation() }
-        return entry
     }
 
     private func refuseWhenOfficerLocked(_ entry: TokenDirectory.Entry) throws(KeystoreError) {
@@ -156,21 +148,14 @@ enum ManagementKey {
     /// - Throws: ``KeystoreError`` with code `invalidInput`.
     static func check(_ proof: LoginProof) throws(KeystoreError) {
         guard case .pin(let pin) = proof else { return }
-        let isWellFormed = pin.withUnsafeBytes { bytes in bytes.count == digits && bytes.allSatisfy(isHexadecimal) }
+        let isWellFormed = pin.withUnsafeBytes { bytes in
+            bytes.count == digits && bytes.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
+        }
         guard isWellFormed else {
             throw KeystoreError(
                 code: .invalidInput,
                 reason: "a YubiKey's management key has \(digits) hexadecimal digits, and the new one does not",
                 recovery: "Try again with a key of that form; this one was not sent.")
-        }
-    }
-
-    private static func isHexadecimal(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
-            UInt8(ascii: "A")...UInt8(ascii: "F"):
-            true
-        default: false
         }
     }
 }

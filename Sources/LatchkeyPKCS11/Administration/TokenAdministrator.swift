@@ -147,7 +147,7 @@ extension TokenAdministrator {
                 ? try await Token.find(entry.uri, options: options.token)
                 : Token(module: module, information: entry.information, uri: entry.uri, options: options.token)
             // All sessions end before C_InitToken, even if it then fails. libp11 would keep using its closed session.
-            defer { LibP11Contexts.shared.abandon(token) }
+            defer { LibP11Context.abandon(token) }
             try await token.initialize(expecting: entry.information, label: label, securityOfficer: proof)
         } catch {
             throw KeystoreError(error, profile: entry.profile)
@@ -160,17 +160,9 @@ extension TokenAdministrator {
     func proof(
         _ purpose: PINRequest.Purpose, of entry: TokenDirectory.Entry, to reason: String
     ) async throws(KeystoreError) -> LoginProof {
-        let prompt = PromptContext(reason: reason, container: container)
-        let profile = profile(of: entry)
-        guard !profile.verifiesUserItself else {
-            await presence.notice(PresenceNotice(.useReader, context: prompt))
-            return .protectedPath
-        }
         let attemptsLeft = purpose == .current ? PINStatus(entry.information).attemptsLeft : nil
-        let pin = try await presence.givenPIN(
-            PINRequest(purpose: purpose, context: prompt, attemptsLeft: attemptsLeft))
-        if purpose == .current { try profile.check(pin, attemptsLeft: attemptsLeft) }
-        return .pin(pin)
+        return try await profile(of: entry).proof(
+            purpose, for: PromptContext(reason: reason, container: container), attemptsLeft: attemptsLeft, presence)
     }
 
     /// Prompts for a new PIN and checks its length.

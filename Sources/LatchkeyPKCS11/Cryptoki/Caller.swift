@@ -10,8 +10,6 @@ struct Caller {
         case data
         /// The token may wait for the user.
         case person
-        /// It starts or ends the module.
-        case load
     }
 
     let module: Module
@@ -34,7 +32,8 @@ struct Caller {
         // The deadline starts after the wait for another thread that restarts the module.
         guard try module.beginCall(waitingAtMost: deadlines.restart, in: epoch) else { return .sessionHandleInvalid }
         defer { module.endCall() }
-        guard let value = watch.during(function, within: limit(kind), { body(functions.pointer) }) else {
+        let limit = kind == .person ? deadlines.person : deadlines.data
+        guard let value = watch.during(function, within: limit, { body(functions.pointer) }) else {
             throw CryptokiError(
                 .returned(.functionNotSupported), function: function, reason: "the module has no such function")
         }
@@ -49,14 +48,6 @@ struct Caller {
         let value = try answer(function, kind, body)
         guard value == .ok else { throw CryptokiError(value, from: function) }
     }
-
-    func limit(_ kind: Kind) -> Duration {
-        switch kind {
-        case .data: deadlines.data
-        case .person: deadlines.person
-        case .load: deadlines.load
-        }
-    }
 }
 
 /// A module's functions, as p11-kit manages them.
@@ -65,6 +56,11 @@ struct Caller {
 /// thread may call a function.
 struct FunctionList: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<CK_FUNCTION_LIST>
+
+    /// `C_Finalize`. Its answer does not matter: the module is initialized again, or not used any more.
+    func finalize(_ watch: CallWatch, within limit: Duration) {
+        _ = watch.during("C_Finalize", within: limit) { pointer.pointee.C_Finalize?(nil) }
+    }
 }
 
 extension Caller {
@@ -78,14 +74,16 @@ extension Caller {
         for _ in 0..<4 {
             var count: CK_ULONG = 0
             try callAsFunction(function) { $0.pointee.C_GetSlotList?(withToken ? 1 : 0, nil, &count) }
-            guard count <= CK_ULONG(Self.maximumSlots) else { throw .malformed(function, "it has \(count) slots") }
+            guard count <= CK_ULONG(Self.maximumSlots) else {
+                throw .malformed(function, "the module has \(count) slots")
+            }
             guard count > 0 else { return [] }
             var slots = [CK_SLOT_ID](repeating: 0, count: Int(count))
             var filled = count
             let value = try answer(function) { $0.pointee.C_GetSlotList?(withToken ? 1 : 0, &slots, &filled) }
             switch value {
             case .ok:
-                guard filled <= count else { throw .malformed(function, "it returned more slots than it reported") }
+                guard filled <= count else { throw .malformed(function, "more slots than the module reported") }
                 return slots.prefix(Int(filled)).map { UInt($0) }
             case .bufferTooSmall: continue
             default: throw CryptokiError(value, from: function)
@@ -97,8 +95,7 @@ extension Caller {
     /// The description of a slot: for a smart card the first 64 bytes of its reader's name in PC/SC. Empty if the module does
     /// not report it.
     func slotDescription(_ slot: UInt) throws(CryptokiError) -> String {
-        let info = try slotInfo(slot)
-        return withUnsafeBytes(of: info.slotDescription) { String(blankPadded: $0) }
+        String(blankPadded: try slotInfo(slot).slotDescription)
     }
 
     func tokenInformation(slot: UInt) throws(CryptokiError) -> TokenInformation {

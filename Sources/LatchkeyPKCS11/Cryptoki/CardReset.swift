@@ -25,7 +25,7 @@ enum CardReset {
         let finish: @Sendable () -> Void = { Self.readersInUse.withLock { _ = $0.remove(reader) } }
         let code = BlockingThread.run(within: deadline - .now, unstarted: finish) {
             defer { finish() }
-            return library.reset(reader: reader, until: deadline)
+            return library.resetCards(in: reader, until: deadline)
         }
         switch code {
         case PCSCLibrary.success: return
@@ -118,21 +118,6 @@ final class UnlockedCards: Sendable {
 /// The functions of pcsc-lite's client library (winscard.h) that reset a card. `LONG` and `DWORD` have the size of `Int`
 /// on Linux.
 struct PCSCLibrary: Sendable {
-    private typealias Establish =
-        @convention(c) (UInt, UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutablePointer<Int>)
-        -> Int
-    private typealias Release = @convention(c) (Int) -> Int
-    private typealias ListReaders =
-        @convention(c) (
-            Int, UnsafePointer<CChar>?, UnsafeMutablePointer<CChar>?, UnsafeMutablePointer<UInt>
-        ) -> Int
-    private typealias Connect =
-        @convention(c) (
-            Int, UnsafePointer<CChar>, UInt, UInt, UnsafeMutablePointer<Int>, UnsafeMutablePointer<UInt>
-        ) -> Int
-    private typealias Disconnect = @convention(c) (Int, UInt) -> Int
-    private typealias GetStatusChange = @convention(c) (Int, UInt, UnsafeMutablePointer<UInt>, UInt) -> Int
-
     static let success: UInt32 = 0
     /// `SCARD_E_UNKNOWN_READER`
     static let unknownReader: UInt32 = 0x8010_0009
@@ -146,7 +131,7 @@ struct PCSCLibrary: Sendable {
         0x8010_0069,
     ]
     /// `SCARD_SCOPE_SYSTEM`, `SCARD_SHARE_SHARED`, T=0 or T=1, and `SCARD_RESET_CARD`.
-    private static let (systemScope, shared, anyProtocol, resetCard): (UInt, UInt, UInt, UInt) = (2, 2, 3, 1)
+    private static let (systemScope, shared, anyProtocol, resetAction): (UInt, UInt, UInt, UInt) = (2, 2, 3, 1)
     /// How many bytes of a reader's name a slot's description holds (`CK_SLOT_INFO`).
     private static let descriptionBytes = 64
     /// `SCARD_STATE_PRESENT`
@@ -154,26 +139,35 @@ struct PCSCLibrary: Sendable {
     /// The names of 16 readers with 128 bytes each (`PCSCLITE_MAX_READERS_CONTEXTS`).
     private static let namesBytes = 16 * 129 + 1
 
-    private let establish: Establish
-    private let release: Release
-    private let listReaders: ListReaders
-    private let connect: Connect
-    private let disconnect: Disconnect
-    private let getStatusChange: GetStatusChange
+    private let establish: @convention(c) (UInt, UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutablePointer<Int>) -> Int
+    private let release: @convention(c) (Int) -> Int
+    private let listReaders:
+        @convention(c) (Int, UnsafePointer<CChar>?, UnsafeMutablePointer<CChar>?, UnsafeMutablePointer<UInt>) -> Int
+    private let connect:
+        @convention(c) (
+            Int, UnsafePointer<CChar>, UInt, UInt, UnsafeMutablePointer<Int>, UnsafeMutablePointer<UInt>
+        ) -> Int
+    private let disconnect: @convention(c) (Int, UInt) -> Int
+    private let getStatusChange: @convention(c) (Int, UInt, UnsafeMutablePointer<UInt>, UInt) -> Int
 
     /// - Returns: nil on a machine without pcsc-lite, where no module reaches a card through it.
     init?() {
         guard let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL) else { return nil }
-        func function<F>(_ name: String) -> F? { dlsym(handle, name).map { unsafeBitCast($0, to: F.self) } }
-        guard let establish: Establish = function("SCardEstablishContext"),
-            let release: Release = function("SCardReleaseContext"),
-            let listReaders: ListReaders = function("SCardListReaders"),
-            let connect: Connect = function("SCardConnect"),
-            let disconnect: Disconnect = function("SCardDisconnect"),
-            let getStatusChange: GetStatusChange = function("SCardGetStatusChange")
-        else { return nil }
-        (self.establish, self.release, self.listReaders) = (establish, release, listReaders)
-        (self.connect, self.disconnect, self.getStatusChange) = (connect, disconnect, getStatusChange)
+        struct Missing: Error {}
+        func function<F>(_ name: String) throws(Missing) -> F {
+            guard let symbol = dlsym(handle, name) else { throw Missing() }
+            return unsafeBitCast(symbol, to: F.self)
+        }
+        do {
+            establish = try function("SCardEstablishContext")
+            release = try function("SCardReleaseContext")
+            listReaders = try function("SCardListReaders")
+            connect = try function("SCardConnect")
+            disconnect = try function("SCardDisconnect")
+            getStatusChange = try function("SCardGetStatusChange")
+        } catch {
+            return nil
+        }
     }
 
     /// Connects to the card in a reader and disconnects with a reset. Tries again until the deadline while another
@@ -181,7 +175,7 @@ struct PCSCLibrary: Sendable {
     ///
     /// - Returns: A code of PC/SC; ``success`` also if no card is in the reader, and ``unknownReader`` if no reader has the
     ///   name and another one has a card.
-    func reset(reader description: String, until deadline: ContinuousClock.Instant) -> UInt32 {
+    func resetCards(in description: String, until deadline: ContinuousClock.Instant) -> UInt32 {
         var context = 0
         let code = Self.code(establish(Self.systemScope, nil, nil, &context))
         guard code == Self.success else { return Self.withoutCard.contains(code) ? Self.success : code }
@@ -192,25 +186,20 @@ struct PCSCLibrary: Sendable {
         guard !names.isEmpty else {
             return known.names.contains(where: { hasCard($0, context) }) ? Self.unknownReader : Self.success
         }
-        let codes = names.map { reset($0, context, until: deadline) }
+        let codes = names.map { resetCard(in: $0, context, until: deadline) }
         return codes.first(where: { $0 != Self.success }) ?? Self.success
     }
 
-    private func reset(_ name: String, _ context: Int, until deadline: ContinuousClock.Instant) -> UInt32 {
+    private func resetCard(in name: String, _ context: Int, until deadline: ContinuousClock.Instant) -> UInt32 {
         while true {
-            let code = reset(name, context)
+            var (card, protocolInUse) = (0, UInt(0))
+            var code = Self.code(connect(context, name, Self.shared, Self.anyProtocol, &card, &protocolInUse))
+            if code == Self.success { code = Self.code(disconnect(card, Self.resetAction)) }
             guard code == Self.sharingViolation, ContinuousClock.now < deadline else {
                 return Self.withoutCard.contains(code) ? Self.success : code
             }
             usleep(20_000)
         }
-    }
-
-    private func reset(_ name: String, _ context: Int) -> UInt32 {
-        var (card, protocolInUse) = (0, UInt(0))
-        let code = Self.code(connect(context, name, Self.shared, Self.anyProtocol, &card, &protocolInUse))
-        guard code == Self.success else { return code }
-        return Self.code(disconnect(card, Self.resetCard))
     }
 
     private func hasCard(_ reader: String, _ context: Int) -> Bool {

@@ -36,8 +36,7 @@ final class Connection: @unchecked Sendable {
     ///
     /// Afterwards the token is locked, unless a policy keeps the login.
     func withRecovery<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
-        let result = Result { () throws(CryptokiError) in try repeating(work) }
-        return try lock(after: result)
+        try lock(after: Result { () throws(CryptokiError) in try repeating(work) })
     }
 
     private func repeating<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
@@ -154,9 +153,6 @@ final class Connection: @unchecked Sendable {
         }
     }
 
-    /// Whether the module does not notice changes by other programs.
-    var cachesStaleState: Bool { call.module.profile.cachesStaleState }
-
     func restartModule() throws(CryptokiError) {
         close()
         try call.module.reinitialize(after: call.module.epoch, by: call)
@@ -211,12 +207,7 @@ final class Connection: @unchecked Sendable {
                 }
             }
         }
-        guard let slot = found.first else {
-            throw CryptokiError(.tokenAbsent, reason: "the token \(identity) is not in any reader")
-        }
-        guard found.count == 1 else {
-            throw CryptokiError(.tokenAmbiguous, reason: "there is more than one token \(identity)")
-        }
+        let slot = try identity.only(of: found)
         reader = try call.slotDescription(slot)
         return slot
     }

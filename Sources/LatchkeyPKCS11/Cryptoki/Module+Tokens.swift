@@ -2,7 +2,7 @@ extension Module {
     /// Reads the current tokens. Restarts the module once if its state is stale or it fails.
     ///
     /// - Throws: `noReaders` if there is no slot; the error after the restart.
-    func slotReports() async throws(CryptokiError) -> [SlotReport] {
+    func tokensInSlots() async throws(CryptokiError) -> [TokenInSlot] {
         try await thread.run { [self] () throws(CryptokiError) in
             let caller = caller(on: thread, deadlines: options.deadlines)
             let epoch = epoch
@@ -28,16 +28,16 @@ extension Module {
     ///
     /// ykcs11 shows no token after pcscd was restarted. An isolated OpenSC still shows the certificates of a card that was
     /// replaced by another one.
-    private func isStale(_ reports: [SlotReport]) -> Bool {
+    private func isStale(_ reports: [TokenInSlot]) -> Bool {
         if profile.cachesStaleState { return reports.isEmpty }
         guard profile.family == .opensc, isIsolated else { return false }
         let identities = reports.compactMap { report in
-            (try? report.token.get()).map { TokenIdentity($0, in: profile) }
+            (try? report.get()).map { TokenIdentity($0, in: profile) }
         }
         return replaceSeen(Set(identities))
     }
 
-    private func read(by caller: Caller, isLastTry: Bool = false) throws(CryptokiError) -> [SlotReport] {
+    private func read(by caller: Caller, isLastTry: Bool = false) throws(CryptokiError) -> [TokenInSlot] {
         let slots: [UInt]
         do throws(CryptokiError) {
             slots = try caller.slots(withToken: true)
@@ -53,8 +53,7 @@ extension Module {
                 reason: "the module sees no reader, or pcscd does not let this user see one")
         }
         return slots.map { slot in
-            SlotReport(
-                slot: slot, token: Result { () throws(CryptokiError) in try caller.tokenInformation(slot: slot) })
+            Result { () throws(CryptokiError) in try caller.tokenInformation(slot: slot) }
         }
     }
 
@@ -63,8 +62,8 @@ extension Module {
         options: TokenOptions, where fits: @Sendable (TokenInformation) -> Bool
     ) async throws(CryptokiError) -> [Token] {
         var tokens: [Token] = []
-        for report in try await slotReports() {
-            guard case .success(let information) = report.token, information.flags.contains(.initialized),
+        for report in try await tokensInSlots() {
+            guard case .success(let information) = report, information.flags.contains(.initialized),
                 fits(information)
             else { continue }
             tokens.append(try token(information, options: options))
@@ -73,8 +72,5 @@ extension Module {
     }
 }
 
-/// A slot with a token, and the token's information or the error.
-struct SlotReport: Sendable {
-    let slot: UInt
-    let token: Result<TokenInformation, CryptokiError>
-}
+/// The information of the token in a slot, or the error.
+typealias TokenInSlot = Result<TokenInformation, CryptokiError>

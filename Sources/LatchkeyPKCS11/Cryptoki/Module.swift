@@ -43,13 +43,6 @@ final class Module: Sendable {
     /// Whether it runs in a separate process.
     var isIsolated: Bool { process != nil }
 
-    /// Loads the module in a file. A relative path is in p11-kit's module directory.
-    ///
-    /// - Throws: ``CryptokiError``; `module` with the cause, `timedOut`, `wedged`.
-    static func load(_ path: String, options: TokenOptions = TokenOptions()) async throws(CryptokiError) -> Module {
-        try await ModuleRegistry.shared.module(path, options: options)
-    }
-
     /// Counts initializations. Slots, sessions and handles are valid within one epoch; code that keeps other state of the
     /// module, such as a libp11 context, abandons it when the epoch has changed.
     var epoch: Int { state.withLock { $0.epoch } }
@@ -148,22 +141,15 @@ extension Module {
             return false
         }
         guard isFree else { return }
-        finalizeNow(by: caller)
+        functions.finalize(caller.watch, within: caller.deadlines.load)
         state.withLock { state in
             state.endEpoch()
             state.endInitialization()
         }
     }
 
-    private func finalizeNow(by caller: Caller) {
-        // Ignore the answer: the module is initialized again in any case.
-        _ = caller.watch.during("C_Finalize", within: caller.deadlines.load) {
-            functions.pointer.pointee.C_Finalize?(nil)
-        }
-    }
-
     private func initializeAgain(by caller: Caller) throws(CryptokiError) {
-        finalizeNow(by: caller)
+        functions.finalize(caller.watch, within: caller.deadlines.load)
         try ModuleLoader.initialize(
             functions, in: process, watch: caller.watch, deadline: caller.deadlines.load,
             isThreadSafe: isThreadSafe)

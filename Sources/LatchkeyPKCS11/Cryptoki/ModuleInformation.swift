@@ -34,8 +34,8 @@ package struct ModuleInformation: Hashable, Sendable {
 
 extension ModuleInformation {
     init(_ info: CK_INFO) {
-        manufacturer = withUnsafeBytes(of: info.manufacturerID) { String(blankPadded: $0) }
-        description = withUnsafeBytes(of: info.libraryDescription) { String(blankPadded: $0) }
+        manufacturer = String(blankPadded: info.manufacturerID)
+        description = String(blankPadded: info.libraryDescription)
         version = Version(info.libraryVersion)
         cryptokiVersion = Version(info.cryptokiVersion)
     }
@@ -48,6 +48,11 @@ extension ModuleInformation.Version {
 }
 
 extension String {
+    /// Reads a text field of Cryptoki's structures.
+    init<Field>(blankPadded field: Field) {
+        self = withUnsafeBytes(of: field) { String(blankPadded: $0) }
+    }
+
     /// Reads text of Cryptoki's structures: a fixed number of bytes of UTF-8, padded with blanks and not terminated. Invalid
     /// UTF-8 and control characters become `?`, so that the text never gets longer.
     init(blankPadded bytes: UnsafeRawBufferPointer) {

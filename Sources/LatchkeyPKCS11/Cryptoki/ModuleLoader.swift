@@ -59,9 +59,7 @@ final class ModuleLoader: Sendable {
         let module = try start(functions, in: nil, on: thread)
         guard options.isolation == .automatic, module.profile.isolatesByDefault else { return module }
         // Only its description was needed in this process. From now on it runs in a separate one.
-        _ = thread.watch.during("C_Finalize", within: options.deadlines.load) {
-            functions.pointer.pointee.C_Finalize?(nil)
-        }
+        functions.finalize(thread.watch, within: options.deadlines.load)
         return try loadIsolated(on: thread)
     }
 
@@ -95,7 +93,7 @@ final class ModuleLoader: Sendable {
             functions.pointer.pointee.C_GetInfo?(&info)
         }
         guard value == CKR_OK else {
-            let value = ReturnValue(rawValue: value ?? ReturnValue.functionNotSupported.rawValue)
+            let value = value.map { ReturnValue(rawValue: $0) } ?? .functionNotSupported
             throw CryptokiError(
                 .module(.initializeFailed(value)), function: "C_GetInfo", reason: "\(path) answered \(value)")
         }
@@ -115,14 +113,17 @@ final class ModuleLoader: Sendable {
     ) throws(CryptokiError) -> Bool {
         try process?.prepare()
         defer { process?.withdraw() }
-        var value = ReturnValue.cantLock
-        if isThreadSafe {
-            value = call(functions, flags: UInt(CKF_OS_LOCKING_OK), watch: watch, deadline: deadline)
+        func initialize(_ flags: UInt) -> ReturnValue {
+            var arguments = CK_C_INITIALIZE_ARGS()
+            arguments.flags = flags
+            let value = watch.during("C_Initialize", within: deadline) {
+                functions.pointer.pointee.C_Initialize?(&arguments)
+            }
+            return value.map { ReturnValue(rawValue: $0) } ?? .functionNotSupported
         }
+        var value = isThreadSafe ? initialize(UInt(CKF_OS_LOCKING_OK)) : .cantLock
         let mustSerialize = value == .cantLock
-        if mustSerialize {
-            value = call(functions, flags: 0, watch: watch, deadline: deadline)
-        }
+        if mustSerialize { value = initialize(0) }
         guard value == .ok || value == .cryptokiAlreadyInitialized else {
             if let complaint = process?.complaint {
                 throw CryptokiError(.module(.notIsolated), function: "C_Initialize", reason: complaint)
@@ -132,23 +133,10 @@ final class ModuleLoader: Sendable {
         }
         return !mustSerialize
     }
-
-    private static func call(
-        _ functions: FunctionList, flags: UInt, watch: CallWatch, deadline: Duration
-    ) -> ReturnValue {
-        var arguments = CK_C_INITIALIZE_ARGS()
-        arguments.flags = flags
-        let value = watch.during("C_Initialize", within: deadline) {
-            functions.pointer.pointee.C_Initialize?(&arguments)
-        }
-        return ReturnValue(rawValue: value ?? ReturnValue.functionNotSupported.rawValue)
-    }
 }
 
-/// The modules of this process by their files, so that two parts of a program never initialize the same file.
-final class ModuleRegistry: Sendable {
-    static let shared = ModuleRegistry()
-
+// The modules of this process by their files, so that two parts of a program never initialize the same file.
+extension Module {
     /// Identifies a module: a file that is isolated with another environment has other tokens.
     private struct Key: Hashable {
         let path: String
@@ -156,12 +144,13 @@ final class ModuleRegistry: Sendable {
         let environment: [String: String]
     }
 
-    private let loaders = Mutex<[Key: ModuleLoader]>([:])
+    private static let loaders = Mutex<[Key: ModuleLoader]>([:])
 
-    private init() {}
-
-    func module(_ path: String, options: TokenOptions) async throws(CryptokiError) -> Module {
-        let file = try Self.resolve(path)
+    /// Loads the module in a file. A relative path is in p11-kit's module directory.
+    ///
+    /// - Throws: ``CryptokiError``; `module` with the cause, `timedOut`, `wedged`.
+    static func load(_ path: String, options: TokenOptions = TokenOptions()) async throws(CryptokiError) -> Module {
+        let file = try resolve(path)
         let key = Key(
             path: file, isolation: options.isolation,
             environment: options.isolation == .never ? [:] : options.environment)

@@ -15,24 +15,6 @@ package struct ModuleProfile: Hashable, Sendable {
         case generic
     }
 
-    /// The valid values of a `CKA_ID`.
-    enum IdentifierRule: Hashable, Sendable {
-        /// Any bytes: 16 random ones are used.
-        case random
-        /// One byte that names a slot of the card: 1 = 9a, 2 = 9c, 3 = 9d, 4 = 9e, 5…24 = 82…95.
-        case slot
-    }
-
-    /// The effect of `C_DestroyObject` on a key.
-    enum Deletion: Hashable, Sendable {
-        /// Deletes the key.
-        case deletes
-        /// Answers `CKR_OK`, but the next session shows the key again.
-        case ineffective
-        /// Answers an error.
-        case refuses
-    }
-
     /// How a blocked PIN is unblocked.
     enum Unblocking: Hashable, Sendable {
         /// `C_Login(CKU_SO)` and `C_InitPIN`.
@@ -62,8 +44,10 @@ package struct ModuleProfile: Hashable, Sendable {
     var reportsProtection = true
     /// The role that may generate keys.
     var generator = LoginRole.user
-    var identifiers = IdentifierRule.random
-    var deletion = Deletion.deletes
+    /// Whether a `CKA_ID` is one byte that names a slot of a PIV card (``PIVSlot/id``). Otherwise it is any bytes.
+    var usesSlotIDs = false
+    /// Whether `C_DestroyObject` deletes a key.
+    var deletesKeys = true
     /// How a blocked PIN is unblocked.
     var unblocking = Unblocking.securityOfficer
     /// Whether a key that needs no login signs without one.
@@ -79,7 +63,6 @@ package struct ModuleProfile: Hashable, Sendable {
     var fingerprintPIN: String?
     /// Whether a module of this family and version is isolated by default.
     var isolatesByDefault = false
-
 }
 
 extension ModuleProfile {
@@ -107,21 +90,21 @@ extension ModuleProfile {
     static let softhsm = ModuleProfile(family: .softhsm, locking: .logout)
 
     /// tpm2-pkcs11's. It deletes keys only after a login.
-    static let tpm2 = ModuleProfile(family: .tpm2, deletion: .refuses, locking: .logout)
+    static let tpm2 = ModuleProfile(family: .tpm2, deletesKeys: false, locking: .logout)
 
     /// Yubico's. It hides private halves without a login and does not sign then, but supports key agreement with keys for which
     /// the card requires no PIN. Its handles are indexes of one list (`ykcs11/obj_types.h`): the private halves of 25 slots,
-    /// then their public halves. It supports AES management keys from 2.3.0 on. From 2.7.2 on, a literal PIN starts the
+    /// then their public halves. It answers `CKR_OK` to the deletion of a key, but the next session shows the key again. It supports AES management keys from 2.3.0 on. From 2.7.2 on, a literal PIN starts the
     /// fingerprint check of a YubiKey Bio (yubico-piv-tool, change 547).
     static func ykcs11(_ version: ModuleInformation.Version) -> ModuleProfile {
         ModuleProfile(
             family: .ykcs11, takesExtractable: false, takesAlwaysAuthenticate: false,
-            generator: .securityOfficer, identifiers: .slot, deletion: .ineffective, unblocking: .prefixedSetPIN,
+            generator: .securityOfficer, usesSlotIDs: true, deletesKeys: false, unblocking: .prefixedSetPIN,
             signsWithoutLogin: false, hiddenHalfDistance: knownHandles.contains(version) ? 25 : nil,
             cachesStaleState: true,
-            versionWithAESManagementKey: version < ModuleInformation.Version(major: 2, minor: 30) ? "2.3.0" : nil,
+            versionWithAESManagementKey: version < .init(major: 2, minor: 30) ? "2.3.0" : nil,
             locking: .finalization,
-            fingerprintPIN: version >= ModuleInformation.Version(major: 2, minor: 72) ? "VERIFY_BIO" : nil)
+            fingerprintPIN: version >= .init(major: 2, minor: 72) ? "VERIFY_BIO" : nil)
     }
 
     /// The versions of ykcs11 whose list of handles is known: 2.2.0 to 2.7.2.
@@ -131,8 +114,8 @@ extension ModuleProfile {
     /// OpenSC's. Before 0.24, removing a card during a call can block the process forever (change d449feeda).
     static func opensc(_ version: ModuleInformation.Version) -> ModuleProfile {
         ModuleProfile(
-            family: .opensc, reportsProtection: version >= ModuleInformation.Version(major: 0, minor: 25),
-            deletion: .refuses, unblocking: .program("pkcs15-tool --unblock-pin"),
-            isolatesByDefault: version < ModuleInformation.Version(major: 0, minor: 24))
+            family: .opensc, reportsProtection: version >= .init(major: 0, minor: 25),
+            deletesKeys: false, unblocking: .program("pkcs15-tool --unblock-pin"),
+            isolatesByDefault: version < .init(major: 0, minor: 24))
     }
 }

@@ -27,13 +27,7 @@ extension Token {
         let tokens = try await module.tokens(options: options) { [profile = module.profile] in
             TokenIdentity($0, in: profile) == identity
         }
-        guard let token = tokens.first else {
-            throw CryptokiError(.tokenAbsent, reason: "the token \(identity) is not in any reader")
-        }
-        guard tokens.count == 1 else {
-            throw CryptokiError(.tokenAmbiguous, reason: "there is more than one token \(identity)")
-        }
-        return token
+        return try identity.only(of: tokens)
     }
 }
 
@@ -57,19 +51,24 @@ extension Session {
     func sharedSecret(of key: TokenKey, with peer: PublicKey) throws(CryptokiError) -> SecretBytes {
         try checkCancellation()
         let object = try derive(key, peer)
-        let secret = Result { () throws(CryptokiError) in try readSecret(object) }
+        let secret = Result { () throws(CryptokiError) in
+            try SecretBytes(count: 32) { buffer throws(CryptokiError) in
+                guard try attribute(CKA_VALUE, of: object, into: buffer) == 32 else {
+                    throw .malformed("C_GetAttributeValue", "a shared secret does not have 32 bytes")
+                }
+            }
+        }
         try destroy(object)
         return try secret.get()
     }
 
     private func derive(_ key: TokenKey, _ peer: PublicKey) throws(CryptokiError) -> ObjectHandle {
-        let isOpen = try loginState() == .loggedOut
         var template = AttributeTemplate()
         template.set(CKA_CLASS, ObjectClass.secretKey.rawValue)
         template.set(CKA_KEY_TYPE, UInt(CKK_GENERIC_SECRET))
         template.set(CKA_TOKEN, false)
         // The default is private, which requires a login.
-        if isOpen { template.set(CKA_PRIVATE, false) }
+        if try loggedInRole() == nil { template.set(CKA_PRIVATE, false) }
         template.set(CKA_SENSITIVE, false)
         template.set(CKA_EXTRACTABLE, true)
         template.set(CKA_VALUE_LEN, UInt(32))
@@ -103,14 +102,5 @@ extension Session {
             }
         }
         return (value, ObjectHandle(rawValue: object))
-    }
-
-    private func readSecret(_ object: ObjectHandle) throws(CryptokiError) -> SecretBytes {
-        let function = "C_GetAttributeValue"
-        return try SecretBytes(count: 32) { buffer throws(CryptokiError) in
-            guard try attribute(CKA_VALUE, of: object, into: buffer) == 32 else {
-                throw .malformed(function, "a shared secret does not have 32 bytes")
-            }
-        }
     }
 }

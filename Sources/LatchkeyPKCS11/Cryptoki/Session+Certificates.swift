@@ -7,19 +7,13 @@ internal import X509
 
 /// A certificate on a token (`CKO_CERTIFICATE`, X.509).
 struct TokenCertificate: Hashable, Sendable {
-    /// `CKA_ID`, the same as the key's.
-    let id: Data
     let label: String
     /// DER, at most 16 KiB.
     let der: Data
-    var handle = ObjectHandle(rawValue: 0)
 
     /// The certified key, if it is on P-256.
     var publicKey: PublicKey? {
-        guard let certificate = try? Certificate(derEncoded: Array(der)),
-            let key = P256.Signing.PublicKey(certificate.publicKey)
-        else { return nil }
-        return try? PublicKey(x963Representation: key.x963Representation)
+        (try? Certificate(derEncoded: Array(der))).flatMap { PublicKey(certifiedBy: $0) }
     }
 
     /// Whether this is an attestation, which ykcs11 shows as a certificate with the key's `CKA_ID`.
@@ -31,16 +25,24 @@ struct TokenCertificate: Hashable, Sendable {
     static let maximumBytes = 16 * 1024
 }
 
+extension PublicKey {
+    /// - Returns: nil if the certified key is not on P-256.
+    init?(certifiedBy certificate: Certificate) {
+        guard let key = P256.Signing.PublicKey(certificate.publicKey),
+            let point = try? PublicKey(x963Representation: key.x963Representation)
+        else { return nil }
+        self = point
+    }
+}
+
 extension Session {
-    /// The X.509 certificates on the token, or those with a `CKA_ID`.
-    func certificates(id: Data? = nil) throws(CryptokiError) -> [TokenCertificate] {
+    /// The X.509 certificates with a `CKA_ID`.
+    func certificates(id: Data) throws(CryptokiError) -> [TokenCertificate] {
         var certificates: [TokenCertificate] = []
         for object in try objects(.certificate, id: id) {
             guard let der = try attribute(CKA_VALUE, of: object, most: TokenCertificate.maximumBytes), !der.isEmpty
             else { continue }
-            certificates.append(
-                TokenCertificate(
-                    id: try identifier(of: object), label: try label(of: object), der: Data(der), handle: object))
+            certificates.append(TokenCertificate(label: try label(of: object), der: Data(der)))
         }
         return certificates
     }
@@ -58,9 +60,9 @@ extension Session {
         template.set(CKA_CERTIFICATE_TYPE, UInt(CKC_X_509))
         template.set(CKA_TOKEN, true)
         do {
-            template.set(CKA_SUBJECT, try Self.serialized(certificate.subject))
-            template.set(CKA_ISSUER, try Self.serialized(certificate.issuer))
-            template.set(CKA_SERIAL_NUMBER, try Self.serialized(certificate.serialNumber.bytes))
+            template.set(CKA_SUBJECT, try certificate.subject.derBytes())
+            template.set(CKA_ISSUER, try certificate.issuer.derBytes())
+            template.set(CKA_SERIAL_NUMBER, try certificate.serialNumber.bytes.derBytes())
         } catch {
             throw CryptokiError(
                 .malformed, function: function, reason: "the certificate's names can't be serialized: \(error)")
@@ -72,11 +74,5 @@ extension Session {
             var object: CK_OBJECT_HANDLE = 0
             return template.withAttributes { list.pointee.C_CreateObject?(handle, $0, $1, &object) }
         }
-    }
-
-    private static func serialized(_ value: some DERSerializable) throws -> [UInt8] {
-        var serializer = DER.Serializer()
-        try serializer.serialize(value)
-        return serializer.serializedBytes
     }
 }

@@ -32,7 +32,7 @@ extension Session {
             throw CryptokiError(.occupied, reason: "the CKA_ID \(request.id.hexadecimal) is in use on the token")
         }
         try generateHalves(request)
-        do throws(CryptokiError) {
+        return try destroyingOnError(request.id) { () throws(CryptokiError) in
             let key = try read()
             try checkProtection(of: key, isGenerated: true)
             guard !request.isPrivate || key.attributes.isPrivate != false,
@@ -42,9 +42,16 @@ extension Session {
                     .unsound, reason: "the token did not give the key the requested protection")
             }
             return key
+        }
+    }
+
+    /// Destroys a new key if `body` throws.
+    func destroyingOnError<R>(_ id: Data, _ body: () throws(CryptokiError) -> R) throws(CryptokiError) -> R {
+        do {
+            return try body()
         } catch {
-            // The first error is the one to report.
-            try? destroyKey(id: request.id)
+            // The user must see the first error.
+            try? destroyKey(id: id)
             throw error
         }
     }
@@ -125,10 +132,12 @@ extension Session {
         guard key.attributes.isExtractable == false else {
             throw CryptokiError(.unsound, reason: "the token allows extracting the key")
         }
-        let value = SecretBuffer()
         for secret in key.secrets {
-            guard try attribute(secret, of: key.handle, into: value.bytes) == nil else {
-                throw CryptokiError(.unsound, reason: "the token shows the private key")
+            // The buffer is cleared in case the token shows the secret.
+            _ = try SecretBytes(count: 256) { buffer throws(CryptokiError) in
+                guard try attribute(secret, of: key.handle, into: buffer) == nil else {
+                    throw CryptokiError(.unsound, reason: "the token shows the private key")
+                }
             }
         }
         guard isGenerated, profile.reportsProtection else { return }
@@ -175,7 +184,7 @@ struct KeyPairRequest: Hashable, Sendable {
         case sign, derive, signRSA
     }
 
-    /// `CKA_ID` of both halves: 1 byte or up to 64 bytes, depending on ``ModuleProfile/identifiers``.
+    /// `CKA_ID` of both halves: 1 byte or up to 64 bytes, depending on ``ModuleProfile/usesSlotIDs``.
     var id: Data
     /// `CKA_LABEL` of both halves. Modules with fixed labels ignore it.
     var label: String

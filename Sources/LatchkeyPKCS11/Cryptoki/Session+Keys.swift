@@ -19,7 +19,7 @@ extension Session {
     func key(id: Data, publicKey: PublicKey) throws(CryptokiError) -> TokenKey {
         let key = try key(id: id)
         guard key.publicKey == publicKey else {
-            throw CryptokiError(.keyAbsent, reason: "another key has its CKA_ID")
+            throw CryptokiError(.keyAbsent, reason: "another key has the stored key's CKA_ID")
         }
         return key
     }
@@ -73,7 +73,7 @@ extension Session {
         return false
     }
 
-    /// Destroys both halves of a key. A missing half is not an error. ``ModuleProfile/deletion`` says whether it works.
+    /// Destroys both halves of a key. A missing half is not an error. ``ModuleProfile/deletesKeys`` says whether it works.
     func destroyKey(id: Data) throws(CryptokiError) {
         knownKeys[id] = nil
         for objectClass in [ObjectClass.privateKey, .publicKey] {
@@ -106,8 +106,7 @@ extension Session {
             wasNeverExtractable: try flag(CKA_NEVER_EXTRACTABLE, of: privateHalf),
             isLocal: try flag(CKA_LOCAL, of: privateHalf),
             alwaysAuthenticates: try flag(CKA_ALWAYS_AUTHENTICATE, of: privateHalf),
-            signs: try flag(CKA_SIGN, of: privateHalf),
-            derives: try flag(CKA_DERIVE, of: privateHalf))
+            signs: try flag(CKA_SIGN, of: privateHalf))
     }
 }
 
@@ -123,11 +122,8 @@ extension Session {
     /// - Throws: `malformed` if it is not a point on P-256, `keyAmbiguous`.
     func publicKey(id: Data) throws(CryptokiError) -> PublicKey? {
         if let known = knownKeys[id] { return known.publicKey }
-        let halves = try objects(.publicKey, id: id)
-        guard halves.count <= 1 else {
-            throw CryptokiError(.keyAmbiguous, reason: "the token has \(halves.count) public keys with one CKA_ID")
-        }
-        for object in try halves + objects(.privateKey, id: id) {
+        let half = try keyHalf(.publicKey, id: id)
+        for object in try [half].compactMap(\.self) + objects(.privateKey, id: id) {
             if let point = try attribute(CKA_EC_POINT, of: object, most: ECPoint.maximumBytes), !point.isEmpty {
                 return try ECPoint.publicKey(point)
             }
@@ -172,7 +168,6 @@ struct TokenKey: Sendable {
         /// `CKA_ALWAYS_AUTHENTICATE`: whether each use requires a separate proof.
         var alwaysAuthenticates: Bool?
         var signs: Bool?
-        var derives: Bool?
         /// Whether the module hides the private half without a login.
         var isHidden = false
     }

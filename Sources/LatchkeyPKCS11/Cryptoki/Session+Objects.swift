@@ -1,6 +1,5 @@
 internal import CPKCS11
 internal import FoundationEssentials
-internal import Glibc
 internal import Latchkey
 
 extension Session {
@@ -24,6 +23,21 @@ extension Session {
         return try found.get()
     }
 
+    /// The public or private half of the key with a `CKA_ID`; nil if there is none.
+    ///
+    /// - Throws: `keyAmbiguous` for several.
+    func keyHalf(_ objectClass: ObjectClass, id: Data) throws(CryptokiError) -> ObjectHandle? {
+        let found = try objects(objectClass, id: id)
+        guard found.count <= 1 else {
+            throw CryptokiError(
+                .keyAmbiguous,
+                reason:
+                    "the token has \(found.count) \(objectClass == .publicKey ? "public" : "private") keys with one CKA_ID"
+            )
+        }
+        return found.first
+    }
+
     private func collect() throws(CryptokiError) -> [ObjectHandle] {
         var found: [ObjectHandle] = []
         var batch = [CK_OBJECT_HANDLE](repeating: 0, count: 64)
@@ -32,7 +46,7 @@ extension Session {
             let room = CK_ULONG(batch.count)
             try call("C_FindObjects") { $0.pointee.C_FindObjects?(handle, &batch, room, &count) }
             guard count <= room else {
-                throw .malformed("C_FindObjects", "it returned more objects than requested")
+                throw .malformed("C_FindObjects", "more objects than requested")
             }
             guard count > 0 else { return found }
             found += batch.prefix(Int(count)).map { ObjectHandle(rawValue: $0) }
@@ -146,14 +160,4 @@ enum ObjectClass: UInt, Sendable {
 /// `CK_OBJECT_HANDLE`, valid only in the session that returned it.
 struct ObjectHandle: RawRepresentable, Hashable, Sendable {
     let rawValue: UInt
-}
-
-/// A buffer for an attribute that the token must not show. It is cleared at the end in case the token did.
-final class SecretBuffer {
-    let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: 256, alignment: 8)
-
-    deinit {
-        if let base = bytes.baseAddress { explicit_bzero(base, bytes.count) }
-        bytes.deallocate()
-    }
 }

@@ -9,11 +9,7 @@ extension Session {
     ///
     /// - Throws: `malformed`, also for a key of another type; `keyAmbiguous`.
     func rsaPublicKey(id: Data) throws(CryptokiError) -> RSAPublicKey? {
-        let halves = try objects(.publicKey, id: id)
-        guard halves.count <= 1 else {
-            throw CryptokiError(.keyAmbiguous, reason: "the token has \(halves.count) public keys with one CKA_ID")
-        }
-        guard let half = halves.first else { return nil }
+        guard let half = try keyHalf(.publicKey, id: id) else { return nil }
         let most = RSAPublicKey.byteCount * 2
         return try RSAPublicKey(
             modulus: attribute(CKA_MODULUS, of: half, most: most) ?? [],
@@ -24,11 +20,7 @@ extension Session {
     ///
     /// - Throws: `keyAbsent`, `keyAmbiguous`, `malformed`.
     func rsaKey(id: Data) throws(CryptokiError) -> RSATokenKey {
-        let handles = try objects(.privateKey, id: id)
-        guard handles.count <= 1 else {
-            throw CryptokiError(.keyAmbiguous, reason: "the token has \(handles.count) private keys with one CKA_ID")
-        }
-        guard let handle = handles.first, let publicKey = try rsaPublicKey(id: id) else {
+        guard let handle = try keyHalf(.privateKey, id: id), let publicKey = try rsaPublicKey(id: id) else {
             throw CryptokiError(.keyAbsent, reason: "the token shows no RSA key with the CKA_ID \(id.hexadecimal)")
         }
         return RSATokenKey(publicKey: publicKey, attributes: try attributes(of: handle), handle: handle)
@@ -38,14 +30,12 @@ extension Session {
     ///
     /// - Throws: `malformed` if the signature is not valid, `unsupported`, `loginNeeded`, `returned`.
     func signature(of statement: Data, with key: RSATokenKey) throws(CryptokiError) -> SecretBytes {
-        try checkCancellation()
-        try beginSigning(.sha256RSA, key.handle)
-        let buffer = SecretBuffer()
-        let count = try finishSigning(Array(statement), into: buffer.bytes)
-        guard count == RSAPublicKey.byteCount,
-            key.publicKey.isValid(UnsafeRawBufferPointer(buffer.bytes), for: statement)
-        else { throw .malformed("C_Sign", "the signature is not the RSA key's") }
-        return SecretBytes(count: RSAPublicKey.byteCount) { $0.copyMemory(from: UnsafeRawBufferPointer(buffer.bytes)) }
+        try SecretBytes(count: RSAPublicKey.byteCount) { buffer throws(CryptokiError) in
+            let count = try sign(Array(statement), .sha256RSA, key.handle, nil, into: buffer)
+            guard count == buffer.count, key.publicKey.isValid(UnsafeRawBufferPointer(buffer), for: statement) else {
+                throw .malformed("C_Sign", "the signature is not the RSA key's")
+            }
+        }
     }
 }
 

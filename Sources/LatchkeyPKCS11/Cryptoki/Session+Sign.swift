@@ -11,16 +11,27 @@ extension Session {
     func sign(_ digest: MessageDigest, with key: TokenKey, proof: LoginProof? = nil) throws(CryptokiError)
         -> ECDSASignature
     {
-        try checkCancellation()
-        try beginSigning(.ecdsa, key.handle)
-        if let proof { try sendProof(UInt(CKU_CONTEXT_SPECIFIC), proof) }
-        return try finishSigning(digest)
+        try withUnsafeTemporaryAllocation(byteCount: 128, alignment: 1) { buffer throws(CryptokiError) in
+            // If a module writes less than it reports, the rest must not be old bytes of the stack.
+            buffer.initializeMemory(as: UInt8.self, repeating: 0)
+            let count = try sign(digest.bytes, .ecdsa, key.handle, proof, into: buffer)
+            // r and s, padded to the same length (PKCS#11 2.40 mechanisms section 2.3.1).
+            guard count == 64, let signature = ECDSASignature(rawRepresentation: Data(buffer.prefix(64))) else {
+                throw .malformed("C_Sign", "a signature has \(count) bytes")
+            }
+            return signature
+        }
     }
 
-    /// `C_SignInit`.
+    /// Signs with any mechanism: `C_SignInit`, `C_Login` if there is a proof, and `C_Sign`.
     ///
+    /// - Returns: The length of the signature as the module reports it.
     /// - Throws: `unsupported` if the module does not have the mechanism.
-    func beginSigning(_ mechanism: Mechanism, _ key: ObjectHandle) throws(CryptokiError) {
+    func sign(
+        _ input: [UInt8], _ mechanism: Mechanism, _ key: ObjectHandle, _ proof: LoginProof?,
+        into buffer: UnsafeMutableRawBufferPointer
+    ) throws(CryptokiError) -> CK_ULONG {
+        try checkCancellation()
         func begin() throws(CryptokiError) -> ReturnValue {
             try call.answer("C_SignInit") {
                 var mechanism = CK_MECHANISM(mechanism: mechanism.rawValue, pParameter: nil, ulParameterLen: 0)
@@ -30,29 +41,15 @@ extension Session {
         var value = try begin()
         if value == .operationActive {
             // A signature whose proof was wrong is still in progress: finish it.
-            _ = try? finishSigning(MessageDigest(sha256: []))
+            _ = try? finishSigning([], into: buffer)
             value = try begin()
         }
         try check(value, from: "C_SignInit", unsupported: mechanism == .sha256RSA ? "RSA signatures with SHA-256" : nil)
+        if let proof { try sendProof(UInt(CKU_CONTEXT_SPECIFIC), proof) }
+        return try finishSigning(input, into: buffer)
     }
 
-    private func finishSigning(_ digest: MessageDigest) throws(CryptokiError) -> ECDSASignature {
-        try withUnsafeTemporaryAllocation(byteCount: 128, alignment: 1) { buffer throws(CryptokiError) in
-            // If a module writes less than it reports, the rest must not be old bytes of the stack.
-            buffer.initializeMemory(as: UInt8.self, repeating: 0)
-            let count = try finishSigning(digest.bytes, into: buffer)
-            // r and s, padded to the same length (PKCS#11 2.40 mechanisms section 2.3.1).
-            guard count == 64, let signature = ECDSASignature(rawRepresentation: Data(buffer.prefix(64))) else {
-                throw .malformed("C_Sign", "a signature has \(count) bytes")
-            }
-            return signature
-        }
-    }
-
-    /// `C_Sign`.
-    ///
-    /// - Returns: The length of the signature as the module reports it.
-    func finishSigning(
+    private func finishSigning(
         _ input: [UInt8], into buffer: UnsafeMutableRawBufferPointer
     ) throws(CryptokiError) -> CK_ULONG {
         let start = ContinuousClock.now

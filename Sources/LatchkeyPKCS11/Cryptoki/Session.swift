@@ -75,25 +75,25 @@ final class Session {
 }
 
 extension Session {
-    /// The login state that the token reports.
-    func loginState() throws(CryptokiError) -> LoginState {
+    /// The role that is logged in, as the token reports (`C_GetSessionInfo`); nil if none.
+    func loggedInRole() throws(CryptokiError) -> LoginRole? {
         var info = CK_SESSION_INFO()
         try call("C_GetSessionInfo") { $0.pointee.C_GetSessionInfo?(handle, &info) }
         // CKS_RO_USER_FUNCTIONS, CKS_RW_USER_FUNCTIONS and CKS_RW_SO_FUNCTIONS (PKCS#11 2.40 section 3.5).
         return switch info.state {
         case 1, 3: .user
         case 4: .securityOfficer
-        default: .loggedOut
+        default: nil
         }
     }
 
     /// Logs in. Logs out first if there is a login, so that the token checks the proof and never accepts a wrong one because
-    /// of an earlier login. Use ``loginState()`` to reuse a login.
+    /// of an earlier login. Use ``loggedInRole()`` to reuse a login.
     ///
     /// - Throws: `returned(.pinIncorrect)`, `.pinLocked` …; ``RecoveryPolicy`` never repeats a login.
     func login(_ role: LoginRole, with proof: LoginProof) throws(CryptokiError) {
         try checkCancellation()
-        if try loginState() != .loggedOut { try logout() }
+        if try loggedInRole() != nil { try logout() }
         try sendProof(role.rawValue, proof)
     }
 
@@ -105,7 +105,7 @@ extension Session {
     }
 
     /// Changes the PIN of the logged-in role, or of the user without a login (`C_SetPIN`).
-    func changePIN(from old: LoginProof, to new: LoginProof) throws(CryptokiError) {
+    func setPIN(from old: LoginProof, to new: LoginProof) throws(CryptokiError) {
         try checkCancellation()
         try old.withBytes { oldBytes, oldCount throws(CryptokiError) in
             try new.withBytes { newBytes, newCount throws(CryptokiError) in
@@ -154,10 +154,8 @@ enum LoginProof: Sendable {
     case protectedPath
 
     /// Passes the bytes in Cryptoki's type; `body` must not write to them. Null for ``protectedPath``.
-    func withBytes<R>(
-        _ body: (UnsafeMutablePointer<UInt8>?, UInt) throws(CryptokiError) -> R
-    ) throws(CryptokiError) -> R {
-        func lend(_ bytes: UnsafeRawBufferPointer) throws(CryptokiError) -> R {
+    func withBytes<R, E: Error>(_ body: (UnsafeMutablePointer<UInt8>?, UInt) throws(E) -> R) throws(E) -> R {
+        func lend(_ bytes: UnsafeRawBufferPointer) throws(E) -> R {
             let pointer = bytes.baseAddress.map {
                 UnsafeMutableRawPointer(mutating: $0).assumingMemoryBound(to: UInt8.self)
             }
@@ -175,9 +173,4 @@ enum LoginProof: Sendable {
 enum LoginRole: UInt, Hashable, Sendable {
     case securityOfficer = 0
     case user = 1
-}
-
-/// The login state that the token reports (`C_GetSessionInfo`).
-enum LoginState: Hashable, Sendable {
-    case loggedOut, user, securityOfficer
 }

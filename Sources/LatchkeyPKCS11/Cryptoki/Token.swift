@@ -78,26 +78,33 @@ final class Token: Sendable {
     func withSession<R: Sendable>(
         isExclusive: Bool = false, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
-        try await thread.run { [connection, thread, lockLimit] () throws(CryptokiError) in
+        try await thread.run { [connection, thread, lockLimit, profile = module.profile] () throws(CryptokiError) in
             guard isExclusive else { return try connection.withRecovery(body) }
             let lock = try TokenLock(connection.identity, waitingAtMost: lockLimit) { thread.isWorkAbandoned }
             defer { withExtendedLifetime(lock) {} }
-            if connection.cachesStaleState { try connection.restartModule() }
+            if profile.cachesStaleState { try connection.restartModule() }
             return try connection.withRecovery(body)
         }
     }
 
     /// Runs `body` like ``withSession(isExclusive:_:)``, logged in with a new proof, and logs out. Ends a kept login.
+    ///
+    /// Logs out before it shows the proof: a token that considers the user logged in does not check the PIN. It is also safe
+    /// if the logout afterwards fails: no operation reuses a login that ``LoginReuse`` does not confirm.
+    ///
+    /// - Parameter window: How long the login stays after `body` has succeeded.
     func withLogin<R: Sendable>(
-        _ role: LoginRole, _ proof: LoginProof, isExclusive: Bool = false,
+        _ role: LoginRole, _ proof: LoginProof, keptFor window: ReuseWindow? = nil, isExclusive: Bool = false,
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
-        try await withSession(isExclusive: isExclusive) { [login] (session) throws(CryptokiError) in
+        try await withSession(isExclusive: isExclusive) { [self] (session) throws(CryptokiError) in
             login.forget()
             try session.logout()
             try session.login(role, with: proof)
-            defer { try? session.logout() }
-            return try body(session)
+            let result = Result { () throws(CryptokiError) in try body(session) }
+            let isKept = if case .success = result, let window { login.keep(for: window, on: self) } else { false }
+            if !isKept { try? session.logout() }
+            return try result.get()
         }
     }
 
@@ -135,6 +142,17 @@ struct TokenIdentity: Hashable, Sendable {
         serial = token.serial
         let tellsApart = token.serial.contains { $0 != "0" }
         label = profile.family == .opensc && tellsApart ? nil : token.label
+    }
+
+    /// The only one of the tokens or slots that were found for this token.
+    func only<Found>(of found: [Found]) throws(CryptokiError) -> Found {
+        guard let first = found.first else {
+            throw CryptokiError(.tokenAbsent, reason: "the token \(self) is not in any reader")
+        }
+        guard found.count == 1 else {
+            throw CryptokiError(.tokenAmbiguous, reason: "there is more than one token \(self)")
+        }
+        return first
     }
 }
 

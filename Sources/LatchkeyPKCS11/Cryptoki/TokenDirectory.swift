@@ -48,11 +48,11 @@ public struct TokenDirectory: Sendable {
     ) async -> TokenDirectory {
         let all = (configured ? ConfiguredModules().entries.map(\.path) : []) + paths
         // A module may be configured under two names.
-        let resolved = all.map { (try? ModuleRegistry.resolve($0)) ?? $0 }
+        let resolved = all.map { (try? Module.resolve($0)) ?? $0 }
         let unique = Set(resolved).sorted()
         return await withTaskGroup { group in
             for path in unique {
-                group.addTask { await read(path, options) }
+                group.addTask { await readModule(path, options) }
             }
             var parts: [TokenDirectory] = []
             for await part in group { parts.append(part) }
@@ -62,14 +62,14 @@ public struct TokenDirectory: Sendable {
         }
     }
 
-    private static func read(_ path: String, _ options: TokenOptions) async -> TokenDirectory {
+    private static func readModule(_ path: String, _ options: TokenOptions) async -> TokenDirectory {
         do throws(CryptokiError) {
             let module = try await Module.load(path, options: options)
             var tokens: [Entry] = []
             var failures: [Failure] = []
-            for report in try await module.slotReports() {
+            for report in try await module.tokensInSlots() {
                 do throws(CryptokiError) {
-                    let information = try report.token.get()
+                    let information = try report.get()
                     tokens.append(
                         Entry(
                             uri: try TokenURI(naming: information, modulePath: module.path), information: information,

@@ -77,10 +77,10 @@ package struct TokenInformation: Hashable, Sendable {
 
 extension TokenInformation {
     init(_ info: CK_TOKEN_INFO) {
-        label = withUnsafeBytes(of: info.label) { String(blankPadded: $0) }
-        manufacturer = withUnsafeBytes(of: info.manufacturerID) { String(blankPadded: $0) }
-        model = withUnsafeBytes(of: info.model) { String(blankPadded: $0) }
-        serial = withUnsafeBytes(of: info.serialNumber) { String(blankPadded: $0) }
+        label = String(blankPadded: info.label)
+        manufacturer = String(blankPadded: info.manufacturerID)
+        model = String(blankPadded: info.model)
+        serial = String(blankPadded: info.serialNumber)
         flags = Flags(rawValue: info.flags)
         // Modules write 0, 255 and CK_UNAVAILABLE_INFORMATION here; ignore an invalid range.
         let most = 4096

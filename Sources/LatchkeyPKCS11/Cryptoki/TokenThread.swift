@@ -202,17 +202,11 @@ final class Watchdog: Sendable {
     private func watch() {
         var idleChecks = 0
         while true {
-            if checkAll() {
-                idleChecks = 0
-            } else {
-                idleChecks += 1
-            }
+            idleChecks = checkAll() ? 0 : idleChecks + 1
             if idleChecks > Self.maximumIdleChecks {
                 isAsleep.store(true, ordering: .sequentiallyConsistent)
                 // A call that began before the flag was set did not signal: check once more before sleeping.
-                if checkAll() {
-                    wake()
-                }
+                if checkAll() { wake() }
                 alarm.wait()
                 idleChecks = 0
             } else {

@@ -104,7 +104,8 @@ final class ParsedURI {
         uri = try Self.make()
         let status = p11_kit_uri_parse(text, P11_KIT_URI_FOR_ANY, uri)
         guard status == P11_KIT_URI_OK.rawValue else {
-            throw CryptokiError(.invalidURI, reason: "it is not a PKCS#11 URI (RFC 7512): \(Self.message(status))")
+            throw CryptokiError(
+                .invalidURI, reason: "the text is not a PKCS#11 URI (RFC 7512): \(Self.message(status))")
         }
     }
 
@@ -168,7 +169,7 @@ final class ParsedURI {
         var text: UnsafeMutablePointer<CChar>?
         let status = p11_kit_uri_format(uri, P11_KIT_URI_FOR_ANY, &text)
         guard status == P11_KIT_URI_OK.rawValue, let text else {
-            throw CryptokiError(.invalidURI, reason: "p11-kit can't format it: \(Self.message(status))")
+            throw CryptokiError(.invalidURI, reason: "p11-kit can't format the URI: \(Self.message(status))")
         }
         defer { free(text) }
         return String(cString: text)

@@ -3,11 +3,12 @@ internal import Latchkey
 extension KeystoreError {
     /// Converts a Cryptoki error to an error for the user. A caller that knows the cause better creates its own error.
     init(_ error: CryptokiError, profile: ModuleProfile? = nil) {
-        let (code, reason, recovery) =
+        let (code, reason, recovery): Meaning =
             switch error.kind {
             case .returned(let value): value.meaning(in: error, profile)
+            case .malformed: (.failed, error.description, reportAdvice)
             case .module(let failure): (.unavailable, error.reason, failure.recovery)
-            default: error.meaning
+            case let kind: (kind.codeAndRecovery.0, error.reason, kind.codeAndRecovery.1)
             }
         self.init(code: code, reason: reason, recovery: recovery, underlying: UnderlyingError(error))
     }
@@ -24,41 +25,42 @@ extension UnderlyingError {
 /// The error for the user that corresponds to a Cryptoki error.
 private typealias Meaning = (code: KeystoreErrorCode, reason: String, recovery: String)
 
-extension CryptokiError {
-    fileprivate var meaning: Meaning {
-        switch kind {
-        case .tokenAbsent: (.unavailable, reason, "Plug the token in and try again.")
+private let reportAdvice = "Run `latchkey doctor` and report its output."
+
+extension CryptokiError.Kind {
+    fileprivate var codeAndRecovery: (KeystoreErrorCode, String) {
+        switch self {
+        case .tokenAbsent: (.unavailable, "Plug the token in and try again.")
         case .noReaders:
             (
-                .unavailable, reason,
+                .unavailable,
                 "Plug the token in. Then check that pcscd runs, that polkit lets you use it, and that no other program "
                     + "(scdaemon of GnuPG, for example) holds the card."
             )
-        case .tokenAmbiguous: (.conflict, reason, "Select one token with `serial=` and `module-path=` in the URI.")
-        case .keyAmbiguous: (.conflict, reason, "Select one key with `id=` in the URI.")
-        case .keyAbsent: (.notFound, reason, "List the token's keys with `latchkey token list`.")
-        case .occupied: (.conflict, reason, "Adopt the existing key by its URI, or delete it first.")
-        case .locked: (.transient, reason, "Try again when no other program creates a key on the token.")
+        case .tokenAmbiguous: (.conflict, "Select one token with `serial=` and `module-path=` in the URI.")
+        case .keyAmbiguous: (.conflict, "Select one key with `id=` in the URI.")
+        case .keyAbsent: (.notFound, "List the token's keys with `latchkey token list`.")
+        case .occupied: (.conflict, "Adopt the existing key by its URI, or delete it first.")
+        case .locked: (.transient, "Try again when no other program creates a key on the token.")
         case .lockUnavailable:
             (
-                .unavailable, reason,
+                .unavailable,
                 "Make yourself the owner of the lock directory (chown), run chmod 700 on it, then try again."
             )
-        case .leftUnlocked: (.unavailable, reason, "Unplug the token and plug it in, then try again.")
-        case .timedOut: (.transient, reason, "Try again; if it happens again, unplug the token and plug it in.")
+        case .leftUnlocked: (.unavailable, "Unplug the token and plug it in, then try again.")
+        case .timedOut: (.transient, "Try again; if it happens again, unplug the token and plug it in.")
         case .wedged:
             (
-                .unavailable, reason,
+                .unavailable,
                 "Unplug the token, plug it in, and restart this program. If this happens often, isolate the module."
             )
-        case .cancelled: (.cancelled, reason, "Start again when you are ready.")
-        case .touchTimedOut: (.cancelled, reason, "Try again, and touch the token when it blinks.")
-        case .loginNeeded: (.refused, reason, "Try again with the token's PIN.")
-        case .unsupported: (.unsupported, reason, "Use another token or another module.")
-        case .unsound: (.refused, reason, "Do not use this token for keys that must not leave it.")
-        case .invalidURI: (.invalidInput, reason, "Write a PKCS#11 URI (RFC 7512), for example `pkcs11:token=work`.")
-        case .malformed, .returned, .module:
-            (.failed, description, "Run `latchkey doctor` and report its output.")
+        case .cancelled: (.cancelled, "Start again when you are ready.")
+        case .touchTimedOut: (.cancelled, "Try again, and touch the token when it blinks.")
+        case .loginNeeded: (.refused, "Try again with the token's PIN.")
+        case .unsupported: (.unsupported, "Use another token or another module.")
+        case .unsound: (.refused, "Do not use this token for keys that must not leave it.")
+        case .invalidURI: (.invalidInput, "Write a PKCS#11 URI (RFC 7512), for example `pkcs11:token=work`.")
+        case .malformed, .returned, .module: (.failed, reportAdvice)
         }
     }
 }
@@ -113,7 +115,7 @@ extension ReturnValue {
                 .unsupported, "the token or its module does not support the operation: \(error)",
                 "Use another key, token or version of the module."
             )
-        default: (.failed, "the token's module failed: \(error)", "Run `latchkey doctor` and report its output.")
+        default: (.failed, "the token's module failed: \(error)", reportAdvice)
         }
     }
 }
@@ -173,6 +175,10 @@ extension KeystoreError {
 
 // PINs and management keys.
 extension KeystoreError {
+    static func noUserPIN(recovery: String) -> KeystoreError {
+        KeystoreError(code: .passcodeNotSet, reason: "the token has no user PIN yet", recovery: recovery)
+    }
+
     static func pinLocked(_ profile: ModuleProfile, underlying: CryptokiError? = nil) -> KeystoreError {
         KeystoreError(
             code: .lockedOut, reason: "the token's PIN is locked after too many wrong PINs",
@@ -189,21 +195,19 @@ extension KeystoreError {
             underlying: UnderlyingError(error))
     }
 
-    /// The firmware from which on YubiKeys have an AES-192 management key (Yubico, 5.7 release notes), written 5.70 by ykcs11.
-    private static var firmwareWithAES: ModuleInformation.Version { ModuleInformation.Version(major: 5, minor: 70) }
-
     /// The error for a refused management key if the module can't use the card's kind of key: ykcs11 then answers as for a
     /// wrong one. nil if the error is another one.
     static func unusableManagementKey(_ error: CryptokiError, _ snapshot: TokenSnapshot) -> KeystoreError? {
         guard error.returnValue == .pinIncorrect,
             let version = snapshot.module.versionWithAESManagementKey,
-            snapshot.information.firmwareVersion >= firmwareWithAES
+            // YubiKeys have an AES-192 management key from firmware 5.7 on (release notes), which ykcs11 writes as 5.70.
+            snapshot.information.firmwareVersion >= .init(major: 5, minor: 70)
         else { return nil }
         return KeystoreError(
             code: .unsupported,
             reason:
-                "this version of ykcs11 can't use AES management keys, which YubiKeys have from firmware 5.7 on; or it "
-                + "is a 3DES key and was wrong",
+                "this version of ykcs11 can't use AES management keys, which YubiKeys have from firmware 5.7 on; or "
+                + "the given 3DES key is wrong",
             recovery: "Install ykcs11 \(version) or newer, or give the card a 3DES management key (`ykman piv access "
                 + "change-management-key --algorithm TDES`), or create the key with `ykman piv keys generate` and adopt it.",
             underlying: UnderlyingError(error))

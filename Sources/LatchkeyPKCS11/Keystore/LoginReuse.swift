@@ -12,6 +12,13 @@ final class LoginReuse: Sendable {
         /// Counts changes, so that the late end of an old login does not end a new one.
         var generation = 0
         var endings = 0
+
+        /// - Returns: The new generation.
+        mutating func replace(_ provenAt: ContinuousClock.Instant?) -> Int {
+            self.provenAt = provenAt
+            generation += 1
+            return generation
+        }
     }
 
     private let state = Mutex(State())
@@ -42,12 +49,7 @@ final class LoginReuse: Sendable {
     var isKept: Bool { state.withLock { $0.provenAt != nil } }
 
     /// Records that there is no login to reuse.
-    func forget() {
-        state.withLock { state in
-            state.provenAt = nil
-            state.generation += 1
-        }
-    }
+    func forget() { state.withLock { _ = $0.replace(nil) } }
 
     /// How often ``end(on:)`` was called.
     var endings: Int { state.withLock { $0.endings } }
@@ -58,9 +60,7 @@ final class LoginReuse: Sendable {
     func keep(for window: ReuseWindow, on token: Token) -> Bool {
         let generation = state.withLock { state -> Int? in
             guard window.seconds > 0, window.endings == state.endings else { return nil }
-            state.provenAt = .now
-            state.generation += 1
-            return state.generation
+            return state.replace(.now)
         }
         guard let generation else { return false }
         logOut(of: generation, on: token, after: .seconds(window.seconds))
@@ -72,10 +72,7 @@ final class LoginReuse: Sendable {
     func end(on token: Token) {
         let generation = state.withLock { state -> Int? in
             state.endings += 1
-            guard state.provenAt != nil else { return nil }
-            state.provenAt = nil
-            state.generation += 1
-            return state.generation
+            return state.provenAt == nil ? nil : state.replace(nil)
         }
         if let generation { logOut(of: generation, on: token, after: .zero) }
     }

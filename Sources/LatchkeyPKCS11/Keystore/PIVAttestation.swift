@@ -1,4 +1,3 @@
-internal import Crypto
 public import FoundationEssentials
 public import Latchkey
 internal import SwiftASN1
@@ -34,9 +33,7 @@ struct PIVAttestation: Hashable, Sendable {
     init(of key: PublicKey, certificate: Data, issuer: Data) throws {
         let attesting = try Certificate(derEncoded: Array(certificate))
         let issuing = try Certificate(derEncoded: Array(issuer))
-        guard
-            let subject = P256.Signing.PublicKey(attesting.publicKey),
-            subject.x963Representation == key.x963Representation,
+        guard PublicKey(certifiedBy: attesting) == key,
             issuing.publicKey.isValidSignature(attesting.signature, for: attesting)
         else { throw ASN1Error.invalidASN1Object(reason: "the attestation is not for this key, or not from this card") }
         certificates = [certificate, issuer]
@@ -47,9 +44,7 @@ struct PIVAttestation: Hashable, Sendable {
 
     /// SubjectPublicKeyInfo of the issuer, DER.
     static func issuerKey(of certificate: Data) throws -> Data {
-        var serializer = DER.Serializer()
-        try serializer.serialize(Certificate(derEncoded: Array(certificate)).publicKey)
-        return Data(serializer.serializedBytes)
+        Data(try Certificate(derEncoded: Array(certificate)).publicKey.derBytes())
     }
 }
 

@@ -10,11 +10,15 @@ public struct PIVSlot: Hashable, Sendable, CustomStringConvertible {
     ///
     /// - Returns: nil for a slot that is not 9a, 9c, 9d, 9e, or 82 to 95.
     public init?(_ text: String) {
-        guard text.utf8.count == 2, let number = UInt8(text, radix: 16),
-            [0x9a, 0x9c, 0x9d, 0x9e].contains(number) || (0x82...0x95).contains(number)
-        else { return nil }
+        guard text.utf8.count == 2, let number = UInt8(text, radix: 16), Self.references.contains(number) else {
+            return nil
+        }
         reference = number
     }
+
+    /// All references in the order of their `CKA_ID`s, as ykcs11 and OpenSC number the slots: 1 = 9a, 2 = 9c, 3 = 9d, 4 = 9e,
+    /// 5…24 = 82…95.
+    private static let references: [UInt8] = [0x9a, 0x9c, 0x9d, 0x9e] + Array(0x82...0x95)
 
     private init(known reference: UInt8) { self.reference = reference }
 
@@ -27,20 +31,12 @@ public struct PIVSlot: Hashable, Sendable, CustomStringConvertible {
     /// Card Authentication: requires no PIN.
     package static let cardAuthentication = PIVSlot(known: 0x9e)
 
-    /// `CKA_ID`, one byte, as ykcs11 and OpenSC number the slots: 1 = 9a, 2 = 9c, 3 = 9d, 4 = 9e, 5…24 = 82…95.
-    var id: Data {
-        switch reference {
-        case 0x9a: Data([1])
-        case 0x9c: Data([2])
-        case 0x9d: Data([3])
-        case 0x9e: Data([4])
-        default: Data([reference - 0x82 + 5])
-        }
-    }
+    /// `CKA_ID`, one byte.
+    var id: Data { Data([UInt8((Self.references.firstIndex(of: reference) ?? 0) + 1)]) }
 
     /// The slots for signing keys of a policy, in the order in which they are tried.
     static func candidates(for policy: AccessPolicy) -> [PIVSlot] {
-        let retired = (0x82...0x95).map { PIVSlot(known: $0) }
+        let retired = references.dropFirst(4).map { PIVSlot(known: $0) }
         return switch (policy.requirement, policy.reuseSeconds) {
         case (.none, _): [.cardAuthentication]
         case (_, 0): [.signature, .authentication] + retired

@@ -1,4 +1,3 @@
-internal import Crypto
 public import FoundationEssentials
 public import Latchkey
 internal import SwiftASN1
@@ -11,7 +10,7 @@ extension PKCS11Keystore {
     package func certificates(of key: HardwareKey) async throws(KeystoreError) -> [Data] {
         do throws(KeystoreError) {
             let blob = try TokenKeyBlob.of(key)
-            let snapshot = try await takeSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+            let snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
             return try await snapshot.token.inspect { (session) throws(CryptokiError) in
                 try session.certificates(id: blob.name.id).map(\.der)
             }
@@ -40,8 +39,9 @@ extension PKCS11Keystore {
             guard let parsed = try? Certificate(derEncoded: Array(certificate)) else {
                 throw .invalidInput("the data is not an X.509 certificate in DER")
             }
-            guard P256.Signing.PublicKey(parsed.publicKey)?.x963Representation == key.publicKey.x963Representation
-            else { throw .invalidInput("the certificate is for another key") }
+            guard PublicKey(certifiedBy: parsed) == key.publicKey else {
+                throw .invalidInput("the certificate is for another key")
+            }
             let isRepeated = RepetitionCheck()
             try await writeCertificates(of: key, prompt, presence) { (session, id) throws(CryptokiError) in
                 // The first run may have stored it before the session was lost.
@@ -82,7 +82,7 @@ extension PKCS11Keystore {
         _ body: @escaping @Sendable (Session, Data) throws(CryptokiError) -> R
     ) async throws(KeystoreError) -> R {
         let blob = try TokenKeyBlob.of(key)
-        let snapshot = try await takeSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+        let snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
         let role: LoginRole = snapshot.module.generator == .securityOfficer ? .securityOfficer : .user
         let proof =
             role == .user

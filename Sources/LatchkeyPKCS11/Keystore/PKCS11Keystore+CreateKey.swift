@@ -24,16 +24,16 @@ extension PKCS11Keystore {
             let newKey =
                 uri.namesKey
                 ? try await adopt(request, snapshot, presence) : try await generate(request, snapshot, presence)
-            let terms = KeyTerms(
-                request.policy, on: snapshot.profile, needsTouch: newKey.attestation?.touch == .always)
+            let (key, attestation) = (newKey.key, newKey.attestation)
+            let terms = snapshot.profile.terms(request.policy, needsTouch: attestation?.touch == .always)
             let blob = TokenKeyBlob(
-                name: TokenName(snapshot.information, id: newKey.id), publicKeyHash: newKey.publicKey.fingerprint,
-                terms: terms, isAdopted: uri.namesKey, facts: KeyFacts(newKey.attributes),
-                attestation: newKey.attestation?.certificates ?? [],
+                name: TokenName(snapshot.information, id: key.id), publicKeyHash: key.publicKey.fingerprint,
+                terms: terms, isAdopted: uri.namesKey, facts: KeyFacts(key.attributes),
+                attestation: attestation?.certificates ?? [],
                 binding: KeyBinding(id: request.id, label: request.label))
             return HardwareKey(
                 id: request.id, backend: backend, policy: terms.policy, assurance: terms.assurance,
-                publicKey: newKey.publicKey, label: request.label, createdAt: Date(), blob: try blob.serialized())
+                publicKey: key.publicKey, label: request.label, createdAt: Date(), blob: try blob.serialized())
         } catch {
             throw error.during(uri.namesKey ? "adopt a key" : "create a key")
         }
@@ -61,14 +61,14 @@ extension PKCS11Keystore {
             if isRepeated() { try session.destroyKey(id: pair.id) }
             try session.checkCancellation()
             let key = try session.generateKeyPair(pair)
-            return try session.destroyingOnError(key) { () throws(CryptokiError) in
+            return try session.destroyingOnError(key.id) { () throws(CryptokiError) in
                 try session.selfTest(key, with: key.wantsProofAtUse ? proof : nil)
                 guard key.attributes.isPrivate == needsLogin else {
                     throw CryptokiError(
                         .unsound,
                         reason: "the token created a key that \(needsLogin ? "needs no login" : "needs a login")")
                 }
-                return NewKey(key, attestation: nil)
+                return NewKey(key: key, attestation: nil)
             }
         }
     }
@@ -82,7 +82,6 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> NewKey {
         let officer = try await officerProof(snapshot, for: request.prompt, presence)
         let user = pair.isPrivate ? try await userProof(snapshot, for: request.prompt, presence) : nil
-        let hint = TouchHint(presence, for: request.prompt, on: snapshot.module.family)
         // With a wrong PIN the new key could not be tested or deleted.
         if let user, case .pin = user { try await checkPIN(user, snapshot, presence) }
         return try await asSecurityOfficer(officer, snapshot) { (session) throws(CryptokiError) in
@@ -90,9 +89,11 @@ extension PKCS11Keystore {
             var pair = pair
             if let slots { pair.id = try session.firstFree(of: slots).id }
             let key = try session.generateKeyPair(pair)
-            return try session.destroyingOnError(key) { () throws(CryptokiError) in
-                try hint.during { () throws(CryptokiError) in try session.selfTest(key, with: user) }
-                return NewKey(key, attestation: try session.attestation(of: key))
+            return try session.destroyingOnError(key.id) { () throws(CryptokiError) in
+                try TouchHint(presence, for: request.prompt, on: session.profile).during { () throws(CryptokiError) in
+                    try session.selfTest(key, with: user)
+                }
+                return NewKey(key: key, attestation: try session.attestation(of: key))
             }
         }
     }
@@ -113,7 +114,7 @@ extension PKCS11Keystore {
         for policy: AccessPolicy, _ snapshot: TokenSnapshot
     ) async throws(KeystoreError) -> [PIVSlot]? {
         try await checkGeneration(snapshot)
-        guard snapshot.module.identifiers == .slot else {
+        guard snapshot.module.usesSlotIDs else {
             if let slot = options.slot {
                 throw .invalidInput("the token is not a PIV card and has no slot \(slot)")
             }
@@ -171,7 +172,6 @@ extension PKCS11Keystore {
             "the token has no P-256 key by that name",
             recovery: "List its keys with `latchkey token list`, or name only the token to create a new key.")
         if id != nil, snapshot.publicKey == nil { throw absent }
-        let hint = TouchHint(presence, for: request.prompt, on: snapshot.module.family)
         let newKey: NewKey
         do {
             newKey = try await use(
@@ -184,10 +184,10 @@ extension PKCS11Keystore {
                         reason: "the key's CKA_ID has \(key.id.count) bytes, not 1 to 64: give it another CKA_ID")
                 }
                 try session.checkProtection(of: key)
-                try hint.during { () throws(CryptokiError) in
+                try TouchHint(presence, for: request.prompt, on: session.profile).during { () throws(CryptokiError) in
                     try session.selfTest(key, with: key.wantsProofAtUse ? proof : nil)
                 }
-                return NewKey(key, attestation: try session.attestation(of: key))
+                return NewKey(key: key, attestation: try session.attestation(of: key))
             }
         } catch {
             // Without a login a private key is invisible.
@@ -198,7 +198,7 @@ extension PKCS11Keystore {
         }
         let needsLogin = newKey.needsLogin(on: snapshot.profile)
         guard needsLogin == (request.policy.requirement != .none) else { throw mismatch(needsLogin: needsLogin) }
-        guard request.policy.reuseSeconds == 0 || newKey.attributes.alwaysAuthenticates != true else {
+        guard request.policy.reuseSeconds == 0 || newKey.key.attributes.alwaysAuthenticates != true else {
             throw .unsupported(
                 "the token requires the PIN for each use of this key", recovery: "Omit the reuse time.")
         }
@@ -212,26 +212,17 @@ extension PKCS11Keystore {
     }
 }
 
-/// A key pair that was just generated or adopted, and the facts that the token reports about it.
+/// A key pair that was just generated or adopted.
 private struct NewKey: Sendable {
-    let id: Data
-    let publicKey: PublicKey
-    let attributes: TokenKey.Attributes
+    let key: TokenKey
     let attestation: PIVAttestation?
-
-    init(_ key: TokenKey, attestation: PIVAttestation?) {
-        id = key.id
-        publicKey = key.publicKey
-        attributes = key.attributes
-        self.attestation = attestation
-    }
 
     /// Whether the token requires a login to use the key. On a PIV card the slot and the key's PIN policy decide, because
     /// modules report `CKA_PRIVATE` without reading the card.
     func needsLogin(on profile: TokenProfile) -> Bool {
         if let pin = attestation?.pin { return pin != .never }
-        if profile.isPIV { return id != PIVSlot.cardAuthentication.id }
-        return attributes.isPrivate ?? true
+        if profile.isPIV { return key.id != PIVSlot.cardAuthentication.id }
+        return key.attributes.isPrivate ?? true
     }
 }
 
@@ -255,18 +246,5 @@ extension Session {
             .occupied,
             reason: "there is a key already in the slot\(slots.count > 1 ? "s" : "") "
                 + slots.map(\.description).joined(separator: ", "))
-    }
-
-    /// Destroys a new key if `body` throws.
-    fileprivate func destroyingOnError<R>(
-        _ key: TokenKey, _ body: () throws(CryptokiError) -> R
-    ) throws(CryptokiError) -> R {
-        do {
-            return try body()
-        } catch {
-            // The user must see the first error.
-            try? destroyKey(id: key.id)
-            throw error
-        }
     }
 }

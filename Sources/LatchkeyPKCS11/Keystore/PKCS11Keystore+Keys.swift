@@ -2,62 +2,6 @@ package import FoundationEssentials
 public import Latchkey
 
 extension PKCS11Keystore {
-    /// Changes the token's PIN, which protects everything on it. Returns the keys and secrets unchanged.
-    ///
-    /// Does nothing if none of them has a PIN.
-    ///
-    /// - Throws: `KeystoreError`; `unsupported` if the token verifies the user itself, `invalidInput` for a new PIN of a length
-    ///   that the token does not accept.
-    public func changePIN(
-        of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
-        authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
-        do throws(KeystoreError) {
-            var snapshot: TokenSnapshot?
-            for key in keys {
-                let blob = try TokenKeyBlob.of(key)
-                guard key.policy.requirement != .none else { continue }
-                snapshot = try await takeSnapshot(of: blob.name, withHash: blob.publicKeyHash)
-            }
-            for secret in secrets {
-                let header = try box(of: secret).header
-                guard secret.policy.requirement != .none else { continue }
-                snapshot = try await takeSnapshot(for: header)
-            }
-            if let snapshot { try await changePIN(on: snapshot, for: prompt, presence) }
-            return (keys, secrets)
-        } catch {
-            throw error.during("change the PIN")
-        }
-    }
-
-    private func changePIN(
-        on snapshot: TokenSnapshot, for prompt: PromptContext, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) {
-        guard !snapshot.profile.verifiesUserItself else {
-            throw .unsupported(
-                "the token prompts for the PIN or fingerprint on its own reader",
-                recovery: "Change it with the token's or the reader's own tool.")
-        }
-        let old = try await userProof(snapshot, for: prompt, presence)
-        let new = try await presence.givenPIN(PINRequest(purpose: .new, context: prompt))
-        try snapshot.profile.checkNew(new)
-        do {
-            // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM refused the old PIN.
-            try await snapshot.token.withLogin(.user, old) { (session) throws(CryptokiError) in
-                // A PIN error after the login concerns the new PIN, whatever the module reports.
-                try session.changePIN(from: old, to: .pin(new))
-            }
-        } catch {
-            presence.rejected()
-            if let refusal = KeystoreError.newPINRefused(error) { throw refusal }
-            throw await explained(error, snapshot, presence)
-        }
-        presence.accepted()
-    }
-}
-
-extension PKCS11Keystore {
     /// Deletes the parts of a key that need no login: all of a key without a PIN, and the public half of a PIN-protected one,
     /// which Latchkey then no longer uses. Its private half stays until ``delete(_:for:authorizedBy:)`` deletes it.
     ///
@@ -96,7 +40,7 @@ extension PKCS11Keystore {
         let snapshot = try await takeSnapshot(for: blob.name.id, on: blob.name)
         // A different key with the same ID is not Latchkey's to delete.
         if let publicKey = snapshot.publicKey, publicKey.fingerprint != blob.publicKeyHash { return nil }
-        guard snapshot.module.deletion == .deletes else {
+        guard snapshot.module.deletesKeys else {
             throw .unsupported(
                 "the module can't delete keys from this token, even if it reports success",
                 recovery: "Overwrite or erase the slot with the card's own tool (YubiKey: `ykman piv keys delete` from "
@@ -136,14 +80,13 @@ extension PKCS11Keystore {
             let requirement: AccessPolicy = snapshot.profile.verifiesUserItself ? .userPresence : .pin
             let keys = try await use(
                 snapshot, under: presence == nil ? .none : requirement, for: prompt, presence ?? NobodyPresent()
-            ) { (session, _) throws(CryptokiError) in
-                try session.keys().map { ($0.id, $0.label, $0.publicKey, $0.attributes) }
-            }
-            return keys.map { (id, label, publicKey, attributes) in
+            ) { (session, _) throws(CryptokiError) in try session.keys() }
+            return keys.map { key in
                 TokenKeyListing(
-                    uri: TokenName(snapshot.information, id: id).uri(inModule: snapshot.token.module.path), id: id,
-                    label: label, publicKey: publicKey, needsLogin: attributes.isPrivate,
-                    alwaysAuthenticates: attributes.alwaysAuthenticates, wasGeneratedHere: attributes.isLocal)
+                    uri: TokenName(snapshot.information, id: key.id).uri(inModule: snapshot.token.module.path),
+                    id: key.id, label: key.label, publicKey: key.publicKey, needsLogin: key.attributes.isPrivate,
+                    alwaysAuthenticates: key.attributes.alwaysAuthenticates,
+                    wasGeneratedHere: key.attributes.isLocal)
             }
         } catch {
             throw error.during("list the token's keys")

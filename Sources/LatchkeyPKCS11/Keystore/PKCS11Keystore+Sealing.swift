@@ -13,12 +13,9 @@ enum KeyEstablishment: Int, Hashable, Sendable {
     case signature = 2
 }
 
-/// A secret that is shared with a token, and the header of the box that it encrypts.
-struct EstablishedSecret: Sendable {
-    let header: SealedBox.Header
-    /// An x coordinate of 32 bytes, or a signature of 256.
-    let secret: SecretBytes
-}
+/// A secret that is shared with a token, an x coordinate of 32 bytes or a signature of 256, and the header of the box that it
+/// encrypts.
+typealias EstablishedSecret = (header: SealedBox.Header, secret: SecretBytes)
 
 /// Sealing: the token has one key for each policy, which all secrets share. It is created when it is first needed.
 extension PKCS11Keystore {
@@ -67,7 +64,7 @@ extension PKCS11Keystore {
             do {
                 return try box.open(sharedSecret: shared)
             } catch {
-                throw KeystoreError.damaged("its stored bytes can't be decrypted with the token's key")
+                throw KeystoreError.damaged("the sealed secret can't be decrypted with the token's key")
             }
         } catch {
             throw error.during("open a sealed secret")
@@ -81,10 +78,10 @@ extension PKCS11Keystore {
         do {
             box = try DigestedStructure.parsed(secret.blob, as: SealedBox.self)
         } catch {
-            throw .damaged("its stored bytes can't be read: \(error)")
+            throw .damaged("the sealed secret can't be read: \(error)")
         }
         guard box.header.terms == KeyTerms(policy: secret.policy, assurance: secret.assurance) else {
-            throw .damaged("its policy or assurance does not match its stored bytes")
+            throw .damaged("the secret's policy or assurance does not match its stored bytes")
         }
         return box
     }

@@ -18,14 +18,12 @@ extension PKCS11Keystore {
         let pair = KeyPairRequest(sealing: .derive, id: id, policy: policy)
         let snapshot = try await agreementSnapshot(takeSnapshot(for: id))
         if snapshot.publicKey == nil {
-            try await generateAsSecurityOfficer(pair, snapshot, prompt, presence)
+            try await generateSealingKey(pair, snapshot, prompt, presence)
         }
-        let module = snapshot.module
-        let hint = TouchHint(presence, for: prompt, on: module.family)
         let name = TokenName(token.information, id: id)
         let salt = SealedBox.newSalt()
         // Only the token can compute the secret, so only the token, with its PIN if it has one, can have sealed with it.
-        let generates = snapshot.publicKey == nil && module.generator == .user
+        let generates = snapshot.publicKey == nil && snapshot.module.generator == .user
         return try await use(
             snapshot, under: policy, for: prompt, isExclusive: generates, presence
         ) { (session, _) throws(CryptokiError) in
@@ -33,12 +31,12 @@ extension PKCS11Keystore {
             let needsTouch = try session.attestation(of: key)?.touch == .always
             let header = SealedBox.Header(
                 name: name, publicKeyHash: key.publicKey.fingerprint,
-                terms: KeyTerms(policy, on: profile, needsTouch: needsTouch), establishment: .agreement, salt: salt)
+                terms: profile.terms(policy, needsTouch: needsTouch), establishment: .agreement, salt: salt)
             let point = try header.point()
-            let secret = try hint.during { () throws(CryptokiError) in
+            let secret = try TouchHint(presence, for: prompt, on: session.profile).during { () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: point)
             }
-            return EstablishedSecret(header: header, secret: secret)
+            return (header, secret)
         }
     }
 
@@ -47,14 +45,15 @@ extension PKCS11Keystore {
         _ header: SealedBox.Header, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         let snapshot = try await agreementSnapshot(
-            takeSnapshot(of: header.name, withHash: header.publicKeyHash))
-        let hint = TouchHint(presence, for: prompt, on: snapshot.module.family)
+            checkedSnapshot(of: header.name, withHash: header.publicKeyHash))
         return try await use(
             snapshot, under: header.terms.policy, for: prompt, presence
         ) { (session, _) throws(CryptokiError) in
             let key = try session.agreementKey(id: header.name.id)
             let point = try header.point()
-            return try hint.during { () throws(CryptokiError) in try session.sharedSecret(of: key, with: point) }
+            return try TouchHint(presence, for: prompt, on: session.profile).during { () throws(CryptokiError) in
+                try session.sharedSecret(of: key, with: point)
+            }
         }
     }
 
@@ -66,16 +65,17 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> TokenSnapshot {
         do {
             guard let token = try await snapshot.token.agreementToken() else { return snapshot }
-            return TokenSnapshot(
-                token: token, information: snapshot.information, profile: snapshot.profile,
-                publicKey: snapshot.publicKey, login: token.login, keepsLogin: false)
+            var snapshot = snapshot
+            snapshot.token = token
+            snapshot.keepsLogin = false
+            return snapshot
         } catch {
             throw KeystoreError(error, profile: snapshot.module)
         }
     }
 
     /// Generates the sealing key before the user logs in, if only the security officer may create keys.
-    private func generateAsSecurityOfficer(
+    private func generateSealingKey(
         _ pair: KeyPairRequest, _ snapshot: TokenSnapshot, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         try await checkGeneration(snapshot)
@@ -112,9 +112,8 @@ extension PKCS11Keystore {
             let key = try session.signatureSealingKey(pair)
             let header = SealedBox.Header(
                 name: name, publicKeyHash: key.publicKey.fingerprint,
-                terms: KeyTerms(policy, on: profile, needsTouch: false), establishment: .signature, salt: salt)
-            return EstablishedSecret(
-                header: header, secret: try session.signature(of: try header.statement(), with: key))
+                terms: profile.terms(policy), establishment: .signature, salt: salt)
+            return (header, try session.signature(of: try header.statement(), with: key))
         }
     }
 
@@ -122,7 +121,7 @@ extension PKCS11Keystore {
     func signedSecret(
         _ header: SealedBox.Header, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
-        let snapshot = try await takeSnapshot(for: header)
+        let snapshot = try await sealingSnapshot(for: header)
         return try await use(
             snapshot, under: header.terms.policy, for: prompt, presence
         ) { (session, _) throws(CryptokiError) in
@@ -131,10 +130,10 @@ extension PKCS11Keystore {
     }
 
     /// Finds the token and the sealing key of a box, and checks that both are the stored ones.
-    func takeSnapshot(for header: SealedBox.Header) async throws(KeystoreError) -> TokenSnapshot {
+    func sealingSnapshot(for header: SealedBox.Header) async throws(KeystoreError) -> TokenSnapshot {
         let name = header.name
         guard header.establishment == .signature else {
-            return try await takeSnapshot(of: name, withHash: header.publicKeyHash)
+            return try await checkedSnapshot(of: name, withHash: header.publicKeyHash)
         }
         let snapshot = try await takeSnapshot(on: name)
         let publicKey = try await snapshot.token.inspect { (session) throws(CryptokiError) in
@@ -160,7 +159,7 @@ extension Session {
         }
         try checkProtection(of: key, isGenerated: true)
         try checkAttestation(of: key, needsPIN: pair.isPrivate)
-        guard profile.identifiers == .slot || key.attributes.isPrivate == pair.isPrivate else {
+        guard profile.usesSlotIDs || key.attributes.isPrivate == pair.isPrivate else {
             throw .unfitSealingKey
         }
         return key

@@ -72,14 +72,6 @@ public struct PKCS11Keystore: Keystore {
         UnlockedCards.shared.lockAll()
     }
 
-    public func pinStatus() async throws(KeystoreError) -> PINStatus {
-        do {
-            return PINStatus(try await takeSnapshot().information)
-        } catch {
-            throw error.during("read the token's PIN flags")
-        }
-    }
-
     /// Changes the label of a key in the store. The token keeps the label with which the key was created. Does not prompt.
     public func rename(
         _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority

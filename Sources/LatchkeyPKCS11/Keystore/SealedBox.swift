@@ -65,9 +65,7 @@ struct SealedBox: Hashable, Sendable {
         let header: [UInt8]
 
         init(_ header: Header, sharedSecret: SecretBytes) throws {
-            var serializer = DER.Serializer()
-            try serializer.serialize(header)
-            self.header = serializer.serializedBytes
+            self.header = try header.derBytes()
             let salt = header.salt + header.publicKeyHash
             let name = "Latchkey PKCS#11 seal \(header.establishment.rawValue)"
             let input = sharedSecret.withUnsafeBytes { SymmetricKey(data: $0) }
@@ -80,62 +78,36 @@ struct SealedBox: Hashable, Sendable {
     }
 }
 
-extension SealedBox: DERImplicitlyTaggable {
-    static var defaultIdentifier: ASN1Identifier { .sequence }
-
-    init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
-        self = try DER.sequence(node, identifier: identifier) { nodes in
-            let header = try Header(derEncoded: &nodes)
-            let sealed = try ASN1OctetString(derEncoded: &nodes)
-            guard sealed.bytes.count == Self.secretBytes + Self.tagBytes else {
-                throw ASN1Error.invalidASN1Object(reason: "a ciphertext has the wrong length")
-            }
-            return SealedBox(header: header, sealed: Data(sealed.bytes))
-        }
+extension SealedBox: DERSequence {
+    init(elements: inout ASN1NodeCollection.Iterator) throws {
+        header = try Header(derEncoded: &elements)
+        sealed = try elements.octets(count: Self.secretBytes + Self.tagBytes)
     }
 
-    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
-        try coder.appendConstructedNode(identifier: identifier) { coder in
-            try coder.serialize(header)
-            try coder.serialize(ASN1OctetString(contentBytes: Array(sealed)[...]))
-        }
-    }
-
-    private init(header: Header, sealed: Data) {
-        self.header = header
-        self.sealed = sealed
+    func serializeElements(into coder: inout DER.Serializer) throws {
+        try coder.serialize(header)
+        try coder.serialize(ASN1OctetString(sealed))
     }
 }
 
-extension SealedBox.Header: DERImplicitlyTaggable {
-    static var defaultIdentifier: ASN1Identifier { .sequence }
-
-    init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
-        self = try DER.sequence(node, identifier: identifier) { nodes in
-            guard let establishment = KeyEstablishment(rawValue: try Int(derEncoded: &nodes)) else {
-                throw ASN1Error.invalidASN1Object(reason: "another version")
-            }
-            let name = try TokenName(derEncoded: &nodes)
-            let hash = try ASN1OctetString(derEncoded: &nodes)
-            let terms = try KeyTerms(derEncoded: &nodes)
-            let salt = try ASN1OctetString(derEncoded: &nodes)
-            guard hash.bytes.count == SHA256.byteCount, salt.bytes.count == SealedBox.saltBytes else {
-                throw ASN1Error.invalidASN1Object(reason: "a hash or salt has the wrong length")
-            }
-            return Self(
-                name: name, publicKeyHash: Data(hash.bytes), terms: terms,
-                establishment: establishment, salt: Data(salt.bytes))
+extension SealedBox.Header: DERSequence {
+    init(elements: inout ASN1NodeCollection.Iterator) throws {
+        guard let establishment = KeyEstablishment(rawValue: try Int(derEncoded: &elements)) else {
+            throw ASN1Error.invalidASN1Object(reason: "another version")
         }
+        self.establishment = establishment
+        name = try TokenName(derEncoded: &elements)
+        publicKeyHash = try elements.octets(count: SHA256.byteCount)
+        terms = try KeyTerms(derEncoded: &elements)
+        salt = try elements.octets(count: SealedBox.saltBytes)
     }
 
-    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
-        try coder.appendConstructedNode(identifier: identifier) { coder in
-            try coder.serialize(establishment.rawValue)
-            try coder.serialize(name)
-            try coder.serialize(ASN1OctetString(contentBytes: Array(publicKeyHash)[...]))
-            try coder.serialize(terms)
-            try coder.serialize(ASN1OctetString(contentBytes: Array(salt)[...]))
-        }
+    func serializeElements(into coder: inout DER.Serializer) throws {
+        try coder.serialize(establishment.rawValue)
+        try coder.serialize(name)
+        try coder.serialize(ASN1OctetString(publicKeyHash))
+        try coder.serialize(terms)
+        try coder.serialize(ASN1OctetString(salt))
     }
 }
 
@@ -171,12 +143,10 @@ extension SealedBox.Header {
     }
 
     private func serialized(for function: String) throws(CryptokiError) -> [UInt8] {
-        var serializer = DER.Serializer()
         do {
-            try serializer.serialize(self)
+            return try derBytes()
         } catch {
             throw .malformed(function, "the header of a sealed secret can't be serialized: \(error)")
         }
-        return serializer.serializedBytes
     }
 }

@@ -36,13 +36,13 @@ extension TokenKeyBlob {
         do {
             blob = try DigestedStructure.parsed(key.blob, as: TokenKeyBlob.self)
         } catch {
-            throw .damaged("its stored bytes can't be read: \(error)")
+            throw .damaged("the key's stored bytes can't be read: \(error)")
         }
         guard blob.publicKeyHash == key.publicKey.fingerprint else {
-            throw .damaged("its public key does not match its stored bytes")
+            throw .damaged("the public key does not match the key's stored bytes")
         }
         guard blob.terms == KeyTerms(policy: key.policy, assurance: key.assurance) else {
-            throw .damaged("its policy or assurance does not match its stored bytes")
+            throw .damaged("the key's policy or assurance does not match its stored bytes")
         }
         try KeyBinding.check(blob.binding, of: key)
         return blob
@@ -64,55 +64,47 @@ extension PublicKey {
     var fingerprint: Data { Data(SHA256.hash(data: x963Representation)) }
 }
 
-extension TokenKeyBlob: DERImplicitlyTaggable {
-    static var defaultIdentifier: ASN1Identifier { .sequence }
-
-    init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
-        self = try DER.sequence(node, identifier: identifier) { nodes in
-            guard try Int(derEncoded: &nodes) == Self.version else {
-                throw ASN1Error.invalidASN1Object(reason: "another version")
-            }
-            let name = try TokenName(derEncoded: &nodes)
-            let hash = try ASN1OctetString(derEncoded: &nodes)
-            let terms = try KeyTerms(derEncoded: &nodes)
-            let isAdopted = try Int(derEncoded: &nodes)
-            let facts = try KeyFacts(derEncoded: &nodes)
-            let attestation = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) {
+extension TokenKeyBlob: DERSequence {
+    init(elements: inout ASN1NodeCollection.Iterator) throws {
+        guard try Int(derEncoded: &elements) == Self.version else {
+            throw ASN1Error.invalidASN1Object(reason: "another version")
+        }
+        name = try TokenName(derEncoded: &elements)
+        publicKeyHash = try elements.octets(count: SHA256.byteCount)
+        terms = try KeyTerms(derEncoded: &elements)
+        switch try Int(derEncoded: &elements) {
+        case 0: isAdopted = false
+        case 1: isAdopted = true
+        default: throw ASN1Error.invalidASN1Object(reason: "isAdopted is out of range")
+        }
+        facts = try KeyFacts(derEncoded: &elements)
+        attestation =
+            try DER.optionalExplicitlyTagged(&elements, tagNumber: 0, tagClass: .contextSpecific) {
                 try DER.sequence(of: ASN1OctetString.self, identifier: .sequence, rootNode: $0).map { Data($0.bytes) }
+            } ?? []
+        binding = try DER.optionalExplicitlyTagged(&elements, tagNumber: 1, tagClass: .contextSpecific) { node in
+            guard let binding = KeyBinding(digest: try ASN1OctetString(derEncoded: node).bytes) else {
+                throw ASN1Error.invalidASN1Object(reason: "a binding is not a digest")
             }
-            let binding = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 1, tagClass: .contextSpecific) { node in
-                guard let binding = KeyBinding(digest: try ASN1OctetString(derEncoded: node).bytes) else {
-                    throw ASN1Error.invalidASN1Object(reason: "a binding is not a digest")
-                }
-                return binding
-            }
-            guard hash.bytes.count == SHA256.byteCount, (0...1).contains(isAdopted) else {
-                throw ASN1Error.invalidASN1Object(reason: "a field is out of range")
-            }
-            return TokenKeyBlob(
-                name: name, publicKeyHash: Data(hash.bytes), terms: terms, isAdopted: isAdopted == 1, facts: facts,
-                attestation: attestation ?? [], binding: binding)
+            return binding
         }
     }
 
-    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
-        try coder.appendConstructedNode(identifier: identifier) { coder in
-            try coder.serialize(Self.version)
-            try coder.serialize(name)
-            try coder.serialize(ASN1OctetString(contentBytes: Array(publicKeyHash)[...]))
-            try coder.serialize(terms)
-            try coder.serialize(isAdopted ? 1 : 0)
-            try coder.serialize(facts)
-            if !attestation.isEmpty {
-                try coder.serialize(explicitlyTaggedWithTagNumber: 0, tagClass: .contextSpecific) { coder in
-                    try coder.serializeSequenceOf(attestation.map { ASN1OctetString(contentBytes: Array($0)[...]) })
-                }
+    func serializeElements(into coder: inout DER.Serializer) throws {
+        try coder.serialize(Self.version)
+        try coder.serialize(name)
+        try coder.serialize(ASN1OctetString(publicKeyHash))
+        try coder.serialize(terms)
+        try coder.serialize(isAdopted ? 1 : 0)
+        try coder.serialize(facts)
+        if !attestation.isEmpty {
+            try coder.serialize(explicitlyTaggedWithTagNumber: 0, tagClass: .contextSpecific) { coder in
+                try coder.serializeSequenceOf(attestation.map { ASN1OctetString($0) })
             }
-            if let binding {
-                try coder.serialize(
-                    ASN1OctetString(contentBytes: binding.digest[...]), explicitlyTaggedWithTagNumber: 1,
-                    tagClass: .contextSpecific)
-            }
+        }
+        if let binding {
+            try coder.serialize(
+                ASN1OctetString(binding.digest), explicitlyTaggedWithTagNumber: 1, tagClass: .contextSpecific)
         }
     }
 }
@@ -124,16 +116,6 @@ struct KeyTerms: Hashable, Sendable {
     let assurance: AssuranceLevel
 }
 
-extension KeyTerms {
-    /// The assurance of a token under a policy.
-    init(_ policy: AccessPolicy, on token: TokenProfile, needsTouch: Bool) {
-        self.init(
-            policy: policy,
-            assurance: AssuranceLevel(
-                root: token.root, presence: token.presence(policy.requirement, needsTouch: needsTouch)))
-    }
-}
-
 /// In DER:
 ///
 ///     KeyTerms ::= SEQUENCE {
@@ -141,29 +123,23 @@ extension KeyTerms {
 ///         reuseSeconds  INTEGER,
 ///         root          UTF8String,
 ///         presence      UTF8String }
-extension KeyTerms: DERImplicitlyTaggable {
-    static var defaultIdentifier: ASN1Identifier { .sequence }
-
-    init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
-        self = try DER.sequence(node, identifier: identifier) { nodes in
-            let requirement = AccessPolicy.Requirement(rawValue: String(try ASN1UTF8String(derEncoded: &nodes)))
-            let reuseSeconds = try Int(derEncoded: &nodes)
-            let root = AssuranceLevel.Root(rawValue: String(try ASN1UTF8String(derEncoded: &nodes)))
-            let presence = AssuranceLevel.EnforcedPresence(rawValue: String(try ASN1UTF8String(derEncoded: &nodes)))
-            guard let requirement, let policy = AccessPolicy(requirement, reuseSeconds: reuseSeconds), let root,
-                let presence
-            else { throw ASN1Error.invalidASN1Object(reason: "the policy or assurance is unknown") }
-            return KeyTerms(policy: policy, assurance: AssuranceLevel(root: root, presence: presence))
-        }
+extension KeyTerms: DERSequence {
+    init(elements: inout ASN1NodeCollection.Iterator) throws {
+        let requirement = AccessPolicy.Requirement(rawValue: try elements.text())
+        let reuseSeconds = try Int(derEncoded: &elements)
+        let root = AssuranceLevel.Root(rawValue: try elements.text())
+        let presence = AssuranceLevel.EnforcedPresence(rawValue: try elements.text())
+        guard let requirement, let policy = AccessPolicy(requirement, reuseSeconds: reuseSeconds), let root,
+            let presence
+        else { throw ASN1Error.invalidASN1Object(reason: "the policy or assurance is unknown") }
+        self.init(policy: policy, assurance: AssuranceLevel(root: root, presence: presence))
     }
 
-    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
-        try coder.appendConstructedNode(identifier: identifier) { coder in
-            try coder.serialize(ASN1UTF8String(policy.requirement.rawValue))
-            try coder.serialize(policy.reuseSeconds)
-            try coder.serialize(ASN1UTF8String(assurance.root.rawValue))
-            try coder.serialize(ASN1UTF8String(assurance.presence.rawValue))
-        }
+    func serializeElements(into coder: inout DER.Serializer) throws {
+        try coder.serialize(ASN1UTF8String(policy.requirement.rawValue))
+        try coder.serialize(policy.reuseSeconds)
+        try coder.serialize(ASN1UTF8String(assurance.root.rawValue))
+        try coder.serialize(ASN1UTF8String(assurance.presence.rawValue))
     }
 }
 
@@ -185,22 +161,17 @@ extension KeyFacts {
 }
 
 /// In DER: a SEQUENCE of four INTEGERs in the order above; 0 is false, 1 true, 2 not reported.
-extension KeyFacts: DERImplicitlyTaggable {
-    static var defaultIdentifier: ASN1Identifier { .sequence }
-
-    init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
-        self = try DER.sequence(node, identifier: identifier) { nodes in
-            try KeyFacts(
-                isSensitive: Self.fact(&nodes), wasNeverExtractable: Self.fact(&nodes), isLocal: Self.fact(&nodes),
-                alwaysAuthenticates: Self.fact(&nodes))
-        }
+extension KeyFacts: DERSequence {
+    init(elements: inout ASN1NodeCollection.Iterator) throws {
+        isSensitive = try Self.fact(&elements)
+        wasNeverExtractable = try Self.fact(&elements)
+        isLocal = try Self.fact(&elements)
+        alwaysAuthenticates = try Self.fact(&elements)
     }
 
-    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
-        try coder.appendConstructedNode(identifier: identifier) { coder in
-            for fact in [isSensitive, wasNeverExtractable, isLocal, alwaysAuthenticates] {
-                try coder.serialize(fact.map { $0 ? 1 : 0 } ?? 2)
-            }
+    func serializeElements(into coder: inout DER.Serializer) throws {
+        for fact in [isSensitive, wasNeverExtractable, isLocal, alwaysAuthenticates] {
+            try coder.serialize(fact.map { $0 ? 1 : 0 } ?? 2)
         }
     }
 
@@ -211,29 +182,5 @@ extension KeyFacts: DERImplicitlyTaggable {
         case 2: nil
         default: throw ASN1Error.invalidASN1Object(reason: "a reported attribute is neither true, false nor unknown")
         }
-    }
-}
-
-/// A DER structure followed by its SHA-256, which detects accidental changes: a flipped bit, a missing or an extra byte.
-enum DigestedStructure {
-    /// The maximum length of a stored structure: two certificates of 16 KiB and the other fields.
-    private static let maximumBytes = 40 * 1024
-
-    static func serialized(_ structure: some DERSerializable) throws -> Data {
-        var serializer = DER.Serializer()
-        try serializer.serialize(structure)
-        return Data(serializer.serializedBytes) + Data(SHA256.hash(data: serializer.serializedBytes))
-    }
-
-    /// - Throws: If the bytes are not exactly one such structure with its digest.
-    static func parsed<Structure: DERParseable>(_ bytes: Data, as type: Structure.Type) throws -> Structure {
-        guard bytes.count <= maximumBytes else {
-            throw ASN1Error.invalidASN1Object(reason: "the stored structure is too long")
-        }
-        let structure = Array(bytes.dropLast(SHA256.byteCount))
-        guard SHA256.hash(data: structure) == Data(bytes.suffix(SHA256.byteCount)) else {
-            throw ASN1Error.invalidASN1Object(reason: "the digest does not match")
-        }
-        return try type.init(derEncoded: structure)
     }
 }

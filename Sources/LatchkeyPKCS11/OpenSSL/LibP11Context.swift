@@ -33,7 +33,7 @@ final class LibP11Context: @unchecked Sendable {
     }
 
     /// The only token with this information in the slots that were listed at creation.
-    func token(_ information: TokenInformation) throws(CryptokiError) -> LibP11Token {
+    private func token(_ information: TokenInformation) throws(CryptokiError) -> UnsafeMutablePointer<PKCS11_TOKEN> {
         let wanted = [information.manufacturer, information.model, information.serial, information.label]
         let fitting = slots.compactMap(\.token).filter { token in
             [token.pointee.manufacturer, token.pointee.model, token.pointee.serialnr, token.pointee.label]
@@ -48,60 +48,18 @@ final class LibP11Context: @unchecked Sendable {
                 reason: "\(fitting.count) tokens have the label ‘\(information.label)’ and the serial number"
                     + " ‘\(information.serial)’")
         }
-        return LibP11Token(context: self, token: token)
+        return token
     }
-}
-
-/// The libp11 contexts of this process, one for each token that OpenSSL uses.
-///
-/// A context is valid for one epoch of its module. After the module was initialized again, or the token was removed, the
-/// context is abandoned and the next use creates a new one.
-final class LibP11Contexts: Sendable {
-    static let shared = LibP11Contexts()
-
-    private struct Key: Hashable {
-        let path: String
-        let identity: TokenIdentity
-
-        init(_ token: Token) {
-            path = token.module.path
-            identity = TokenIdentity(token.information, in: token.module.profile)
-        }
-    }
-
-    private let entries = Mutex<[Key: (epoch: Int, context: LibP11Context)]>([:])
-
-    private init() {}
-
-    /// The token in its context, which is created if necessary. Call it on a thread for libp11 while the token's thread waits.
-    func token(_ token: Token) throws(CryptokiError) -> LibP11Token {
-        let key = Key(token)
-        let epoch = token.module.epoch
-        if let entry = entries.withLock({ $0[key] }), entry.epoch == epoch {
-            return try entry.context.token(token.information)
-        }
-        let context = try LibP11Context(modulePath: token.module.path)
-        entries.withLock { $0[key] = (epoch, context) }
-        return try context.token(token.information)
-    }
-
-    /// Forgets the token's context without freeing it.
-    func abandon(_ token: Token) {
-        entries.withLock { _ = $0.removeValue(forKey: Key(token)) }
-    }
-}
-
-/// One token in a ``LibP11Context``.
-struct LibP11Token {
-    let context: LibP11Context
-    let token: UnsafeMutablePointer<PKCS11_TOKEN>
 
     /// The private key with a `CKA_ID` as an `EVP_PKEY`; the caller frees it with `EVP_PKEY_free`.
     ///
     /// The token's session is logged in, and libp11's sessions share the login, so libp11 does not get the PIN.
     ///
     /// - Throws: `keyAbsent`; `unsound` if it is not the private half of `publicKey`.
-    func privateKey(id: Data, publicKey: PublicKey) throws(CryptokiError) -> OpaquePointer {
+    func privateKey(
+        id: Data, publicKey: PublicKey, on information: TokenInformation
+    ) throws(CryptokiError) -> OpaquePointer {
+        let token = try token(information)
         LibP11Error.clear()
         var first: UnsafeMutablePointer<PKCS11_KEY>?
         var count: UInt32 = 0
@@ -117,7 +75,7 @@ struct LibP11Token {
         guard Self.point(of: pointer) == publicKey.x963Representation else {
             EVP_PKEY_free(pointer)
             throw CryptokiError(
-                .unsound, function: "PKCS11_get_private_key", reason: "it is another key than the one that was stored")
+                .unsound, function: "PKCS11_get_private_key", reason: "libp11 returned another key than the stored one")
         }
         return pointer
     }
@@ -132,6 +90,39 @@ struct LibP11Token {
         let count = EVP_PKEY_get1_encoded_public_key(key, &encoded)
         defer { CRYPTO_free(encoded, #file, #line) }
         return count > 0 ? bytes(encoded, count) : nil
+    }
+}
+
+// The libp11 contexts of this process, one for each token that OpenSSL uses.
+//
+// A context is valid for one epoch of its module. After the module was initialized again, or the token was removed, the
+// context is abandoned and the next use creates a new one.
+extension LibP11Context {
+    private struct Key: Hashable {
+        let path: String
+        let identity: TokenIdentity
+
+        init(_ token: Token) {
+            path = token.module.path
+            identity = TokenIdentity(token.information, in: token.module.profile)
+        }
+    }
+
+    private static let entries = Mutex<[Key: (epoch: Int, context: LibP11Context)]>([:])
+
+    /// The token's context, which is created if necessary. Call it on a thread for libp11 while the token's thread waits.
+    static func of(_ token: Token) throws(CryptokiError) -> LibP11Context {
+        let key = Key(token)
+        let epoch = token.module.epoch
+        if let entry = entries.withLock({ $0[key] }), entry.epoch == epoch { return entry.context }
+        let context = try LibP11Context(modulePath: token.module.path)
+        entries.withLock { $0[key] = (epoch, context) }
+        return context
+    }
+
+    /// Forgets the token's context without freeing it.
+    static func abandon(_ token: Token) {
+        entries.withLock { _ = $0.removeValue(forKey: Key(token)) }
     }
 }
 
@@ -165,7 +156,7 @@ enum LibP11Error {
         if answer != nil {
             return CryptokiError(.loginNeeded, function: function, reason: "the proof is valid for one signature only")
         }
-        let words = ERR_reason_error_string(last).map { String(cString: $0) } ?? "it gives no reason"
+        let words = ERR_reason_error_string(last).map { String(cString: $0) } ?? "OpenSSL reports no cause"
         return CryptokiError(.unsupported, function: function, reason: "libp11 failed: \(words)")
     }
 

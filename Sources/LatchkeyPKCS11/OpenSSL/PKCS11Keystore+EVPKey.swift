@@ -30,7 +30,7 @@ extension PKCS11Keystore {
     ) async throws -> R {
         let outcome: Result<R, any Error>
         do throws(KeystoreError) {
-            outcome = try await lend(key, for: prompt, authorizedBy: presence, within: limit, body)
+            outcome = try await useWithOpenSSL(key, for: prompt, authorizedBy: presence, within: limit, body)
         } catch {
             throw error.during("use a key with OpenSSL")
         }
@@ -38,7 +38,7 @@ extension PKCS11Keystore {
     }
 
     /// - Returns: The result or error of `body`.
-    private func lend<R: Sendable>(
+    private func useWithOpenSSL<R: Sendable>(
         _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority,
         within limit: Duration, _ body: @escaping @Sendable (OpaquePointer) throws -> R
     ) async throws(KeystoreError) -> Result<R, any Error> {
@@ -50,7 +50,7 @@ extension PKCS11Keystore {
                 "the key's policy requires the PIN for each use",
                 recovery: "Sign one digest at a time, or create a key with a reuse time.")
         }
-        let snapshot = try await takeSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+        let snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
         guard !snapshot.token.module.isIsolated else {
             throw .unsupported(
                 "the token's module runs in a separate process, where OpenSSL can't use it",
@@ -92,10 +92,10 @@ struct EVPKeyLoan: Sendable {
 
     /// Lends the key to `body` on a separate thread, while the token's thread, on which this is called, waits.
     ///
-    /// - Returns: The result or error of `body`.
     /// libp11 0.4.12 waits forever after a failed `C_OpenSession`, and a module may hang. A thread that does not return in time
     /// is abandoned.
     ///
+    /// - Returns: The result or error of `body`.
     /// - Throws: Errors before `body` is called, so that it may be called again; `timedOut`, and afterwards always `wedged`.
     func lend<R: Sendable>(
         _ body: @escaping @Sendable (OpaquePointer) throws -> R
@@ -123,10 +123,18 @@ struct EVPKeyLoan: Sendable {
     private func lendHere<R: Sendable>(
         _ proof: ContextProof, _ body: @Sendable (OpaquePointer) throws -> R
     ) throws(CryptokiError) -> Result<R, any Error> {
-        let (view, key) = try borrow()
-        proof.offer(to: view.context.pointer)
+        let context: LibP11Context
+        let key: OpaquePointer
+        do throws(CryptokiError) {
+            context = try LibP11Context.of(token)
+            key = try context.privateKey(id: id, publicKey: publicKey, on: token.information)
+        } catch {
+            LibP11Context.abandon(token)
+            throw error
+        }
+        proof.offer(to: context.pointer)
         defer {
-            ContextProof.withdraw(from: view.context.pointer)
+            ContextProof.withdraw(from: context.pointer)
             EVP_PKEY_free(key)
         }
         LibP11Error.clear()
@@ -134,19 +142,9 @@ struct EVPKeyLoan: Sendable {
         let outcome = withExtendedLifetime(proof) { Result { try body(key) } }
         if case .failure = outcome, LibP11Error.take("EVP_PKEY").returnValue != nil {
             // libp11 0.4.12 would keep sessions that may be invalid after an error of the module.
-            LibP11Contexts.shared.abandon(token)
+            LibP11Context.abandon(token)
         }
         return outcome
-    }
-
-    private func borrow() throws(CryptokiError) -> (LibP11Token, OpaquePointer) {
-        do throws(CryptokiError) {
-            let view = try LibP11Contexts.shared.token(token)
-            return (view, try view.privateKey(id: id, publicKey: publicKey))
-        } catch {
-            LibP11Contexts.shared.abandon(token)
-            throw error
-        }
     }
 }
 
@@ -174,9 +172,14 @@ final class ContextProof: Sendable {
 
     private func answer(_ interface: OpaquePointer?, _ prompt: OpaquePointer?) -> Int32 {
         guard let proof = proof.withLock({ $0.take() }) else { return 0 }
-        return proof.withTerminatedBytes { pin in
-            guard let pin else { return 0 }
-            return UI_set_result(interface, prompt, pin) == 0 ? 1 : 0
+        return proof.withBytes { bytes, count in
+            guard let bytes else { return 0 }
+            let proof = UnsafeRawBufferPointer(start: bytes, count: Int(count))
+            // OpenSSL reads up to a zero byte, which this copy in locked memory has.
+            let terminated = SecretBytes(count: proof.count + 1) { $0.copyMemory(from: proof) }
+            return terminated.withUnsafeBytes {
+                UI_set_result(interface, prompt, $0.assumingMemoryBound(to: CChar.self).baseAddress) == 0 ? 1 : 0
+            }
         }
     }
 
@@ -191,21 +194,4 @@ final class ContextProof: Sendable {
         }
         return method
     }()
-}
-
-extension LoginProof {
-    /// Passes the proof with a terminating zero byte, in memory that is locked and cleared afterwards; null for
-    /// ``protectedPath``.
-    fileprivate func withTerminatedBytes<R>(_ body: (UnsafePointer<CChar>?) -> R) -> R {
-        func lend(_ bytes: UnsafeRawBufferPointer) -> R {
-            SecretBytes(count: bytes.count + 1) { $0.copyMemory(from: bytes) }.withUnsafeBytes { terminated in
-                body(terminated.assumingMemoryBound(to: CChar.self).baseAddress)
-            }
-        }
-        return switch self {
-        case .pin(let pin): pin.withUnsafeBytes(lend)
-        case .secret(let secret): secret.withUnsafeBytes(lend)
-        case .protectedPath: body(nil)
-        }
-    }
 }

@@ -25,7 +25,7 @@ extension FuzzTarget {
     /// Certificates on tokens and cards.
     static let certificates = FuzzTarget("certificates") { (input) throws(Contradiction) in
         let der = Data(input)
-        let certificate = TokenCertificate(id: Data([1]), label: "", der: der)
+        let certificate = TokenCertificate(label: "", der: der)
         _ = try? PIVAttestation.issuerKey(of: der)
         guard let key = certificate.publicKey else { return }
         _ = try? PIVAttestation(of: key, certificate: der, issuer: der)

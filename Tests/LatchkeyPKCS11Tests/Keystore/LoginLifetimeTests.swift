@@ -12,8 +12,9 @@ struct LoginLifetimeTests {
         let keystore = try KeystoreBench.keystore()
         let key = try await KeystoreBench.key(on: keystore, .pin)
         _ = try await KeystoreBench.sign(with: key, on: keystore)
-        let state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loginState() }
-        #expect(state == .loggedOut)
+        let state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole()
+        }
+        #expect(state == nil)
     }
 
     @Test func `after a refused PIN there is no login`() async throws {
@@ -24,8 +25,9 @@ struct LoginLifetimeTests {
         }
         #expect(error.code == .wrongProof)
         #expect(error.underlying?.rawCode == 0xa0)
-        let state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loginState() }
-        #expect(state == .loggedOut)
+        let state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole()
+        }
+        #expect(state == nil)
     }
 
     @Test func `a proof is reused for its reuse time and no longer`() async throws {
@@ -48,27 +50,29 @@ struct LoginLifetimeTests {
         let policy = try #require(AccessPolicy(.pin, reuseSeconds: 1))
         _ = try await KeystoreBench.key(on: keystore, policy)
         let deadline = ContinuousClock.now + .seconds(20)
-        var state = LoginState.user
+        var state: LoginRole? = .user
         while state == .user, ContinuousClock.now < deadline {
             try await Task.sleep(for: .milliseconds(20))
-            state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loginState() }
+            state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole()
+            }
         }
-        #expect(state == .loggedOut)
+        #expect(state == nil)
     }
 
     @Test func `the login ends when reuse is ended, on the token too`() async throws {
         let keystore = try KeystoreBench.keystore()
         _ = try await KeystoreBench.key(on: keystore, try #require(KeystoreBench.reusing))
-        let kept = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loginState() }
+        let kept = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole() }
         #expect(kept == .user)
         keystore.endReuse()
         let deadline = ContinuousClock.now + .seconds(20)
-        var state = LoginState.user
+        var state: LoginRole? = .user
         while state == .user, ContinuousClock.now < deadline {
             try await Task.sleep(for: .milliseconds(20))
-            state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loginState() }
+            state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole()
+            }
         }
-        #expect(state == .loggedOut)
+        #expect(state == nil)
     }
 
     @Test func `a kept login does not open a key that requires a PIN for each use`() async throws {

@@ -10,7 +10,8 @@ import Testing
 struct TouchHintTests {
     @Test func `after half a second the user is told to touch the token`() async throws {
         let presence = ScriptedPresence([])
-        let hint = TouchHint(presence, for: KeystoreBench.prompt, on: .ykcs11)
+        let hint = TouchHint(
+            presence, for: KeystoreBench.prompt, on: .ykcs11(ModuleInformation.Version(major: 2, minor: 20)))
         try await KeystoreBench.withSession { (_) throws(CryptokiError) in
             try hint.during { () throws(CryptokiError) in
                 // A token that waits for a touch blocks its thread; the limit is for slow machines.
@@ -22,7 +23,8 @@ struct TouchHintTests {
 
     @Test func `a faster operation sends no notice`() async throws {
         let presence = ScriptedPresence([])
-        let hint = TouchHint(presence, for: KeystoreBench.prompt, on: .ykcs11)
+        let hint = TouchHint(
+            presence, for: KeystoreBench.prompt, on: .ykcs11(ModuleInformation.Version(major: 2, minor: 20)))
         try await KeystoreBench.withSession { (_) throws(CryptokiError) in
             try hint.during { () throws(CryptokiError) in }
         }

@@ -1,0 +1,192 @@
+public import Latchkey
+
+extension PKCS11Keystore {
+    public func pinStatus() async throws(KeystoreError) -> PINStatus {
+        do {
+            return PINStatus(try await takeSnapshot().information)
+        } catch {
+            throw error.during("read the token's PIN flags")
+        }
+    }
+
+    /// Changes the token's PIN, which protects everything on it. Returns the keys and secrets unchanged.
+    ///
+    /// Does nothing if none of them has a PIN.
+    ///
+    /// - Throws: `KeystoreError`; `unsupported` if the token verifies the user itself, `invalidInput` for a new PIN of a length
+    ///   that the token does not accept.
+    public func changePIN(
+        of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
+        do throws(KeystoreError) {
+            var snapshot: TokenSnapshot?
+            for key in keys {
+                let blob = try TokenKeyBlob.of(key)
+                guard key.policy.requirement != .none else { continue }
+                snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+            }
+            for secret in secrets {
+                let header = try box(of: secret).header
+                guard secret.policy.requirement != .none else { continue }
+                snapshot = try await sealingSnapshot(for: header)
+            }
+            if let snapshot { try await replacePIN(on: snapshot, for: prompt, presence) }
+            return (keys, secrets)
+        } catch {
+            throw error.during("change the PIN")
+        }
+    }
+
+    private func replacePIN(
+        on snapshot: TokenSnapshot, for prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        guard !snapshot.profile.verifiesUserItself else {
+            throw .unsupported(
+                "the token prompts for the PIN or fingerprint on its own reader",
+                recovery: "Change it with the token's or the reader's own tool.")
+        }
+        let old = try await userProof(snapshot, for: prompt, presence)
+        let new = try await presence.givenPIN(PINRequest(purpose: .new, context: prompt))
+        try snapshot.profile.checkNew(new)
+        do {
+            // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM refused the old PIN.
+            try await snapshot.token.withLogin(.user, old) { (session) throws(CryptokiError) in
+                // A PIN error after the login concerns the new PIN, whatever the module reports.
+                try session.setPIN(from: old, to: .pin(new))
+            }
+        } catch {
+            presence.rejected()
+            if let refusal = KeystoreError.newPINRefused(error) { throw refusal }
+            throw await explained(error, snapshot, presence)
+        }
+        presence.accepted()
+    }
+}
+
+extension PKCS11Keystore {
+    /// The user's proof: the PIN, or the token's own prompt. Does not prompt if the PIN is locked.
+    func userProof(
+        _ snapshot: TokenSnapshot, for prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> LoginProof {
+        var status = PINStatus(snapshot.information)
+        if status.isLockedOut, snapshot.module.cachesStaleState {
+            status = PINStatus(try await informationAfterRestart(snapshot))
+        }
+        guard !status.isLockedOut else { throw .pinLocked(snapshot.module) }
+        guard snapshot.information.flags.contains(.userPINInitialized) || snapshot.profile.verifiesUserItself else {
+            throw .noUserPIN(recovery: "Set one with `latchkey token pin`.")
+        }
+        let proof = try await snapshot.profile.proof(
+            .current, for: prompt, attemptsLeft: status.attemptsLeft, presence)
+        guard case .protectedPath = proof, let text = snapshot.module.fingerprintPIN else { return proof }
+        return .pin(try PIN(text))
+    }
+
+    /// The token's flags after its module was restarted: another program may have unblocked the PIN since.
+    private func informationAfterRestart(_ snapshot: TokenSnapshot) async throws(KeystoreError) -> TokenInformation {
+        do {
+            try await snapshot.token.restartModule()
+        } catch {
+            throw KeystoreError(error, profile: snapshot.module)
+        }
+        return try await snapshot.token.inspect { (session) throws(CryptokiError) in try session.tokenInformation() }
+    }
+
+    /// The security officer's PIN, which some tokens require for creating keys.
+    func officerProof(
+        _ snapshot: TokenSnapshot, for prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> LoginProof {
+        guard !snapshot.information.flags.contains(.securityOfficerPINLocked) else {
+            throw KeystoreError(
+                code: .lockedOut, reason: "the token's security officer PIN is locked",
+                recovery: "Adopt a key that is on the token already, or erase the token.")
+        }
+        let left = snapshot.information.flags.contains(.securityOfficerPINFinalTry) ? 1 : nil
+        return .pin(
+            try await presence.givenPIN(
+                PINRequest(purpose: .securityOfficer, context: prompt, attemptsLeft: left)))
+    }
+
+    /// The error for a failed use of a private key. Reads the token's flags where the answer alone does not say enough, and
+    /// reports a rejected PIN to `presence`.
+    func explained(
+        _ error: CryptokiError, _ snapshot: TokenSnapshot, _ presence: any PresenceAuthority
+    ) async -> KeystoreError {
+        let meaning = KeystoreError(error, profile: snapshot.module)
+        switch error.returnValue {
+        case .functionCanceled?, .functionRejected?: return .cancelled("the user declined at the reader")
+        case .pinLocked?, .pinIncorrect?, .pinInvalid?, .pinLenRange?: presence.rejected()
+        default: return meaning
+        }
+        guard error.returnValue != .pinLocked, let information = try? await takeSnapshot().information else {
+            return meaning
+        }
+        let status = PINStatus(information)
+        guard !status.isLockedOut else { return .pinLocked(snapshot.module, underlying: error) }
+        return KeystoreError(
+            code: .wrongProof,
+            reason: snapshot.profile.verifiesUserItself
+                ? "the token did not accept the PIN or fingerprint" : "the PIN is wrong",
+            recovery: status.attemptsLeft == 1
+                ? "One attempt is left before the token locks: check the PIN, then try again."
+                : "Try again.",
+            attemptsLeft: status.attemptsLeft, underlying: UnderlyingError(error))
+    }
+}
+
+extension TokenProfile {
+    /// Prompts for a PIN, or tells the user to use the reader if the token itself prompts.
+    func proof(
+        _ purpose: PINRequest.Purpose, for prompt: PromptContext, attemptsLeft: Int?,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> LoginProof {
+        guard !verifiesUserItself else {
+            await presence.notice(PresenceNotice(.useReader, context: prompt))
+            return .protectedPath
+        }
+        let pin = try await presence.givenPIN(
+            PINRequest(purpose: purpose, context: prompt, attemptsLeft: attemptsLeft))
+        if purpose == .current { try check(pin, attemptsLeft: attemptsLeft) }
+        return .pin(pin)
+    }
+}
+
+// PINs of a wrong length are not sent to the token: it would count them as attempts, or answer with a misleading code.
+extension TokenProfile {
+    /// Checks the length of the user's current PIN.
+    ///
+    /// - Throws: ``KeystoreError`` with code `wrongProof`.
+    private func check(_ pin: PIN, attemptsLeft: Int?) throws(KeystoreError) {
+        guard let (range, count) = misfit(pin, in: pinLength) else { return }
+        throw KeystoreError(
+            code: .wrongProof,
+            reason: "the token's PIN has \(range.lowerBound) to \(range.upperBound) bytes, and this one \(count)",
+            recovery: "Try again with the token's PIN; this one was not sent.", attemptsLeft: attemptsLeft)
+    }
+
+    /// Checks the length of a new PIN of the user or the security officer.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput`.
+    func checkNew(_ pin: PIN, of role: LoginRole = .user) throws(KeystoreError) {
+        guard let (range, count) = misfit(pin, in: role == .user ? pinLength : officerPINLength) else { return }
+        throw .invalidInput(
+            "the token accepts PINs of \(range.lowerBound) to \(range.upperBound) bytes, and the new one has \(count)")
+    }
+
+    private func misfit(_ pin: PIN, in range: ClosedRange<Int>?) -> (range: ClosedRange<Int>, count: Int)? {
+        let count = pin.withUnsafeBytes { $0.count }
+        guard let range, !range.contains(count) else { return nil }
+        return (range, count)
+    }
+}
+
+extension PINStatus {
+    /// The PIN status by the token's flags. The only number that they give is "one attempt left".
+    init(_ information: TokenInformation) {
+        let isLocked = information.flags.contains(.userPINLocked)
+        let left: Int? =
+            if isLocked { 0 } else if information.flags.contains(.userPINFinalTry) { 1 } else { nil }
+        self.init(attemptsLeft: left, attemptLimit: nil, isLockedOut: isLocked)
+    }
+}

@@ -1,0 +1,76 @@
+internal import Latchkey
+
+/// The kind of a token and the policies that it can enforce.
+struct TokenProfile: Sendable {
+    let root: AssuranceLevel.Root
+    /// Whether the token itself prompts for a PIN or fingerprint.
+    let verifiesUserItself: Bool
+    /// Whether it can have keys that need no login.
+    let hasOpenKeys: Bool
+    /// Whether its `CKA_ID`s name the slots of a PIV card.
+    let isPIV: Bool
+    /// The length of the user's PIN in bytes; nil if it is not known.
+    let pinLength: ClosedRange<Int>?
+    /// The length of the security officer's PIN in bytes; nil if it is not known.
+    let officerPINLength: ClosedRange<Int>?
+
+    init(_ profile: ModuleProfile, information: TokenInformation, options: PKCS11Options) {
+        root =
+            switch information.simulator(behind: profile) {
+            case nil: .token
+            case "swtpm": .swtpm
+            default: .softhsm
+            }
+        verifiesUserItself =
+            switch options.protectedPath {
+            case .asTokenSays: information.flags.contains(.protectedAuthenticationPath)
+            case .always: true
+            case .never: false
+            }
+        hasOpenKeys = profile.family != .tpm2
+        // The manufacturer is the one that OpenSC reports for a PIV card's token.
+        isPIV = profile.usesSlotIDs || information.manufacturer == "piv_II"
+        // Modules report wrong lengths for PIV cards: ykcs11 includes the management key's digits, OpenSC reports 4. The
+        // right one is in NIST SP 800-73-4 part 2 section 2.4.3.
+        pinLength = isPIV ? 6...8 : information.pinLength
+        officerPINLength = information.pinLength
+    }
+
+    /// The policies that the token can enforce.
+    ///
+    /// tpm2-pkcs11 encrypts the authorization of every key under the PIN, so that all of its keys require it.
+    ///
+    /// A token that verifies the user itself accepts a fingerprint or a PIN, and PKCS#11 does not report which: this is
+    /// `.userPresence`, and neither `.pin` nor `.biometryAny`. If the user types the PIN at the computer, it is `.pin`.
+    var requirements: Set<AccessPolicy.Requirement> {
+        let guarded: AccessPolicy.Requirement = verifiesUserItself ? .userPresence : .pin
+        return hasOpenKeys ? [.none, guarded] : [guarded]
+    }
+
+    /// The policy of a key on this token, and the assurance that follows from it.
+    func terms(_ policy: AccessPolicy, needsTouch: Bool = false) -> KeyTerms {
+        let presence: AssuranceLevel.EnforcedPresence =
+            switch policy.requirement {
+            case .none: needsTouch ? .touch : .none
+            case .pin: needsTouch ? .touchAndPIN : .pin
+            case .userPresence, .biometryAny, .biometryCurrentSet: .fingerOrPIN
+            }
+        return KeyTerms(policy: policy, assurance: AssuranceLevel(root: root, presence: presence))
+    }
+
+    /// Refuses a policy that this token can't enforce, before any prompt.
+    func check(_ policy: AccessPolicy) throws(KeystoreError) {
+        guard requirements.contains(policy.requirement) else {
+            throw .unsupported(
+                "the token can't enforce the policy ‘\(policy)’",
+                recovery: verifiesUserItself
+                    ? "The token itself prompts for a PIN or fingerprint: use the policy `user-presence`."
+                    : "The token supports only a PIN: use the policy `pin`.")
+        }
+        guard policy.attemptLimit == nil else {
+            throw .unsupported(
+                "a token can't limit the wrong PINs of a single key",
+                recovery: "Omit the limit; the token's own limit applies.")
+        }
+    }
+}
