@@ -119,7 +119,8 @@ package protocol ReportableError: Error, CustomStringConvertible {
 
 extension LatchkeyError: ReportableError {
     package var codeName: String { code.description }
-    package var keystoreCode: KeystoreErrorCode { code.keystoreCode }
+    /// An error that was caused by another kind of error has the code of that error.
+    package var keystoreCode: KeystoreErrorCode { (details as? any ReportableError)?.keystoreCode ?? code.keystoreCode }
 }
 
 extension Error {
