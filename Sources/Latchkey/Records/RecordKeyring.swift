@@ -90,7 +90,7 @@ final class RecordKeyring: Sendable {
     ) async throws(KeystoreError) -> PreparedClass {
         let session = cache.begin(protection.name)
         let presence = PresenceSession(
-            presence, .init(verifyExistingPIN: ProtectionClass.hasOwnPIN(protection.name) ? nil : verifyExistingPIN))
+            presence, verifyExistingPIN: ProtectionClass.hasOwnPIN(protection.name) ? nil : verifyExistingPIN)
         let secret = SecretBytes.random(count: RecordKey.byteCount)
         let (sealed, reservation) =
             revocably == .never

@@ -44,7 +44,7 @@ extension KeystoreContract {
         for (use, what) in [(key, "a key"), (secret, "a secret")] {
             guard let use else { continue }
             try await use(person(.right))
-            try await expectPrompt(what, use) { PresenceSession($0, .init(acceptsEarlierProof: false)) }
+            try await expectPrompt(what, use) { PresenceSession($0, acceptsEarlierProof: false) }
             if case .atReader = device.pin { continue }
             try await use(person(.right))
             await Self.expect(.unavailable, of: "use \(what) without a prompt") { try await use(NobodyPresent()) }
