@@ -54,10 +54,10 @@ package final class CountingKeystore: Keystore {
 
     package func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         try await call("createRevocableKey") { () throws(KeystoreError) in
-            try await keystore.createRevocableKey(request, authorizedBy: presence, announcing: announce)
+            try await keystore.createRevocableKey(request, authorizedBy: presence, willCreate: willCreate)
         }
     }
 
@@ -80,11 +80,11 @@ package final class CountingKeystore: Keystore {
     package func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         try await call("sealRevocably") { () throws(KeystoreError) in
             try await keystore.sealRevocably(
-                secret, policy: policy, for: prompt, authorizedBy: presence, announcing: announce)
+                secret, policy: policy, for: prompt, authorizedBy: presence, willCreate: willCreate)
         }
     }
 

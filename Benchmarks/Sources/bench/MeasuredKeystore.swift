@@ -29,9 +29,9 @@ struct MeasuredKeystore: Keystore {
 
     func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
-        try await inner.createRevocableKey(request, authorizedBy: presence, announcing: announce)
+        try await inner.createRevocableKey(request, authorizedBy: presence, willCreate: willCreate)
     }
 
     func revoke(_ secret: SealedSecret) async throws(KeystoreError) { try await inner.revoke(secret) }

@@ -40,16 +40,16 @@ public protocol Keystore: Sendable {
     /// change does not change the key, and disables the old PIN for every copy.
     ///
     /// Hardware has little room, so no unknown value may stay in it. A caller that does not keep the returned key must
-    /// delete it, and must revoke the announced secret also if this call throws; ``RecordContainer`` does both. The default
-    /// implementation refuses.
+    /// delete it. If this call throws, the caller must revoke the value that `willCreate` received. ``RecordContainer`` does
+    /// both. The default implementation refuses.
     ///
-    /// - Parameter announce: Receives the authorization before the hardware creates it: see
-    ///   ``sealRevocably(_:policy:for:authorizedBy:announcing:)``.
+    /// - Parameter willCreate: Receives the authorization before the hardware creates it: see
+    ///   ``sealRevocably(_:policy:for:authorizedBy:willCreate:)``.
     /// - Throws: As ``createKey(_:authorizedBy:)``; `unsupported` if the hardware cannot revoke, cannot do so under this
     ///   policy, or has no room. Then it has stored nothing.
     func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey
 
     /// Signs a digest with ECDSA over P-256. The keystore has verified the signature with the public key.
@@ -72,22 +72,23 @@ public protocol Keystore: Sendable {
     /// Seals 32 bytes revocably. The hardware stores a value that unsealing requires, and ``revoke(_:)`` erases it.
     ///
     /// Hardware has little room, so no unknown value may stay in it. A caller that does not keep the returned value must
-    /// revoke it, and must revoke the announced secret also if this call throws. The default implementation refuses.
+    /// revoke it. If this call throws, the caller must revoke the value that `willCreate` received. The default
+    /// implementation refuses.
     ///
-    /// - Parameter announce: Receives the secret before the hardware creates it. Record it, so that it can be revoked after
-    ///   a crash. A later announcement in the same call replaces an earlier one, which was not created. If `announce`
-    ///   throws, nothing is created.
+    /// - Parameter willCreate: Receives the secret before the hardware creates it. Record it, so that it can be revoked after
+    ///   a crash. A later value in the same call replaces an earlier one, which was not created. If `willCreate` throws,
+    ///   nothing is created.
     /// - Throws: As ``seal(_:policy:for:authorizedBy:)``; `unsupported`, before any prompt, if the hardware cannot revoke or
     ///   cannot do so under this policy; `unsupported`, possibly after a prompt, if it has no room. Then it has stored
     ///   nothing.
     func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret
 
-    /// Revokes a secret that was sealed revocably: no copy of it opens again. Revoking a secret again, or one that was
-    /// announced and not created, is no error. Does not prompt.
+    /// Revokes a secret that was sealed revocably: no copy of it opens again. Revoking a secret again, or one that was never
+    /// created, is no error. Does not prompt.
     ///
     /// - Throws: ``KeystoreError``; `unsupported` for a secret that is not revocable.
     func revoke(_ secret: SealedSecret) async throws(KeystoreError)
@@ -154,7 +155,7 @@ extension Keystore {
 
     public func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         throw .unsupported(
             "this hardware cannot create revocable keys",
@@ -164,7 +165,7 @@ extension Keystore {
     public func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         throw .unsupported(
             "this hardware cannot seal secrets revocably",

@@ -15,8 +15,8 @@ public struct KeystoreCapabilities: Hashable, Sendable {
     public var readsFingers: Bool
     /// Whether ``Keystore/attest(_:challenge:)`` works.
     public var canAttest: Bool
-    /// Whether ``Keystore/createRevocableKey(_:authorizedBy:announcing:)`` and
-    /// ``Keystore/sealRevocably(_:policy:for:authorizedBy:announcing:)`` work: under the policy `none`, and under `pin` if
+    /// Whether ``Keystore/createRevocableKey(_:authorizedBy:willCreate:)`` and
+    /// ``Keystore/sealRevocably(_:policy:for:authorizedBy:willCreate:)`` work: under the policy `none`, and under `pin` if
     /// no ``PresenceBroker`` manages the PIN.
     public var sealsRevocably: Bool
 

@@ -221,16 +221,15 @@ extension RecordKeyring {
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (sealed: SealedSecret, reservation: RevocationReservation?) {
         let (container, store, name) = (container, store, protection.name)
-        guard
-            let reservation = try RevocationReservation(
-                of: name, container: container, in: store)
-        else { throw .conflict("another program is creating the class ‘\(name)’") }
+        guard let reservation = try RevocationReservation(of: name, container: container, in: store) else {
+            throw .conflict("another program is creating the class ‘\(name)’")
+        }
         do throws(KeystoreError) {
             let sealed = try await keystore.sealRevocably(
                 secret, policy: protection.policy, for: prompt, authorizedBy: presence
-            ) { (announced) async throws(KeystoreError) in
+            ) { (new) async throws(KeystoreError) in
                 try await store.write("mark a new record key for revocation") { database in
-                    try RevocationRow.announce(announced, of: name, container: container, database)
+                    try RevocationRow.insert(new, named: name, isDue: false, container: container, database)
                 }
             }
             return (sealed, reservation)
@@ -243,11 +242,11 @@ extension RecordKeyring {
     /// Revokes one key after the other and deletes each row when its key is revoked, so a crash repeats at most one.
     func finishRevocations() async throws(KeystoreError) {
         let container = container
-        let noted = try await store.read("revoke keys") { database in
+        let rows = try await store.read("revoke keys") { database in
             try RevocationRow.fetchAll(container: container, database)
         }
         var failure: KeystoreError?
-        for row in noted {
+        for row in rows {
             do throws(KeystoreError) {
                 guard let due = try await claim(row) else { continue }
                 try await keystore.revoke(due.sealed)

@@ -66,10 +66,10 @@ final class WatchedKeystore: Keystore {
 
     func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         try await step("createKey", request.policy) { () throws(KeystoreError) in
-            try await keystore.createRevocableKey(request, authorizedBy: presence, announcing: announce)
+            try await keystore.createRevocableKey(request, authorizedBy: presence, willCreate: willCreate)
         }
     }
 
@@ -94,11 +94,11 @@ final class WatchedKeystore: Keystore {
     func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         try await step("seal", policy) { () throws(KeystoreError) in
             try await keystore.sealRevocably(
-                secret, policy: policy, for: prompt, authorizedBy: presence, announcing: announce)
+                secret, policy: policy, for: prompt, authorizedBy: presence, willCreate: willCreate)
         }
     }
 
