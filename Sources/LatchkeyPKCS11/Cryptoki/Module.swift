@@ -45,7 +45,7 @@ final class Module: Sendable {
 
     /// Loads the module in a file. A relative path is in p11-kit's module directory.
     ///
-    /// - Throws: ``CryptokiError``; `module` with the cause, `timedOut`, `wedged`.
+    /// - Throws: ``CryptokiError``; `module` with the cause, `timedOut`, `unresponsive`.
     static func load(_ path: String, options: TokenOptions = TokenOptions()) async throws(CryptokiError) -> Module {
         try await ModuleRegistry.shared.module(path, options: options)
     }
@@ -87,7 +87,7 @@ extension Module {
                 isBegun = true
                 return true
             case .outdated: return false
-            case .refuse(let function): throw .wedged(by: function)
+            case .refuse(let function): throw .unresponsive(by: function)
             case .wait:
                 guard ContinuousClock.now < deadline else {
                     throw CryptokiError(

@@ -46,7 +46,7 @@ extension CryptokiError {
             )
         case .leftUnlocked: (.unavailable, reason, "Unplug the token and plug it in, then try again.")
         case .timedOut: (.transient, reason, "Try again; if it happens again, unplug the token and plug it in.")
-        case .wedged:
+        case .unresponsive:
             (
                 .unavailable, reason,
                 "Unplug the token, plug it in, and restart this program. If this happens often, isolate the module."
