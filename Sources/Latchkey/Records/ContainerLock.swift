@@ -60,7 +60,7 @@ extension [UInt8] {
 
 extension RecordContainer {
     /// How long to wait for another program that holds the lock.
-    private static let patience: Duration = .seconds(60)
+    private static let timeout: Duration = .seconds(60)
 
     /// Runs `body` while no other task or program runs one for this container: for a value that a server accepts once, such
     /// as a refresh token. Read the records again inside: another program may just have changed them.
@@ -76,7 +76,7 @@ extension RecordContainer {
         on resource: String? = nil, _ body: () async throws -> R
     ) async throws -> R {
         let lock = try ContainerLock(on: resource, of: name, in: store)
-        let deadline = ContinuousClock.now + Self.patience
+        let deadline = ContinuousClock.now + Self.timeout
         while !lock.isAcquired() {
             guard ContinuousClock.now < deadline else {
                 throw KeystoreError(
