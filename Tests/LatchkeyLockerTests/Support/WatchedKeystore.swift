@@ -1,10 +1,11 @@
 import Foundation
 import Latchkey
+import LatchkeyTestSupport
 import Synchronization
 
 /// A keystore that records each call as a step of the program.
-final class WatchedKeystore: Keystore {
-    private let keystore: any Keystore
+final class WatchedKeystore: KeystoreWrapper {
+    let keystore: any Keystore
     private let steps: Steps
     private let noted = Mutex<[String]>([])
     private let endings = Mutex(0)
@@ -36,9 +37,6 @@ final class WatchedKeystore: Keystore {
     private static let lost = KeystoreError(
         operation: "use the hardware", code: .failed, reason: "the plug was pulled", recovery: "Put it in.")
 
-    var backend: String { keystore.backend }
-    var mayHaveReader: Bool { keystore.mayHaveReader }
-
     func endReuse() {
         endings.withLock { $0 += 1 }
         keystore.endReuse()
@@ -54,6 +52,14 @@ final class WatchedKeystore: Keystore {
         try await step("pinStatus") { () throws(KeystoreError) in
             try await keystore.pinStatus()
         }
+    }
+
+    func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
+        try await step("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus(of: key) }
+    }
+
+    func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
+        try await step("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus(of: secret) }
     }
 
     func createKey(
@@ -120,6 +126,14 @@ final class WatchedKeystore: Keystore {
     func delete(_ key: HardwareKey) async throws(KeystoreError) {
         try await step("delete", key.policy) { () throws(KeystoreError) in
             try await keystore.delete(key)
+        }
+    }
+
+    func delete(
+        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        try await step("delete", key.policy) { () throws(KeystoreError) in
+            try await keystore.delete(key, for: prompt, authorizedBy: presence)
         }
     }
 

@@ -6,7 +6,7 @@ import Synchronization
 /// A keystore without hardware, with an AES key in memory, that meets the contract.
 ///
 /// It tests the contract: a keystore can meet it, and the contract detects each ``Fault``.
-final class PaperKeystore: Keystore {
+final class PaperKeystore: BackendKeystore {
     /// A violation of the contract.
     enum Fault: Sendable, CaseIterable {
         case asksAgain, ignoresPIN, readsHalfThePIN, believesTheRow, weakensPolicies, asksWhenLocked, sealsAnything
