@@ -12,7 +12,7 @@ public struct PublicKey: Hashable, Sendable, Codable {
             let key = try P256.Signing.PublicKey(x963Representation: x963Representation)
             self.x963Representation = key.x963Representation
         } catch {
-            throw KeystoreError.damaged("its bytes are not a point on P-256").during("read a public key")
+            throw KeystoreError.damaged("the public key is not a point on P-256").during("read a public key")
         }
     }
 

@@ -8,11 +8,11 @@ public struct SealedSecret: Hashable, Sendable, Codable {
     /// The version of this value: ``currentVersion`` when it was created.
     package let version: Int
     /// The kind of keystore that sealed the secret: `tpm` or `pkcs11`.
-    public let backend: String
+    package let backend: String
     /// The user verification that unsealing requires.
     public let policy: AccessPolicy
     /// The hardware that sealed the secret, and the user verification that it enforces.
-    public let assurance: AssuranceLevel
+    package let assurance: AssuranceLevel
     /// Whether ``Keystore/revoke(_:)`` can revoke the secret.
     public let isRevocable: Bool
     /// The data that the backend needs to unseal the secret. Opaque to other code.

@@ -43,7 +43,7 @@ extension RecordRow {
     init(_ record: Record, container: String, generation: Int, createdAt: Int?, now: Date) throws {
         self.container = container
         id = record.id.rawValue
-        kind = record.kind.rawValue
+        kind = record.kind
         className = record.protection.name
         policy = try Self.text(record.protection.policy)
         attributes = try Self.text(record.attributes)
@@ -58,7 +58,7 @@ extension RecordRow {
     func record() throws -> Record {
         do {
             let record = Record(
-                id: RecordID(rawValue: id), kind: RecordKind(rawValue: kind),
+                id: RecordID(rawValue: id), kind: kind,
                 protection: ProtectionClass(name: className, policy: try Self.value(policy)),
                 attributes: try Self.value(attributes), key: try hardwareKey.map(Self.value), generation: generation,
                 createdAt: Date(timeIntervalSince1970: TimeInterval(createdAt)),
