@@ -163,7 +163,7 @@ extension TokenAdministrator {
         let prompt = PromptContext(reason: reason, container: container)
         let profile = profile(of: entry)
         guard !profile.verifiesUserItself else {
-            await presence.notice(PresenceNotice(.useReader, context: prompt))
+            await presence.notice(.useReader(prompt))
             return .protectedPath
         }
         let attemptsLeft = purpose == .current ? PINStatus(entry.information).attemptsLeft : nil

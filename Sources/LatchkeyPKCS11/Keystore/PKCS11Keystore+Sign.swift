@@ -150,7 +150,7 @@ extension PKCS11Keystore {
                 recovery: "Set one with `latchkey token pin`.")
         }
         if snapshot.profile.verifiesUserItself {
-            await presence.notice(PresenceNotice(.useReader, context: prompt))
+            await presence.notice(.useReader(prompt))
             guard let text = snapshot.module.fingerprintPIN else { return .protectedPath }
             return .pin(try PIN(text))
         }
@@ -246,7 +246,7 @@ struct TouchHint: Sendable {
 
     init(_ presence: any PresenceAuthority, for prompt: PromptContext, on family: ModuleProfile.Family) {
         self.presence = presence
-        notice = PresenceNotice(.touch, context: prompt)
+        notice = .touch(prompt)
         mayWaitForTouch = family != .softhsm && family != .tpm2
     }
 

@@ -109,7 +109,7 @@ struct PresenceSessionTests {
     @Test func `notices are forwarded`() async {
         let user = ScriptedPresence([])
         let session = PresenceSession(user)
-        let notice = PresenceNotice(.useReader, context: PromptContext(reason: "log in"))
+        let notice = PresenceNotice.useReader(PromptContext(reason: "log in"))
         await session.notice(notice)
         session.accepted()
         await session.notice(notice)
