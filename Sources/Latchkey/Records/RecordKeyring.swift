@@ -42,11 +42,11 @@ final class RecordKeyring: Sendable {
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> RecordKey {
         if let key = session(protection.name)?.opened { return key }
-        return try await cache.inTurn(protection.name) { () throws(KeystoreError) in
+        return try await cache.serially(protection.name) { () throws(KeystoreError) in
             if let key = session(protection.name)?.opened { return key }
             let session = cache.begin(protection.name)
             let key =
-                if let key = cache.takeProven(protection.name) { key } else {
+                if let key = cache.takeVerifiedKey(protection.name) { key } else {
                     try await unseal(protection, prompt, presence)
                 }
             session.open(with: key)
@@ -73,7 +73,7 @@ final class RecordKeyring: Sendable {
     func prove(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        try await cache.inTurn(protection.name) { () throws(KeystoreError) in
+        try await cache.serially(protection.name) { () throws(KeystoreError) in
             let session = cache.begin(protection.name)
             session.open(with: try await unseal(protection, prompt, presence))
             cache.keep(session)

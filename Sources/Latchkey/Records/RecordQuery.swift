@@ -90,18 +90,18 @@ extension RecordContainer {
     /// may or may not include records that are stored, changed or deleted during the scan; all others appear once.
     package func scanNow(_ kind: String, _ isWanted: (Record) throws -> Bool) throws -> RecordMatches {
         var matches = RecordMatches()
-        var place: Int64 = 0
+        var rowID: Int64 = 0
         while true {
             let page = try store.readNow("search the records") { database in
                 try RecordRow.fetchPage(
-                    database, container: name, kind: kind, after: place, limit: Self.pageSize)
+                    database, container: name, kind: kind, after: rowID, limit: Self.pageSize)
             }
             for row in page.rows {
                 guard let record = matches.record(of: row), try isWanted(record) else { continue }
                 matches.records.append(record)
             }
             guard page.rows.count == Self.pageSize else { return matches }
-            place = page.end
+            rowID = page.end
         }
     }
 
