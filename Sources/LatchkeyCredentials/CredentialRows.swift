@@ -14,8 +14,8 @@ internal import Latchkey
 /// changed without opening the token, and a search reads no token. The key-encryption key of a token with a policy is made
 /// and deleted together with the token, so that an attacker cannot prepare it.
 struct CredentialRows: Sendable {
-    static let kind: RecordKind = "credential"
-    static let tokenKind: RecordKind = "credential.token"
+    static let kind = "credential"
+    static let tokenKind = "credential.token"
     static let defaultID: RecordID = "credential.default"
 
     let records: RecordContainer

@@ -23,7 +23,7 @@ struct LoginRows: Sendable {
     static let keyID: RecordID = "login.key"
     static let pendingID: RecordID = "login.pending"
     static let hintID: RecordID = "login.hint"
-    static let identityKind: RecordKind = "login.identity"
+    static let identityKind = "login.identity"
     static let owner = "sub"
     static let keyName = "kid"
     static let audience = "audience"

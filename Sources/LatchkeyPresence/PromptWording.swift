@@ -44,10 +44,10 @@ struct PromptWording: Sendable {
 
     /// A line that says what to do at the hardware.
     static func text(of notice: PresenceNotice) -> String {
-        let reason = foreign(notice.context.reason)
-        return switch notice.action {
-        case .useReader: "Use the pad or the finger sensor of the reader or token to \(reason)."
-        case .touch: "The token waits for a touch: touch it to \(reason)."
+        switch notice {
+        case .useReader(let prompt):
+            "Use the pad or the finger sensor of the reader or token to \(foreign(prompt.reason))."
+        case .touch(let prompt): "The token waits for a touch: touch it to \(foreign(prompt.reason))."
         }
     }
 

@@ -45,6 +45,6 @@ extension KeystoreError {
         return KeystoreError(
             operation: texts.operation, code: .unavailable, reason: reason,
             recovery: recovery ?? "Check that \(texts.check).",
-            underlying: text.isEmpty ? nil : Underlying(layer: texts.program, text: text))
+            underlying: text.isEmpty ? nil : UnderlyingError(layer: texts.program, text: text))
     }
 }

@@ -6,7 +6,8 @@ extension KeystoreError {
     /// Explains an error of the TPM without the context of the operation.
     init(_ error: TPMError) {
         let meaning = Self.meaning(of: error)
-        self.init(code: meaning.code, reason: meaning.reason, recovery: meaning.recovery, underlying: Underlying(error))
+        self.init(
+            code: meaning.code, reason: meaning.reason, recovery: meaning.recovery, underlying: UnderlyingError(error))
     }
 
     /// Runs `body`, which does not use the TPM, and explains its error.
@@ -20,13 +21,13 @@ extension KeystoreError {
             recovery:
                 "Use the machine that created it, or start a new store with --store, or move this store away. Nothing was "
                 + "changed.",
-            underlying: underlying.map(Underlying.init))
+            underlying: underlying.map(UnderlyingError.init))
     }
 
     static func lockedOut(_ status: PINStatus, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             code: .lockedOut, reason: "the TPM is locked out after too many wrong PINs", recovery: waiting(status),
-            attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil, underlying: underlying.map(Underlying.init))
+            attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil, underlying: underlying.map(UnderlyingError.init))
     }
 
     static func wrongPIN(_ status: PINStatus, underlying: TPMError) -> KeystoreError {
@@ -41,7 +42,7 @@ extension KeystoreError {
             code: .wrongProof, reason: "the PIN is wrong\(left)",
             recovery: status.attemptsLeft == 0 ? waiting(status) : "Try again with the right PIN.",
             attemptsLeft: status.attemptsLeft, lockedOutUntil: status.lockedOutUntil,
-            underlying: Underlying(underlying))
+            underlying: UnderlyingError(underlying))
     }
 
     static func fingersChanged(underlying: TPMError? = nil) -> KeystoreError {
@@ -49,14 +50,14 @@ extension KeystoreError {
             code: .invalidated,
             reason: "the enrolled fingers changed since the key was created, so it can no longer be used",
             recovery: "Delete it and create it again with the currently enrolled fingers.",
-            underlying: underlying.map(Underlying.init))
+            underlying: underlying.map(UnderlyingError.init))
     }
 
     static func revoked(underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             code: .invalidated, reason: "the key or secret was revoked: the TPM no longer holds it",
             recovery: "Delete it. No copy of it works. Create a new one if you still need it.",
-            underlying: underlying.map(Underlying.init))
+            underlying: underlying.map(UnderlyingError.init))
     }
 
     private static func waiting(_ status: PINStatus) -> String {

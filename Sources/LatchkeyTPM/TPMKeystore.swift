@@ -9,7 +9,7 @@ public import TPM2
 ///
 /// A PIN is converted into an authValue and proven in a session that is salted to the pinned key. It never crosses the bus, and
 /// the TPM counts wrong PINs. For a fingerprint, the key's policy requires the presence broker's signature over this use.
-public struct TPMKeystore: Keystore {
+public struct TPMKeystore: Keystore, BackendKeystore {
     /// The default device: the kernel's resource manager.
     public static let defaultTCTI = "device:/dev/tpmrm0"
 

@@ -54,7 +54,8 @@ public final class ScriptedPresence: PresenceAuthority {
     /// The contexts of all prompts so far, for a PIN or at the reader.
     public var asked: [PromptContext] {
         state.withLock { state in
-            state.requests.map(\.context) + state.notices.filter { $0.action == .useReader }.map(\.context)
+            state.requests.map(\.context)
+                + state.notices.compactMap { if case .useReader(let context) = $0 { context } else { nil } }
         }
     }
 
@@ -64,7 +65,8 @@ public final class ScriptedPresence: PresenceAuthority {
     public func notice(_ notice: PresenceNotice) async {
         let step = state.withLock { state -> Step? in
             state.notices.append(notice)
-            return notice.action == .useReader ? state.steps.popFirst() : nil
+            guard case .useReader = notice else { return nil }
+            return state.steps.popFirst()
         }
         if let step { await reader?(step) }
     }

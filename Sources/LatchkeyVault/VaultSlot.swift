@@ -191,7 +191,7 @@ extension VaultSlot {
 /// The stored form of a vault: one record under the vault's name. A vault with biometrics also has its own protection class,
 /// with a new key at each change of protection.
 struct VaultRow: Sendable {
-    static let kind: RecordKind = "vault"
+    static let kind = "vault"
     private static let longestKey = 64
     private static let idPrefix = "vault."
 

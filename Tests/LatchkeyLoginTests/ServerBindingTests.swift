@@ -20,7 +20,7 @@ import Testing
     private func stored(_ bench: Bench) async throws -> [String] {
         let records = try await bench.records()
         var stored: [String] = []
-        for kind in ["login.session", "login.key", "login.hint", "login.identity"] as [RecordKind] {
+        for kind in ["login.session", "login.key", "login.hint", "login.identity"] {
             stored += try await records.list(kind).map { "\($0.id) \($0.generation)" }
         }
         return stored

@@ -32,7 +32,7 @@ struct TerminalPresenceTests {
     @Test func `a line says what to do at the token`() async throws {
         let terminal = try #require(terminal)
         let context = PromptContext(reason: "log in\u{1B}[2J", container: "work")
-        await TerminalPresence(path: terminal.path).notice(PresenceNotice(.touch, context: context))
+        await TerminalPresence(path: terminal.path).notice(.touch(context))
         let screen = try await terminal.wait(for: "\r\n")
         #expect(screen == "The token waits for a touch: touch it to log in\u{FFFD}[2J.\r\n")
     }

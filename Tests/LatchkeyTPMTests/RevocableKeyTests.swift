@@ -271,19 +271,19 @@ struct RevocableKeyTests {
         #expect(try indices().isEmpty)
     }
 
-    @Test func `an announced key can be revoked, and without an announcement no key is created`() async throws {
+    @Test func `a key is not created if willCreate throws, and revoking it is no error`() async throws {
         let keystore = try keystore()
-        let announced = Mutex<SealedSecret?>(nil)
+        let recorded = Mutex<SealedSecret?>(nil)
         await #expect(throws: KeystoreError.cancelled("test")) {
             _ = try await keystore.createRevocableKey(
                 KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: "123456")
             ) { (secret) async throws(KeystoreError) in
-                announced.withLock { $0 = secret }
+                recorded.withLock { $0 = secret }
                 throw .cancelled("test")
             }
         }
         #expect(try indices().isEmpty)
-        try await keystore.revoke(#require(announced.withLock { $0 }))
+        try await keystore.revoke(#require(recorded.withLock { $0 }))
     }
 
     @Test(arguments: [AccessPolicy.biometryAny, .userPresence])

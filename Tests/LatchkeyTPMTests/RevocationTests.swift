@@ -199,18 +199,18 @@ struct RevocationTests {
         }
     }
 
-    @Test func `an announced secret can be revoked after a failure at any step`() async throws {
+    @Test func `a secret that willCreate received can be revoked after a failure at any step`() async throws {
         let keystore = try keystore()
-        let announced = Mutex<SealedSecret?>(nil)
+        let recorded = Mutex<SealedSecret?>(nil)
         let seal = { (isStopped: Bool) async throws(KeystoreError) -> SealedSecret in
             try await keystore.sealRevocably(bytes, policy: .none, for: Scene.prompt, authorizedBy: Scene.nobody) {
                 (secret) async throws(KeystoreError) in
-                announced.withLock { $0 = secret }
+                recorded.withLock { $0 = secret }
                 if isStopped { throw .cancelled("test") }
             }
         }
         await #expect(throws: KeystoreError.cancelled("test")) { try await seal(true) }
-        let unmade = try #require(announced.withLock { $0 })
+        let unmade = try #require(recorded.withLock { $0 })
         #expect(try indices().isEmpty)
         try await keystore.revoke(unmade)
         // A crash between NV_DefineSpace and NV_Write.
@@ -222,25 +222,25 @@ struct RevocationTests {
         #expect(try indices() == [revocable.index.handle])
         try await keystore.revoke(unmade)
         #expect(try indices().isEmpty)
-        #expect(try await seal(false) == announced.withLock { $0 })
+        #expect(try await seal(false) == recorded.withLock { $0 })
     }
 
     @Test func `another program's index at the chosen handle is kept, and another handle is used`() async throws {
         let keystore = try keystore()
-        let announced = Mutex<[SealedSecret]>([])
+        let recorded = Mutex<[SealedSecret]>([])
         let secret = try await keystore.sealRevocably(
             bytes, policy: .none, for: Scene.prompt, authorizedBy: Scene.nobody
         ) { secret in
-            let count = announced.withLock { announced in
-                announced.append(secret)
-                return announced.count
+            let count = recorded.withLock { recorded in
+                recorded.append(secret)
+                return recorded.count
             }
             guard count == 1, let place = try? index(secret).handle else { return }
             _ = try? Scene.look { tpm in
                 try tpm.nvDefineSpace(NVPublicArea(index: place, attributes: [.authRead, .authWrite], dataSize: 8))
             }
         }
-        let handles = try announced.withLock { $0 }.map { try index($0).handle }
+        let handles = try recorded.withLock { $0 }.map { try index($0).handle }
         #expect(Set(handles).count == 2)
         #expect(try indices() == handles.sorted { $0.rawValue < $1.rawValue })
         #expect(try await open(keystore, secret) == bytes)

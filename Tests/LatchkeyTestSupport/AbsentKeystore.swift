@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import Latchkey
 
 /// A keystore whose hardware is not available: every call fails.
-package struct AbsentKeystore: Keystore {
+package struct AbsentKeystore: BackendKeystore {
     package let backend = "tpm"
 
     package init() {}

@@ -1,9 +1,8 @@
-package import FoundationEssentials
 package import Latchkey
 internal import Synchronization
 
 /// A keystore that records its calls, and can fail at one of them.
-package final class CountingKeystore: Keystore {
+package final class CountingKeystore: KeystoreWrapper {
     private struct State {
         var calls: [String] = []
         var failure: (call: Int, side: Side)?
@@ -18,14 +17,11 @@ package final class CountingKeystore: Keystore {
         case after
     }
 
-    private let keystore: any Keystore
+    package let keystore: any Keystore
     private let state = Mutex(State())
 
     /// Records the calls to this keystore.
     package init(_ keystore: any Keystore) { self.keystore = keystore }
-
-    package var backend: String { keystore.backend }
-    package var mayHaveReader: Bool { keystore.mayHaveReader }
 
     /// The names of the calls so far.
     package var calls: [String] { state.withLock { $0.calls } }
@@ -46,26 +42,21 @@ package final class CountingKeystore: Keystore {
         try await call("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus() }
     }
 
-    package func createKey(
-        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> HardwareKey {
-        try await keystore.createKey(request, authorizedBy: presence)
+    package func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
+        try await call("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus(of: key) }
+    }
+
+    package func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
+        try await call("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus(of: secret) }
     }
 
     package func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         try await call("createRevocableKey") { () throws(KeystoreError) in
-            try await keystore.createRevocableKey(request, authorizedBy: presence, announcing: announce)
+            try await keystore.createRevocableKey(request, authorizedBy: presence, willCreate: willCreate)
         }
-    }
-
-    package func sign(
-        _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
-        authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> ECDSASignature {
-        try await keystore.sign(digest, with: key, for: prompt, authorizedBy: presence)
     }
 
     package func seal(
@@ -80,11 +71,11 @@ package final class CountingKeystore: Keystore {
     package func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         try await call("sealRevocably") { () throws(KeystoreError) in
             try await keystore.sealRevocably(
-                secret, policy: policy, for: prompt, authorizedBy: presence, announcing: announce)
+                secret, policy: policy, for: prompt, authorizedBy: presence, willCreate: willCreate)
         }
     }
 
@@ -106,19 +97,6 @@ package final class CountingKeystore: Keystore {
     package func endReuse() {
         state.withLock { $0.reuseEndings += 1 }
         keystore.endReuse()
-    }
-
-    package func delete(_ key: HardwareKey) async throws(KeystoreError) { try await keystore.delete(key) }
-
-    package func changePIN(
-        of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
-        authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
-        try await keystore.changePIN(of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
-    }
-
-    package func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
-        try await keystore.attest(key, challenge: challenge)
     }
 
     private func call<R>(

@@ -7,6 +7,7 @@ struct MeasuredKeystore: Keystore {
     let waiting: Waiting
 
     var backend: String { inner.backend }
+    var mayHaveReader: Bool { inner.mayHaveReader }
 
     func sign(
         _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
@@ -21,6 +22,12 @@ struct MeasuredKeystore: Keystore {
 
     func pinStatus() async throws(KeystoreError) -> PINStatus { try await inner.pinStatus() }
 
+    func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus { try await inner.pinStatus(of: key) }
+
+    func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
+        try await inner.pinStatus(of: secret)
+    }
+
     func createKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
@@ -29,9 +36,18 @@ struct MeasuredKeystore: Keystore {
 
     func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
-        try await inner.createRevocableKey(request, authorizedBy: presence, announcing: announce)
+        try await inner.createRevocableKey(request, authorizedBy: presence, willCreate: willCreate)
+    }
+
+    func sealRevocably(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority,
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> SealedSecret {
+        try await inner.sealRevocably(
+            secret, policy: policy, for: prompt, authorizedBy: presence, willCreate: willCreate)
     }
 
     func revoke(_ secret: SealedSecret) async throws(KeystoreError) { try await inner.revoke(secret) }
@@ -49,7 +65,21 @@ struct MeasuredKeystore: Keystore {
         try await inner.unseal(secret, for: prompt, authorizedBy: presence)
     }
 
+    func endReuse() { inner.endReuse() }
+
     func delete(_ key: HardwareKey) async throws(KeystoreError) { try await inner.delete(key) }
+
+    func delete(
+        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        try await inner.delete(key, for: prompt, authorizedBy: presence)
+    }
+
+    func rename(
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey {
+        try await inner.rename(key, to: label, for: prompt, authorizedBy: presence)
+    }
 
     func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,

@@ -31,7 +31,7 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
     }
 
     /// The counter of wrong PINs.
-    public enum PINProtection: String, Sendable, Codable, CaseIterable {
+    package enum PINProtection: String, Sendable, Codable, CaseIterable {
         /// The hardware's counter, shared by all users of the hardware.
         case device
         /// The user's own counter, which the presence broker can reset.
@@ -53,7 +53,7 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
     }
 
     /// The counter of wrong PINs, or nil if no PIN opens the key.
-    public var pinProtection: PINProtection? {
+    package var pinProtection: PINProtection? {
         switch presence {
         case .pin, .fingerOrPIN, .touchAndPIN: perUserPIN == true ? .user : .device
         case .none, .finger, .touch: nil

@@ -21,14 +21,14 @@ public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
     public let publicKey: PublicKey
     /// A name for people; not unique. Change it with ``Keystore/rename(_:to:for:authorizedBy:)``: a keystore can bind it to
     /// the key, and refuse a key with another label as damaged.
-    public let label: String?
+    public private(set) var label: String?
     /// When the key was created, in whole seconds.
     public let createdAt: Date
     /// The data with which the backend loads or finds the key: a private key wrapped by the TPM, or a reference to a
     /// token's key. Opaque to other code.
-    package let blob: Data
+    package private(set) var blob: Data
     /// The authorization of the key's use, which the hardware can revoke; nil for a key that is not revocable.
-    package let authorization: SealedSecret?
+    package private(set) var authorization: SealedSecret?
 
     /// Whether the hardware can revoke the key. ``Keystore/delete(_:)`` then disables every copy of it, and a PIN change
     /// disables the old PIN for every copy.
@@ -59,21 +59,23 @@ public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
 
     /// The same key with another blob, as a PIN change returns it.
     package func replacing(blob: Data) -> HardwareKey {
-        replacing(blob: blob, label: label)
+        var key = self
+        key.blob = blob
+        return key
     }
 
     /// The same key with another blob and another label, as ``Keystore/rename(_:to:for:authorizedBy:)`` returns it.
     package func replacing(blob: Data, label: String?) -> HardwareKey {
-        HardwareKey(
-            id: id, backend: backend, policy: policy, assurance: assurance, publicKey: publicKey, label: label,
-            createdAt: createdAt, blob: blob, authorization: authorization)
+        var key = replacing(blob: blob)
+        key.label = label
+        return key
     }
 
     /// The same key without its authorization: it identifies the key, and cannot sign.
     package var withoutAuthorization: HardwareKey {
-        HardwareKey(
-            id: id, backend: backend, policy: policy, assurance: assurance, publicKey: publicKey, label: label,
-            createdAt: createdAt, blob: blob)
+        var key = self
+        key.authorization = nil
+        return key
     }
 }
 
@@ -86,7 +88,9 @@ public struct KeyID: RawRepresentable, Hashable, Sendable, Codable, CustomString
 
     /// - Returns: nil if `rawValue` is shorter than 8 or longer than 64 characters, or contains another character.
     public init?(rawValue: String) {
-        guard (8...64).contains(rawValue.utf8.count), rawValue.utf8.allSatisfy(Self.isAllowed) else { return nil }
+        guard (8...64).contains(rawValue.utf8.count),
+            rawValue.utf8.allSatisfy({ $0.isASCIILetterOrDigit || "_-".utf8.contains($0) })
+        else { return nil }
         self.rawValue = rawValue
     }
 
@@ -99,15 +103,6 @@ public struct KeyID: RawRepresentable, Hashable, Sendable, Codable, CustomString
 
     private init(unchecked rawValue: String) {
         self.rawValue = rawValue
-    }
-
-    private static func isAllowed(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
-            true
-        default: false
-        }
     }
 }
 

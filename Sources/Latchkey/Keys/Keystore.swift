@@ -12,7 +12,7 @@ public protocol Keystore: Sendable {
     /// The kind of keystore, as stored in its keys: `tpm` or `pkcs11`.
     var backend: String { get }
 
-    /// Whether hardware of this kind can have its own fingerprint reader. Does not use the hardware. `false` by default.
+    /// Whether hardware of this kind can have its own fingerprint reader. Does not use the hardware.
     var mayHaveReader: Bool { get }
 
     /// Reads the properties of the hardware. Does not prompt.
@@ -40,16 +40,16 @@ public protocol Keystore: Sendable {
     /// change does not change the key, and disables the old PIN for every copy.
     ///
     /// Hardware has little room, so no unknown value may stay in it. A caller that does not keep the returned key must
-    /// delete it, and must revoke the announced secret also if this call throws; ``RecordContainer`` does both. The default
-    /// implementation refuses.
+    /// delete it. If this call throws, the caller must revoke the value that `willCreate` received. ``RecordContainer`` does
+    /// both.
     ///
-    /// - Parameter announce: Receives the authorization before the hardware creates it: see
-    ///   ``sealRevocably(_:policy:for:authorizedBy:announcing:)``.
+    /// - Parameter willCreate: Receives the authorization before the hardware creates it: see
+    ///   ``sealRevocably(_:policy:for:authorizedBy:willCreate:)``.
     /// - Throws: As ``createKey(_:authorizedBy:)``; `unsupported` if the hardware cannot revoke, cannot do so under this
     ///   policy, or has no room. Then it has stored nothing.
     func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey
 
     /// Signs a digest with ECDSA over P-256. The keystore has verified the signature with the public key.
@@ -72,22 +72,22 @@ public protocol Keystore: Sendable {
     /// Seals 32 bytes revocably. The hardware stores a value that unsealing requires, and ``revoke(_:)`` erases it.
     ///
     /// Hardware has little room, so no unknown value may stay in it. A caller that does not keep the returned value must
-    /// revoke it, and must revoke the announced secret also if this call throws. The default implementation refuses.
+    /// revoke it. If this call throws, the caller must revoke the value that `willCreate` received.
     ///
-    /// - Parameter announce: Receives the secret before the hardware creates it. Record it, so that it can be revoked after
-    ///   a crash. A later announcement in the same call replaces an earlier one, which was not created. If `announce`
-    ///   throws, nothing is created.
+    /// - Parameter willCreate: Receives the secret before the hardware creates it. Record it, so that it can be revoked after
+    ///   a crash. A later value in the same call replaces an earlier one, which was not created. If `willCreate` throws,
+    ///   nothing is created.
     /// - Throws: As ``seal(_:policy:for:authorizedBy:)``; `unsupported`, before any prompt, if the hardware cannot revoke or
     ///   cannot do so under this policy; `unsupported`, possibly after a prompt, if it has no room. Then it has stored
     ///   nothing.
     func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret
 
-    /// Revokes a secret that was sealed revocably: no copy of it opens again. Revoking a secret again, or one that was
-    /// announced and not created, is no error. Does not prompt.
+    /// Revokes a secret that was sealed revocably: no copy of it opens again. Revoking a secret again, or one that was never
+    /// created, is no error. Does not prompt.
     ///
     /// - Throws: ``KeystoreError``; `unsupported` for a secret that is not revocable.
     func revoke(_ secret: SealedSecret) async throws(KeystoreError)
@@ -102,17 +102,14 @@ public protocol Keystore: Sendable {
     /// Discards every proof that could be used again (``AccessPolicy/reuseSeconds``). From now on each use of a protected
     /// key prompts again; operations that have started finish as usual and leave no proof. Call it when the user locks the
     /// app or logs out. Returns at once.
-    ///
-    /// The default implementation does nothing, which is right for hardware that stores no proof.
     func endReuse()
 
     /// Removes everything of the key that the hardware stores and deletes without its owner. Does not prompt. Deleting a
     /// missing key is no error. The keystore cannot use the key afterwards.
     func delete(_ key: HardwareKey) async throws(KeystoreError)
 
-    /// Removes everything of the key that the hardware stores. A token deletes a private key only with its PIN.
-    ///
-    /// The default implementation calls ``delete(_:)`` and does not prompt.
+    /// Removes everything of the key that the hardware stores. Prompts only for a token, which deletes a private key only with
+    /// its PIN.
     func delete(
         _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError)
@@ -130,7 +127,7 @@ public protocol Keystore: Sendable {
     /// Changes a key's label. If the key has its own PIN that the hardware checks, `presence` prompts for it.
     ///
     /// The key in the hardware does not change. Store the returned value in place of the old one. Until then, and in a copy
-    /// of the store, the old value works under the old label. The default implementation changes only the label.
+    /// of the store, the old value works under the old label.
     ///
     /// - Throws: ``KeystoreError``; as ``sign(_:with:for:authorizedBy:)``.
     func rename(
@@ -143,7 +140,12 @@ public protocol Keystore: Sendable {
     func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation
 }
 
-extension Keystore {
+/// A keystore of this package. This protocol gives the answers of hardware that has no fingerprint reader, stores no proof,
+/// has one counter of wrong PINs, and cannot revoke. ``Keystore`` has no default implementations, because a keystore that
+/// forwards to another one must not omit a call.
+package protocol BackendKeystore: Keystore {}
+
+extension BackendKeystore {
     public var mayHaveReader: Bool { false }
 
     public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus { try await pinStatus() }
@@ -154,7 +156,7 @@ extension Keystore {
 
     public func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         throw .unsupported(
             "this hardware cannot create revocable keys",
@@ -164,7 +166,7 @@ extension Keystore {
     public func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         throw .unsupported(
             "this hardware cannot seal secrets revocably",

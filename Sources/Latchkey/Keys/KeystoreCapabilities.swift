@@ -10,15 +10,15 @@ public struct KeystoreCapabilities: Hashable, Sendable {
     public var requirements: Set<AccessPolicy.Requirement>
     /// The policies that the hardware can enforce for sealed secrets. A token can have sealing keys without user
     /// verification and no such signing keys, or the other way round.
-    public var sealing: Set<AccessPolicy.Requirement>
+    package var sealing: Set<AccessPolicy.Requirement>
     /// Whether the hardware has its own fingerprint reader. Other hardware needs a ``PresenceBroker``.
-    public var readsFingers: Bool
+    package var readsFingers: Bool
     /// Whether ``Keystore/attest(_:challenge:)`` works.
     public var canAttest: Bool
-    /// Whether ``Keystore/createRevocableKey(_:authorizedBy:announcing:)`` and
-    /// ``Keystore/sealRevocably(_:policy:for:authorizedBy:announcing:)`` work: under the policy `none`, and under `pin` if
+    /// Whether ``Keystore/createRevocableKey(_:authorizedBy:willCreate:)`` and
+    /// ``Keystore/sealRevocably(_:policy:for:authorizedBy:willCreate:)`` work: under the policy `none`, and under `pin` if
     /// no ``PresenceBroker`` manages the PIN.
-    public var sealsRevocably: Bool
+    package var sealsRevocably: Bool
 
     /// - Parameter sealing: nil if it equals `requirements`.
     package init(

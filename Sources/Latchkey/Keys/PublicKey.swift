@@ -12,7 +12,7 @@ public struct PublicKey: Hashable, Sendable, Codable {
             let key = try P256.Signing.PublicKey(x963Representation: x963Representation)
             self.x963Representation = key.x963Representation
         } catch {
-            throw KeystoreError.damaged("its bytes are not a point on P-256").during("read a public key")
+            throw KeystoreError.damaged("the public key is not a point on P-256").during("read a public key")
         }
     }
 
@@ -23,7 +23,7 @@ public struct PublicKey: Hashable, Sendable, Codable {
     package var y: Data { Data(x963Representation.suffix(32)) }
 
     /// The key as a type of swift-crypto.
-    public var cryptoKey: P256.Signing.PublicKey {
+    package var cryptoKey: P256.Signing.PublicKey {
         get throws { try P256.Signing.PublicKey(x963Representation: x963Representation) }
     }
 

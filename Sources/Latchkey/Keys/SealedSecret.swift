@@ -8,15 +8,15 @@ public struct SealedSecret: Hashable, Sendable, Codable {
     /// The version of this value: ``currentVersion`` when it was created.
     package let version: Int
     /// The kind of keystore that sealed the secret: `tpm` or `pkcs11`.
-    public let backend: String
+    package let backend: String
     /// The user verification that unsealing requires.
     public let policy: AccessPolicy
     /// The hardware that sealed the secret, and the user verification that it enforces.
-    public let assurance: AssuranceLevel
+    package let assurance: AssuranceLevel
     /// Whether ``Keystore/revoke(_:)`` can revoke the secret.
     public let isRevocable: Bool
     /// The data that the backend needs to unseal the secret. Opaque to other code.
-    package let blob: Data
+    package private(set) var blob: Data
 
     package init(
         backend: String, policy: AccessPolicy, assurance: AssuranceLevel, isRevocable: Bool = false, blob: Data
@@ -31,7 +31,9 @@ public struct SealedSecret: Hashable, Sendable, Codable {
 
     /// The same secret with another blob, as a PIN change returns it.
     package func replacing(blob: Data) -> SealedSecret {
-        SealedSecret(backend: backend, policy: policy, assurance: assurance, isRevocable: isRevocable, blob: blob)
+        var secret = self
+        secret.blob = blob
+        return secret
     }
 
     public init(from decoder: any Decoder) throws {

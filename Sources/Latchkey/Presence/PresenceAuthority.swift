@@ -97,25 +97,12 @@ public struct PromptContext: Hashable, Sendable {
     }
 }
 
-/// An action that the user must take at the hardware, where no PIN is typed.
-public struct PresenceNotice: Hashable, Sendable {
-    /// The kind of action.
-    public enum Action: Hashable, Sendable {
-        /// Use the reader's own PIN pad or fingerprint sensor: the token accepts no PIN from this program.
-        case useReader
-        /// Touch the token, which waits for it.
-        case touch
-    }
-
-    /// The kind of action.
-    public var action: Action
-    /// The purpose of the action, for the user.
-    public var context: PromptContext
-
-    package init(_ action: Action, context: PromptContext) {
-        self.action = action
-        self.context = context
-    }
+/// An action that the user must take at the hardware, where no PIN is typed, with the reason for it.
+public enum PresenceNotice: Hashable, Sendable {
+    /// Use the reader's own PIN pad or fingerprint sensor: the token accepts no PIN from this program.
+    case useReader(PromptContext)
+    /// Touch the token, which waits for it.
+    case touch(PromptContext)
 }
 
 /// The kind of proof to request if a key accepts several.

@@ -8,83 +8,98 @@ internal import Synchronization
 /// chosen also answers later requests for a new PIN, until it is rejected. The hardware checks the PIN each time. The PIN
 /// is discarded with this object, at the end of the operation.
 package final class PresenceSession: PresenceAuthority {
-    package struct Options: Sendable {
-        /// Whether an earlier proof can be used without a prompt, if the authority accepts one too.
-        package var acceptsEarlierProof = true
-        /// A PIN that answers the first request, without a prompt.
-        package var firstPIN: PIN?
-        /// Verifies the container's existing PIN; returns `false` if the container has no PIN. The verified PIN answers
-        /// requests for a new PIN, so that a container has one PIN.
-        package var verifyExistingPIN:
-            (@Sendable (PromptContext, any PresenceAuthority) async throws(KeystoreError) -> Bool)?
+    /// Verifies the container's existing PIN with the hardware; returns `false` if the container has no PIN.
+    package typealias PINVerification =
+        @Sendable (PromptContext, any PresenceAuthority) async throws(KeystoreError) -> Bool
 
-        package init(
-            acceptsEarlierProof: Bool = true, firstPIN: PIN? = nil,
-            verifyExistingPIN: (@Sendable (PromptContext, any PresenceAuthority) async throws(KeystoreError) -> Bool)? =
-                nil
-        ) {
-            self.acceptsEarlierProof = acceptsEarlierProof
-            self.firstPIN = firstPIN
-            self.verifyExistingPIN = verifyExistingPIN
+    fileprivate struct State {
+        enum Kind {
+            case current, new, existing
+        }
+
+        /// The last answer, or nil if it cannot be repeated.
+        var pin: PIN?
+        var kind = Kind.current
+        /// Whether the hardware has accepted the PIN since the last answer with it.
+        var isAccepted = false
+        /// The last PIN that the hardware accepted.
+        var accepted: PIN?
+
+        /// The PIN that answers a request without a prompt, or nil.
+        mutating func answer(to purpose: PINRequest.Purpose) -> PIN? {
+            switch purpose {
+            case .current where isAccepted:
+                isAccepted = false
+                return pin
+            case .new where kind != .current: return pin
+            default: return nil
+            }
+        }
+
+        mutating func store(_ pin: PIN?, as kind: Kind) {
+            self = State(pin: pin, kind: kind, accepted: accepted)
         }
     }
 
-    fileprivate struct State {
-        var pin: PIN?
-        /// Whether the hardware has accepted the PIN since the last answer with it.
-        var isAccepted = false
-        /// Whether the PIN is the user's answer to a request for a new PIN.
-        var isNew = false
-        var isExisting = false
-        /// The last PIN that the hardware accepted.
-        var accepted: PIN?
-    }
-
     private let authority: any PresenceAuthority
-    private let options: Options
+    private let allowsEarlierProof: Bool
+    private let verifyExistingPIN: PINVerification?
     private let state: Mutex<State>
 
-    package init(_ authority: any PresenceAuthority, _ options: Options = Options()) {
+    /// - Parameters:
+    ///   - acceptsEarlierProof: Whether an earlier proof can be used without a prompt, if the authority accepts one too.
+    ///   - firstPIN: A PIN that answers the first request, without a prompt.
+    ///   - verifyExistingPIN: The PIN that it verifies answers requests for a new PIN, so that a container has one PIN.
+    package init(
+        _ authority: any PresenceAuthority, acceptsEarlierProof: Bool = true, firstPIN: PIN? = nil,
+        verifyExistingPIN: PINVerification? = nil
+    ) {
         self.authority = authority
-        self.options = options
-        state = Mutex(State(pin: options.firstPIN, isAccepted: options.firstPIN != nil))
+        allowsEarlierProof = acceptsEarlierProof
+        self.verifyExistingPIN = verifyExistingPIN
+        state = Mutex(State(pin: firstPIN, isAccepted: firstPIN != nil))
     }
 
-    package var acceptsEarlierProof: Bool { options.acceptsEarlierProof && authority.acceptsEarlierProof }
+    package var acceptsEarlierProof: Bool { allowsEarlierProof && authority.acceptsEarlierProof }
     package var broker: PresenceBroker? { authority.broker }
     package var preference: PresencePreference { authority.preference }
 
-    /// The last PIN that the hardware accepted, or nil.
+    /// The last PIN that the hardware accepted. nil before that, and after the hardware has rejected a PIN.
     package var acceptedPIN: PIN? { state.withLock(\.accepted) }
 
     fileprivate var gaveExistingPIN: Bool {
-        state.withLock(\.isExisting) || authority.gaveExistingPIN
+        state.withLock { $0.kind == .existing } || authority.gaveExistingPIN
     }
 
     package func notice(_ notice: PresenceNotice) async { await authority.notice(notice) }
 
     package func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         if let repeated = state.withLock({ $0.answer(to: request.purpose) }) { return .pin(repeated) }
-        if request.purpose == .new, let verify = options.verifyExistingPIN {
-            let session = PresenceSession(authority, Options(acceptsEarlierProof: false))
-            if try await verify(request.context, session) {
-                session.decide(true)
-                let answer = try await session.pin(PINRequest(purpose: .current, context: request.context))
-                if case .pin(let pin) = answer {
-                    state.withLock { $0 = State(pin: pin, isNew: true, isExisting: true) }
-                }
-                return answer
-            }
-        }
+        if request.purpose == .new, let answer = try await existingPIN(for: request.context) { return answer }
         let answer = try await authority.pin(request)
         state.withLock { state in
-            let accepted = state.accepted
-            state = State()
+            switch (answer, request.purpose) {
+            case (.pin(let pin), .current): state.store(pin, as: .current)
+            case (.pin(let pin), .new): state.store(pin, as: .new)
             // Codes of other purposes, such as a management key, are never repeated.
-            if case .pin(let pin) = answer, [.current, .new].contains(request.purpose) {
-                state = State(pin: pin, isNew: request.purpose == .new)
+            default: state.store(nil, as: .current)
             }
-            state.accepted = accepted
+        }
+        return answer
+    }
+
+    /// Prompts for the container's existing PIN, and answers with it after the hardware has accepted it; nil without one.
+    private func existingPIN(for prompt: PromptContext) async throws(KeystoreError) -> PINAnswer? {
+        guard let verifyExistingPIN else { return nil }
+        let session = PresenceSession(authority, acceptsEarlierProof: false)
+        guard try await verifyExistingPIN(prompt, session) else { return nil }
+        session.decide(true)
+        let answer = try await session.pin(PINRequest(purpose: .current, context: prompt))
+        if case .pin(let pin) = answer {
+            state.withLock { state in
+                state.store(pin, as: .existing)
+                state.accepted = pin
+            }
         }
         return answer
     }
@@ -100,19 +115,6 @@ package final class PresenceSession: PresenceAuthority {
         }
         // A session may forward to the session of a larger operation.
         (authority as? PresenceSession)?.decide(isAccepted)
-    }
-}
-
-extension PresenceSession.State {
-    /// The PIN that answers a request without a prompt, or nil.
-    fileprivate mutating func answer(to purpose: PINRequest.Purpose) -> PIN? {
-        switch purpose {
-        case .current where isAccepted:
-            isAccepted = false
-            return pin
-        case .new where isNew: return pin
-        default: return nil
-        }
     }
 }
 

@@ -6,7 +6,7 @@ internal import Glibc
 /// object, or with its process.
 final class ContainerLock: Sendable {
     private let descriptor: Int32
-    private let place: Int
+    private let offset: Int
 
     /// Opens the file, and locks nothing yet.
     ///
@@ -22,7 +22,7 @@ final class ContainerLock: Sendable {
                 reason: "\(path) cannot be opened: \(String(cString: strerror(errno)))",
                 recovery: "Check the owner and mode of the store's directory.")
         }
-        place = resource.map(Self.place) ?? 0
+        offset = resource.map(Self.offset) ?? 0
     }
 
     /// Closing the file ends the lock.
@@ -36,7 +36,7 @@ final class ContainerLock: Sendable {
         var lock = flock()
         lock.l_type = Int16(F_WRLCK)
         lock.l_whence = Int16(SEEK_SET)
-        lock.l_start = place
+        lock.l_start = offset
         lock.l_len = 1
         return withUnsafeMutablePointer(to: &lock) { fcntl(descriptor, Self.openFileDescriptionLock, $0) } == 0
     }
@@ -45,7 +45,7 @@ final class ContainerLock: Sendable {
     private static let openFileDescriptionLock: Int32 = 37
 
     /// A byte of the file, never the first. If two resources share a byte, one waits for the other.
-    private static func place(of resource: String) -> Int {
+    private static func offset(of resource: String) -> Int {
         digest(resource).reduce(0) { $0 << 7 | Int($1 & 0x7F) } + 1
     }
 
@@ -60,7 +60,7 @@ extension [UInt8] {
 
 extension RecordContainer {
     /// How long to wait for another program that holds the lock.
-    private static let patience: Duration = .seconds(60)
+    private static let timeout: Duration = .seconds(60)
 
     /// Runs `body` while no other task or program runs one for this container: for a value that a server accepts once, such
     /// as a refresh token. Read the records again inside: another program may just have changed them.
@@ -76,7 +76,7 @@ extension RecordContainer {
         on resource: String? = nil, _ body: () async throws -> R
     ) async throws -> R {
         let lock = try ContainerLock(on: resource, of: name, in: store)
-        let deadline = ContinuousClock.now + Self.patience
+        let deadline = ContinuousClock.now + Self.timeout
         while !lock.isAcquired() {
             guard ContinuousClock.now < deadline else {
                 throw KeystoreError(

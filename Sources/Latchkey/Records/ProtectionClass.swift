@@ -27,7 +27,7 @@ public struct ProtectionClass: Hashable, Sendable {
     /// The class of a record that consists only of a ``HardwareKey``. The hardware authenticates the key, so the row needs no
     /// record key, and creating or using it needs no second hardware operation. Such a record has no payload, and its
     /// attributes are not authenticated.
-    public static let selfAuthenticated = ProtectionClass(name: "self-authenticated", policy: .none)
+    package static let selfAuthenticated = ProtectionClass(name: "self-authenticated", policy: .none)
 }
 
 /// Classes with their own PIN, marked in their names. An attacker who can write the file can change that mark. It only makes a

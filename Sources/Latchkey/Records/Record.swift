@@ -3,8 +3,8 @@ public import FoundationEssentials
 /// One row of a container: metadata that can be read without the hardware, and an optional encrypted payload.
 public struct Record: Hashable, Sendable, Identifiable {
     public let id: RecordID
-    /// The kind of record.
-    public let kind: RecordKind
+    /// The kind of record, for example `key` or `login.session`.
+    public let kind: String
     /// The class whose key encrypts its payload.
     public let protection: ProtectionClass
     /// Names and values in the clear. They are authenticated, so reading the record detects a change.
@@ -21,7 +21,7 @@ public struct Record: Hashable, Sendable, Identifiable {
     /// Creates a record that is not stored yet.
     public init(
         id: RecordID,
-        kind: RecordKind,
+        kind: String,
         protection: ProtectionClass = .device,
         attributes: [String: String] = [:],
         key: HardwareKey? = nil
@@ -31,12 +31,21 @@ public struct Record: Hashable, Sendable, Identifiable {
             createdAt: .distantPast, updatedAt: .distantPast)
     }
 
+    /// Creates the record of a key that belongs to no facade. The hardware authenticates the key, so storing the record needs no
+    /// second hardware operation. The record has no payload, and its attributes are not authenticated.
+    public init(key: HardwareKey) {
+        self.init(id: RecordID(key.id), kind: Self.keyKind, protection: .selfAuthenticated, key: key)
+    }
+
+    /// The kind of a record that consists only of a key.
+    package static let keyKind = "key"
+
     /// Whether the record consists only of a key, under the key's own name. The names of the facades' records contain a dot,
     /// which no key's name can, so an attacker cannot turn one of them into a record that needs no MAC.
-    var isBareKey: Bool { kind == .key && key.map { id == RecordID($0.id) } ?? false }
+    var isBareKey: Bool { kind == Self.keyKind && key.map { id == RecordID($0.id) } ?? false }
 
     init(
-        id: RecordID, kind: RecordKind, protection: ProtectionClass, attributes: [String: String], key: HardwareKey?,
+        id: RecordID, kind: String, protection: ProtectionClass, attributes: [String: String], key: HardwareKey?,
         generation: Int, createdAt: Date, updatedAt: Date
     ) {
         self.id = id
@@ -57,22 +66,9 @@ public struct RecordID: RawRepresentable, Hashable, Sendable, ExpressibleByStrin
     public init(rawValue: String) { self.rawValue = rawValue }
     public init(stringLiteral value: String) { rawValue = value }
     /// The name of the record that contains this key.
-    public init(_ key: KeyID) { rawValue = key.rawValue }
+    package init(_ key: KeyID) { rawValue = key.rawValue }
 
     public var description: String { rawValue }
-}
-
-/// The kind of a record, for example `key` or `login.session`.
-public struct RecordKind: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
-    public let rawValue: String
-
-    public init(rawValue: String) { self.rawValue = rawValue }
-    public init(stringLiteral value: String) { rawValue = value }
-
-    public var description: String { rawValue }
-
-    /// A key that belongs to no facade.
-    public static let key: RecordKind = "key"
 }
 
 /// One part of a transaction.

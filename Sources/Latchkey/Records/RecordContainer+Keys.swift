@@ -16,16 +16,16 @@ extension RecordContainer {
             guard revocably != .never else {
                 return PreparedKey(key: try await keystore.createKey(request, authorizedBy: presence))
             }
-            let (name, store, note) = (name, store, RevocationRow.name(of: request.id))
+            let (name, store, rowName) = (name, store, RevocationRow.name(of: request.id))
             let presence = PresenceSession(presence)
-            guard let reservation = try RevocationReservation(of: note, container: name, in: store) else {
+            guard let reservation = try RevocationReservation(of: rowName, container: name, in: store) else {
                 throw .conflict("another program is creating a key of the same name")
             }
             do throws(KeystoreError) {
                 let key = try await keystore.createRevocableKey(request, authorizedBy: presence) {
-                    (announced) async throws(KeystoreError) in
+                    (new) async throws(KeystoreError) in
                     try await store.write("record a new key for revocation") { database in
-                        try RevocationRow.announce(announced, of: note, container: name, database)
+                        try RevocationRow.insert(new, named: rowName, isDue: false, container: name, database)
                     }
                 }
                 return PreparedKey(key: key, reservation: reservation)

@@ -51,7 +51,7 @@ extension RecordContainer {
                     recovery: "Create a key with the policy ‘pin’ first.")
             }
             let isMACed = { (row: RecordRow) in !row.isSelfAuthenticated }
-            var classKeys: [String: RecordKey] = [:]
+            var recordKeys: [String: RecordKey] = [:]
             if held.contains(where: { isMACed($0.row) }) {
                 let device = try await keyring.open(.device, for: prompt, authorizedBy: presence)
                 for (row, _) in held where isMACed(row) {
@@ -59,11 +59,11 @@ extension RecordContainer {
                         throw .damaged("the record ‘\(row.id)’ was changed by another program")
                     }
                 }
-                classKeys[ProtectionClass.device.name] = device
+                recordKeys[ProtectionClass.device.name] = device
             }
             let changed = try await keystore.changePIN(
                 of: held.map(\.key), secrets: classRows.map(\.sealed), for: prompt, authorizedBy: presence)
-            let transaction = RecordTransaction(container: name, keys: classKeys, now: store.now())
+            let transaction = RecordTransaction(container: name, keys: recordKeys, now: store.now())
             let swaps = zip(held, changed.keys).filter { $0.key != $1 }.map { KeySwap(row: $0.row, key: $1) }
             try await store.write("store the new PIN") { database in
                 for swap in swaps { try transaction.swap(swap, in: database) }

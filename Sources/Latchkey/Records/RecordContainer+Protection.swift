@@ -81,7 +81,7 @@ extension RecordContainer {
     ) async throws(KeystoreError) {
         do throws(KeystoreError) {
             try await keyring.prove(
-                protection, for: prompt, authorizedBy: PresenceSession(presence, .init(acceptsEarlierProof: false)))
+                protection, for: prompt, authorizedBy: PresenceSession(presence, acceptsEarlierProof: false))
         } catch {
             throw error.during("open the class ‘\(protection.name)’")
         }

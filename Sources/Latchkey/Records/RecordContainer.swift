@@ -8,12 +8,12 @@ internal import GRDB
 /// none.
 public final class RecordContainer: Sendable {
     /// The maximum length of a payload in bytes.
-    public static let maximumPayloadBytes = 1 << 20
+    package static let maximumPayloadBytes = 1 << 20
 
     /// The container's name.
-    public let name: String
+    package let name: String
     /// The keystore that protects the records.
-    public let keystore: any Keystore
+    package let keystore: any Keystore
     let store: RecordStore
     let keyring: RecordKeyring
 
@@ -44,10 +44,10 @@ public final class RecordContainer: Sendable {
     }
 
     /// Reads the metadata of all records of a kind, oldest first, unverified. Does not use the hardware.
-    public func list(_ kind: RecordKind) async throws(KeystoreError) -> [Record] {
+    public func list(_ kind: String) async throws(KeystoreError) -> [Record] {
         let name = name
         return try await store.read("list the records") { database in
-            try RecordRow.fetchAll(database, container: name, kind: kind.rawValue).map { try $0.record() }
+            try RecordRow.fetchAll(database, container: name, kind: kind).map { try $0.record() }
         }
     }
 

@@ -5,23 +5,23 @@ internal import Synchronization
 /// A lock ends all of it at once, including sessions that are being opened and classes that are not stored yet: an operation
 /// that began before the lock leaves nothing open after it.
 final class RecordKeyCache: Sendable {
-    private struct Coming {
+    private struct WeakSession {
         weak var session: ClassSession?
     }
 
-    private struct Turns {
-        let queue = TaskQueue()
+    private struct ClassQueue {
+        let tasks = TaskQueue()
         var users = 0
     }
 
     private struct State {
         var open: [String: ClassSession] = [:]
         /// Sessions that have begun and are not admitted yet; weak references.
-        var coming: [Coming] = []
-        var proven: [String: ProvenKey] = [:]
+        var pending: [WeakSession] = []
+        var verified: [String: VerifiedKey] = [:]
         /// One queue of tasks for each class. It prevents two prompts for one class, and lets one class continue while the
         /// user is prompted for another.
-        var turns: [String: Turns] = [:]
+        var queues: [String: ClassQueue] = [:]
     }
 
     private let state = Mutex(State())
@@ -37,8 +37,8 @@ final class RecordKeyCache: Sendable {
     func begin(_ name: String) -> ClassSession {
         let session = ClassSession(name: name)
         state.withLock { state in
-            state.coming.removeAll { $0.session == nil }
-            state.coming.append(Coming(session: session))
+            state.pending.removeAll { $0.session == nil }
+            state.pending.append(WeakSession(session: session))
         }
         return session
     }
@@ -49,7 +49,7 @@ final class RecordKeyCache: Sendable {
     @discardableResult
     func admit(_ session: ClassSession) -> Bool {
         state.withLock { state in
-            state.coming.removeAll { $0.session == nil || $0.session === session }
+            state.pending.removeAll { $0.session == nil || $0.session === session }
             guard session.isOpen else { return false }
             state.open[session.name] = session
             return true
@@ -61,13 +61,13 @@ final class RecordKeyCache: Sendable {
     /// - Parameter spared: Sessions that stay open.
     func lock(prefix: String, sparing spared: [ClassSession] = []) {
         state.withLock { state in
-            let all = state.coming.compactMap(\.session) + state.open.values
+            let all = state.pending.compactMap(\.session) + state.open.values
             for session in all where session.name.hasPrefix(prefix) && !spared.contains(where: { $0 === session }) {
                 session.close()
             }
-            state.coming.removeAll { $0.session?.isClosed ?? true }
+            state.pending.removeAll { $0.session?.isClosed ?? true }
             state.open = state.open.filter { !$0.value.isClosed }
-            state.proven = state.proven.filter { !$0.key.hasPrefix(prefix) }
+            state.verified = state.verified.filter { !$0.key.hasPrefix(prefix) }
         }
     }
 
@@ -76,27 +76,27 @@ final class RecordKeyCache: Sendable {
     /// Keeps the session's key for the next opening, unless a lock has closed the session.
     func keep(_ session: ClassSession) {
         state.withLock { state in
-            state.coming.removeAll { $0.session == nil || $0.session === session }
-            if let key = session.opened { state.proven[session.name] = ProvenKey(key) }
+            state.pending.removeAll { $0.session == nil || $0.session === session }
+            if let key = session.opened { state.verified[session.name] = VerifiedKey(key) }
         }
     }
 
     /// Returns the key that a proof left, once.
-    func takeProven(_ name: String) -> RecordKey? {
-        state.withLock { $0.proven.removeValue(forKey: name)?.key }
+    func takeVerifiedKey(_ name: String) -> RecordKey? {
+        state.withLock { $0.verified.removeValue(forKey: name)?.key }
     }
 
-    // MARK: Turns
+    // MARK: One task at a time
 
     /// Runs `body` while no other task runs one for this class.
-    func inTurn<R>(
+    func serially<R>(
         _ name: String, _ body: () async throws(KeystoreError) -> R
     ) async throws(KeystoreError) -> R {
         let queue = state.withLock { state in
-            var turns = state.turns[name] ?? Turns()
-            turns.users += 1
-            state.turns[name] = turns
-            return turns.queue
+            var queue = state.queues[name] ?? ClassQueue()
+            queue.users += 1
+            state.queues[name] = queue
+            return queue.tasks
         }
         defer { leave(name) }
         try await queue.take()
@@ -112,19 +112,19 @@ final class RecordKeyCache: Sendable {
 
     private func leave(_ name: String) {
         state.withLock { state in
-            state.turns[name]?.users -= 1
-            if state.turns[name]?.users == 0 { state.turns[name] = nil }
+            state.queues[name]?.users -= 1
+            if state.queues[name]?.users == 0 { state.queues[name] = nil }
         }
     }
 }
 
-/// A record key after a proof of the user's identity, valid for a short time.
-struct ProvenKey {
+/// A record key that can be used once more after a user verification, for a short time.
+struct VerifiedKey {
     /// How long a proof is valid.
-    static let life: Duration = .seconds(60)
+    static let lifetime: Duration = .seconds(60)
 
     private let opened: RecordKey
-    private let deadline = ContinuousClock.now + life
+    private let deadline = ContinuousClock.now + Self.lifetime
 
     init(_ key: RecordKey) { opened = key }
 

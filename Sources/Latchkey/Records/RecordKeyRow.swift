@@ -42,7 +42,9 @@ struct RecordKeyRow {
         // A row that cannot be decoded names no revocable key, and is deleted too.
         let rows = try Row.fetchAll(
             database, sql: "SELECT * FROM classKey WHERE \(hasPrefix)", arguments: [container, prefix, prefix])
-        try RevocationRow.drop(rows.compactMap { try? RecordKeyRow($0) }, database)
+        for row in rows.compactMap({ try? RecordKeyRow($0) }) where row.sealed.isRevocable {
+            try RevocationRow.insert(row.sealed, named: row.name, isDue: true, container: container, database)
+        }
         try database.execute(
             sql: "DELETE FROM classKey WHERE \(hasPrefix)", arguments: [container, prefix, prefix])
     }

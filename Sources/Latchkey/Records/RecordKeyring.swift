@@ -42,11 +42,11 @@ final class RecordKeyring: Sendable {
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> RecordKey {
         if let key = session(protection.name)?.opened { return key }
-        return try await cache.inTurn(protection.name) { () throws(KeystoreError) in
+        return try await cache.serially(protection.name) { () throws(KeystoreError) in
             if let key = session(protection.name)?.opened { return key }
             let session = cache.begin(protection.name)
             let key =
-                if let key = cache.takeProven(protection.name) { key } else {
+                if let key = cache.takeVerifiedKey(protection.name) { key } else {
                     try await unseal(protection, prompt, presence)
                 }
             session.open(with: key)
@@ -73,7 +73,7 @@ final class RecordKeyring: Sendable {
     func prove(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        try await cache.inTurn(protection.name) { () throws(KeystoreError) in
+        try await cache.serially(protection.name) { () throws(KeystoreError) in
             let session = cache.begin(protection.name)
             session.open(with: try await unseal(protection, prompt, presence))
             cache.keep(session)
@@ -90,7 +90,7 @@ final class RecordKeyring: Sendable {
     ) async throws(KeystoreError) -> PreparedClass {
         let session = cache.begin(protection.name)
         let presence = PresenceSession(
-            presence, .init(verifyExistingPIN: ProtectionClass.hasOwnPIN(protection.name) ? nil : verifyExistingPIN))
+            presence, verifyExistingPIN: ProtectionClass.hasOwnPIN(protection.name) ? nil : verifyExistingPIN)
         let secret = SecretBytes.random(count: RecordKey.byteCount)
         let (sealed, reservation) =
             revocably == .never
@@ -221,16 +221,15 @@ extension RecordKeyring {
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (sealed: SealedSecret, reservation: RevocationReservation?) {
         let (container, store, name) = (container, store, protection.name)
-        guard
-            let reservation = try RevocationReservation(
-                of: name, container: container, in: store)
-        else { throw .conflict("another program is creating the class ‘\(name)’") }
+        guard let reservation = try RevocationReservation(of: name, container: container, in: store) else {
+            throw .conflict("another program is creating the class ‘\(name)’")
+        }
         do throws(KeystoreError) {
             let sealed = try await keystore.sealRevocably(
                 secret, policy: protection.policy, for: prompt, authorizedBy: presence
-            ) { (announced) async throws(KeystoreError) in
+            ) { (new) async throws(KeystoreError) in
                 try await store.write("mark a new record key for revocation") { database in
-                    try RevocationRow.announce(announced, of: name, container: container, database)
+                    try RevocationRow.insert(new, named: name, isDue: false, container: container, database)
                 }
             }
             return (sealed, reservation)
@@ -243,11 +242,11 @@ extension RecordKeyring {
     /// Revokes one key after the other and deletes each row when its key is revoked, so a crash repeats at most one.
     func finishRevocations() async throws(KeystoreError) {
         let container = container
-        let noted = try await store.read("revoke keys") { database in
+        let rows = try await store.read("revoke keys") { database in
             try RevocationRow.fetchAll(container: container, database)
         }
         var failure: KeystoreError?
-        for row in noted {
+        for row in rows {
             do throws(KeystoreError) {
                 guard let due = try await claim(row) else { continue }
                 try await keystore.revoke(due.sealed)

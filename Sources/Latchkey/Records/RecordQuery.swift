@@ -66,17 +66,17 @@ package struct RecordMatches: Sendable {
 
 extension RecordContainer {
     /// Finds the records of a kind that match, oldest first, unverified. Does not use the hardware. Reads only matches.
-    package func find(_ kind: RecordKind, where query: RecordQuery) async throws(KeystoreError) -> RecordMatches {
+    package func find(_ kind: String, where query: RecordQuery) async throws(KeystoreError) -> RecordMatches {
         let name = name
         return try await store.read("search the records") { database in
-            try query.fetch(database, container: name, kind: kind.rawValue)
+            try query.fetch(database, container: name, kind: kind)
         }
     }
 
     /// Finds records as ``find(_:where:)`` does, on the caller's own thread.
-    package func findNow(_ kind: RecordKind, where query: RecordQuery) throws(KeystoreError) -> RecordMatches {
+    package func findNow(_ kind: String, where query: RecordQuery) throws(KeystoreError) -> RecordMatches {
         try store.readNow("search the records") { database in
-            try query.fetch(database, container: name, kind: kind.rawValue)
+            try query.fetch(database, container: name, kind: kind)
         }
     }
 
@@ -88,34 +88,34 @@ extension RecordContainer {
     ///
     /// It reads page by page and holds nothing of the store while `isWanted` runs, so `isWanted` may use the store. The result
     /// may or may not include records that are stored, changed or deleted during the scan; all others appear once.
-    package func scanNow(_ kind: RecordKind, _ isWanted: (Record) throws -> Bool) throws -> RecordMatches {
+    package func scanNow(_ kind: String, _ isWanted: (Record) throws -> Bool) throws -> RecordMatches {
         var matches = RecordMatches()
-        var place: Int64 = 0
+        var rowID: Int64 = 0
         while true {
             let page = try store.readNow("search the records") { database in
                 try RecordRow.fetchPage(
-                    database, container: name, kind: kind.rawValue, after: place, limit: Self.pageSize)
+                    database, container: name, kind: kind, after: rowID, limit: Self.pageSize)
             }
             for row in page.rows {
                 guard let record = matches.record(of: row), try isWanted(record) else { continue }
                 matches.records.append(record)
             }
             guard page.rows.count == Self.pageSize else { return matches }
-            place = page.end
+            rowID = page.end
         }
     }
 
     /// Whether there is a record of the kind. Does not use the hardware.
-    package func hasAny(_ kind: RecordKind) throws(KeystoreError) -> Bool {
+    package func hasAny(_ kind: String) throws(KeystoreError) -> Bool {
         try store.readNow("read the records") { database in
-            try RecordRow.exists(database, container: name, kind: kind.rawValue)
+            try RecordRow.exists(database, container: name, kind: kind)
         }
     }
 
     /// The ids of all records of a kind, oldest first. Does not use the hardware.
-    package func idsNow(_ kind: RecordKind) throws(KeystoreError) -> [RecordID] {
+    package func idsNow(_ kind: String) throws(KeystoreError) -> [RecordID] {
         try store.readNow("list the records") { database in
-            try RecordRow.fetchIDs(database, container: name, kind: kind.rawValue).map(RecordID.init(rawValue:))
+            try RecordRow.fetchIDs(database, container: name, kind: kind).map(RecordID.init(rawValue:))
         }
     }
 }

@@ -43,7 +43,7 @@ extension RecordRow {
     init(_ record: Record, container: String, generation: Int, createdAt: Int?, now: Date) throws {
         self.container = container
         id = record.id.rawValue
-        kind = record.kind.rawValue
+        kind = record.kind
         className = record.protection.name
         policy = try Self.text(record.protection.policy)
         attributes = try Self.text(record.attributes)
@@ -58,7 +58,7 @@ extension RecordRow {
     func record() throws -> Record {
         do {
             let record = Record(
-                id: RecordID(rawValue: id), kind: RecordKind(rawValue: kind),
+                id: RecordID(rawValue: id), kind: kind,
                 protection: ProtectionClass(name: className, policy: try Self.value(policy)),
                 attributes: try Self.value(attributes), key: try hardwareKey.map(Self.value), generation: generation,
                 createdAt: Date(timeIntervalSince1970: TimeInterval(createdAt)),
@@ -137,21 +137,21 @@ extension RecordRow {
             arguments: [container])
     }
 
-    /// Reads at most `limit` rows after a place, in the order in which they were first stored.
+    /// Reads at most `limit` rows after a row ID, in the order in which they were first stored.
     ///
-    /// - Parameter place: The end of the previous page; 0 for the first.
+    /// - Parameter rowID: The end of the previous page; 0 for the first.
     /// - Returns: The rows, and the end of this page.
     static func fetchPage(
-        _ database: Database, container: String, kind: String, after place: Int64, limit: Int
+        _ database: Database, container: String, kind: String, after rowID: Int64, limit: Int
     ) throws -> (rows: [RecordRow], end: Int64) {
         let rows = try Row.fetchAll(
             database,
             sql: """
-                SELECT rowid AS place, * FROM record WHERE container = ? AND kind = ? AND rowid > ?
+                SELECT rowid AS position, * FROM record WHERE container = ? AND kind = ? AND rowid > ?
                 ORDER BY rowid LIMIT ?
                 """,
-            arguments: [container, kind, place, limit])
-        return (try rows.map(RecordRow.init), rows.last?["place"] ?? place)
+            arguments: [container, kind, rowID, limit])
+        return (try rows.map(RecordRow.init), rows.last?["position"] ?? rowID)
     }
 
     static func fetchIDs(_ database: Database, container: String, kind: String) throws -> [String] {

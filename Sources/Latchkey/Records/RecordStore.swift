@@ -9,7 +9,7 @@ internal import GRDB
 /// Several processes can use one store at once; a writer waits up to 5 seconds for another.
 public final class RecordStore: Sendable {
     /// The path of the SQLite file.
-    public let path: String
+    package let path: String
     private let database: DatabaseQueue
     let now: @Sendable () -> Date
 
@@ -165,7 +165,7 @@ extension KeystoreError {
         let (code, reason, recovery) = Self.meaning(of: error.extendedResultCode)
         self.init(
             code: code, reason: reason, recovery: recovery,
-            underlying: Underlying(
+            underlying: UnderlyingError(
                 layer: "sqlite", rawCode: UInt32(bitPattern: error.extendedResultCode.rawValue),
                 text: error.message ?? "no message"))
     }

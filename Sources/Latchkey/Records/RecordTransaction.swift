@@ -14,7 +14,7 @@ struct RecordTransaction: Sendable {
         // The records first: if another program was faster it changed the records too, and the caller gets that conflict.
         let records = try changes.compactMap { change in try apply(change, to: database) }
         for change in classes { try apply(change, to: database) }
-        try keys.note(database)
+        try keys.record(database)
         return records
     }
 

@@ -28,12 +28,15 @@ struct RevocationRow {
     /// The name under which a key is recorded. No facade's class has such a name.
     static func name(of key: KeyID) -> String { "key.\(key)" }
 
-    /// Records a value that is about to be created: it is to be revoked unless it is stored. A value recorded under the same
-    /// name before was not created.
-    static func announce(_ sealed: SealedSecret, of name: String, container: String, _ database: Database) throws {
+    /// Records a value for revocation. It replaces a value of the same name, which was not created.
+    ///
+    /// - Parameter isDue: `false` for a value that is about to be created, and is to be revoked unless it is stored.
+    static func insert(
+        _ sealed: SealedSecret, named name: String, isDue: Bool, container: String, _ database: Database
+    ) throws {
         try database.execute(
-            sql: "INSERT OR REPLACE INTO revocation (container, name, sealed, isDue) VALUES (?, ?, ?, FALSE)",
-            arguments: [container, name, JSONEncoder().encode(sealed)])
+            sql: "INSERT OR REPLACE INTO revocation (container, name, sealed, isDue) VALUES (?, ?, ?, ?)",
+            arguments: [container, name, JSONEncoder().encode(sealed), isDue])
     }
 
     /// Deletes the row of a value that is stored in the same transaction.
@@ -46,27 +49,6 @@ struct RevocationRow {
             throw KeystoreError.conflict(
                 "another process revoked the key of the records in the meantime")
         }
-    }
-
-    /// Records the revocable keys of deleted classes.
-    static func drop(_ rows: [RecordKeyRow], _ database: Database) throws {
-        for row in rows where row.sealed.isRevocable {
-            try insertDue(row.sealed, named: row.name, container: row.container, database)
-        }
-    }
-
-    /// Records the authorization of a key that is in no row any more.
-    static func drop(_ key: HardwareKey, container: String, _ database: Database) throws {
-        guard let authorization = key.authorization else { return }
-        try insertDue(authorization, named: name(of: key.id), container: container, database)
-    }
-
-    private static func insertDue(
-        _ sealed: SealedSecret, named name: String, container: String, _ database: Database
-    ) throws {
-        try database.execute(
-            sql: "INSERT OR REPLACE INTO revocation (container, name, sealed, isDue) VALUES (?, ?, ?, TRUE)",
-            arguments: [container, name, JSONEncoder().encode(sealed)])
     }
 
     static func exists(container: String, _ database: Database) throws -> Bool {
@@ -122,8 +104,9 @@ struct RevocableKeyChanges {
 
     /// Records the effect of the changes. Call it after them.
     ///
-    /// - Throws: ``KeystoreError`` with code `conflict` for a new key that was not announced, or was revoked in the meantime.
-    func note(_ database: Database) throws {
+    /// - Throws: ``KeystoreError`` with code `conflict` for a new key that was not recorded before, or was revoked in the
+    ///   meantime.
+    func record(_ database: Database) throws {
         let after = try RecordRow.fetchRevocableKeys(database, container: container)
         guard after != before else { return }
         let (gone, new) = (Self.keys(before.subtracting(after)), Self.keys(after.subtracting(before)))
@@ -131,7 +114,9 @@ struct RevocableKeyChanges {
             try RevocationRow.withdraw(RevocationRow.name(of: key.id), container: container, database)
         }
         for key in gone where !new.contains(where: { $0.authorization == key.authorization }) {
-            try RevocationRow.drop(key, container: container, database)
+            guard let authorization = key.authorization else { continue }
+            try RevocationRow.insert(
+                authorization, named: RevocationRow.name(of: key.id), isDue: true, container: container, database)
         }
     }
 

@@ -15,7 +15,7 @@ enum Schema {
     static func openDatabase(at path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.label = "latchkey.records"
-        configuration.busyMode = .timeout(patience)
+        configuration.busyMode = .timeout(busyTimeout)
         // Our tables have no foreign keys, and a table of another program must not prevent the deletion of our rows.
         configuration.foreignKeysEnabled = false
         configuration.prepareDatabase { database in
@@ -28,7 +28,7 @@ enum Schema {
         }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
         // SQLite's own timeout does not apply while two processes change the journal mode at once.
-        let deadline = ContinuousClock.now + .seconds(patience)
+        let deadline = ContinuousClock.now + .seconds(busyTimeout)
         while true {
             do {
                 try prepare(queue)
@@ -50,7 +50,7 @@ enum Schema {
     }
 
     /// How many seconds to wait for another process.
-    private static let patience: Double = 5
+    private static let busyTimeout: Double = 5
 
     /// Checks the kind of file, and counts the migrations that were applied.
     ///

@@ -9,9 +9,9 @@ internal import Foundation  // for canonical composition, which FoundationEssent
 /// PINs. A new PIN that this counter protects then needs at least 6 characters, unless the program allows short ones.
 public struct PIN: Sendable, Equatable {
     /// The minimum length of a new PIN in characters (extended grapheme clusters).
-    public static let minimumCharacters = 4
+    package static let minimumCharacters = 4
     /// The maximum length of a PIN in bytes of UTF-8.
-    public static let maximumBytes = 256
+    package static let maximumBytes = 256
 
     private let secret: SecretBytes
     /// The length in characters (extended grapheme clusters).
@@ -63,8 +63,6 @@ public struct PIN: Sendable, Equatable {
     }
 }
 
-extension PIN: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension PIN: RedactedValue {
     public var description: String { "‹PIN›" }
-    public var debugDescription: String { description }
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -33,7 +33,7 @@ public struct SecretBytes: Sendable {
     public var count: Int { storage.buffer.count }
 
     /// Whether there are no bytes.
-    public var isEmpty: Bool { storage.buffer.isEmpty }
+    package var isEmpty: Bool { storage.buffer.isEmpty }
 
     /// Passes the bytes to `body`. The pointer is valid during the call only.
     public func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
@@ -74,8 +74,14 @@ public struct SecretBytes: Sendable {
 
 extension SecretBytes: Equatable {}
 
-extension SecretBytes: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension SecretBytes: RedactedValue {
     public var description: String { "‹secret, \(count) bytes›" }
+}
+
+/// A value that prints and reflects only its description.
+package protocol RedactedValue: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {}
+
+extension RedactedValue {
     public var debugDescription: String { description }
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

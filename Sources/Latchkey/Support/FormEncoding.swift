@@ -31,8 +31,7 @@ package enum FormEncoding {
     }
 
     private static func isUnreserved(_ byte: UInt8) -> Bool {
-        let character = Character(UnicodeScalar(byte))
-        return character.isASCII && (character.isLetter || character.isNumber || "-._~".contains(character))
+        byte.isASCIILetterOrDigit || "-._~".utf8.contains(byte)
     }
 
     private static func unescape(_ text: some StringProtocol) -> String? {

@@ -7,8 +7,6 @@ public import FoundationEssentials
 public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
     /// The type of ``code``.
     public typealias Code = ErrorCode
-    /// The type of ``underlying``.
-    public typealias Underlying = UnderlyingError
 
     /// The operation that failed, as a verb phrase: `sign`, `create a key`. The public call sets it.
     public private(set) var operation: String
@@ -96,16 +94,10 @@ extension LatchkeyError: Equatable {
     public static func == (left: Self, right: Self) -> Bool { left.code == right.code }
 }
 
-extension LatchkeyError: CustomStringConvertible, LocalizedError {
-    /// One sentence: `Could not sign: the PIN is wrong; 2 attempts are left.`
-    public var description: String { "Could not \(operation): \(reason)." }
-
-    public var errorDescription: String? { description }
-    public var recoverySuggestion: String? { recovery }
-}
-
 /// Any ``LatchkeyError``, for code that reports errors of every kind.
-package protocol ReportableError: Error, CustomStringConvertible {
+package protocol ReportableError: LocalizedError, CustomStringConvertible {
+    var operation: String { get }
+    var reason: String { get }
     /// The name of the code, for example `lockedOut`.
     var codeName: String { get }
     var keystoreCode: KeystoreErrorCode { get }
@@ -117,9 +109,17 @@ package protocol ReportableError: Error, CustomStringConvertible {
     func during(_ operation: String) -> Self
 }
 
-extension LatchkeyError: ReportableError {
+extension ReportableError {
+    /// One sentence: `Could not sign: the PIN is wrong; 2 attempts are left.`
+    public var description: String { "Could not \(operation): \(reason)." }
+    public var errorDescription: String? { description }
+    public var recoverySuggestion: String? { recovery }
+}
+
+extension LatchkeyError: CustomStringConvertible, LocalizedError, ReportableError {
     package var codeName: String { code.description }
-    package var keystoreCode: KeystoreErrorCode { code.keystoreCode }
+    /// An error that was caused by another kind of error has the code of that error.
+    package var keystoreCode: KeystoreErrorCode { (details as? any ReportableError)?.keystoreCode ?? code.keystoreCode }
 }
 
 extension Error {

@@ -106,7 +106,7 @@ struct LockerRows: Sendable {
         try await verified(PendingKey.kind, for: prompt).compactMap(PendingKey.init)
     }
 
-    private func verified(_ kind: RecordKind, for prompt: PromptContext) async throws(KeystoreError) -> [Record] {
+    private func verified(_ kind: String, for prompt: PromptContext) async throws(KeystoreError) -> [Record] {
         var found: [Record] = []
         for listed in try await records.list(kind) {
             if let record = try await records.read(listed.id, for: prompt)?.record { found.append(record) }
@@ -152,7 +152,7 @@ struct LockerRows: Sendable {
 
     static func put(_ key: HardwareKey) -> RecordChange {
         .put(
-            Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated.withOwnPIN, key: key),
+            Record(id: RecordID(key.id), kind: Record.keyKind, protection: .selfAuthenticated.withOwnPIN, key: key),
             payload: nil, ifGeneration: nil)
     }
 
@@ -216,7 +216,7 @@ struct PendingKey: Sendable {
     /// The generation of the row; 0 before it is stored.
     var generation = 0
 
-    static let kind: RecordKind = "locker.pending"
+    static let kind = "locker.pending"
 
     var id: RecordID { RecordID(rawValue: "locker.pending.\(key.id)") }
 
@@ -256,7 +256,7 @@ struct Tombstone: Hashable, Sendable {
     /// The `revoke` assertion.
     let statement: String
 
-    static let kind: RecordKind = "locker.tombstone"
+    static let kind = "locker.tombstone"
 
     var id: RecordID { RecordID(rawValue: "locker.tombstone.\(enrolmentID)") }
 

@@ -89,41 +89,34 @@ public struct BackgroundAccessErrorCode: LatchkeyErrorCode {
     /// The cause.
     public typealias Details = ErsteGroupAuthError
 
-    private enum Name: String {
-        case notEnrolled, notPermitted, network, server, enrolmentRevoked, deviceKeyUnavailable, cancelled
-    }
+    /// The name of the code, for example `notPermitted`.
+    public let description: String
+    /// The code of an error without a cause.
+    public let keystoreCode: KeystoreErrorCode
 
-    private let name: Name
-    /// Ignored by equality, because errors with the same code can have different causes.
-    private let mapped: Mapped
-
-    private init(_ name: Name, _ keystoreCode: KeystoreErrorCode) {
-        self.name = name
-        mapped = Mapped(code: keystoreCode)
+    private init(_ name: String, _ keystoreCode: KeystoreErrorCode) {
+        description = name
+        self.keystoreCode = keystoreCode
     }
 
     /// This device is not enrolled.
-    public static let notEnrolled = Self(.notEnrolled, .notFound)
+    public static let notEnrolled = Self("notEnrolled", .notFound)
     /// The server does not allow it.
-    public static let notPermitted = Self(.notPermitted, .refused)
+    public static let notPermitted = Self("notPermitted", .refused)
     /// The server can't be reached.
-    public static let network = Self(.network, .unavailable)
+    public static let network = Self("network", .unavailable)
     /// The server's answer does not follow the protocol.
-    public static let server = Self(.server, .refused)
+    public static let server = Self("server", .refused)
     /// The server no longer knows the enrolment; it was deleted here too.
-    public static let enrolmentRevoked = Self(.enrolmentRevoked, .notFound)
+    public static let enrolmentRevoked = Self("enrolmentRevoked", .notFound)
     /// The device's key or the store can't be used.
-    public static let deviceKeyUnavailable = Self(.deviceKeyUnavailable, .unavailable)
+    public static let deviceKeyUnavailable = Self("deviceKeyUnavailable", .unavailable)
     /// The task was cancelled.
-    public static let cancelled = Self(.cancelled, .cancelled)
-
-    public var keystoreCode: KeystoreErrorCode { mapped.code }
-    /// The name of the code, for example `notPermitted`.
-    public var description: String { name.rawValue }
+    public static let cancelled = Self("cancelled", .cancelled)
 
     /// The code of a cause.
     init(_ cause: ErsteGroupAuthError) {
-        let name: Name =
+        self =
             switch cause.code {
             case .notEnrolled: .notEnrolled
             case .network, .offline: .network
@@ -135,14 +128,6 @@ public struct BackgroundAccessErrorCode: LatchkeyErrorCode {
             case .strongAuthRequired, .easyAccessRevoked, .userMismatch: .notPermitted
             default: .deviceKeyUnavailable
             }
-        self.init(name, cause.code.keystoreCode)
-    }
-
-    private struct Mapped: Hashable {
-        let code: KeystoreErrorCode
-
-        static func == (left: Self, right: Self) -> Bool { true }
-        func hash(into hasher: inout Hasher) {}
     }
 }
 

@@ -111,7 +111,7 @@ extension Locker {
             do {
                 return try await sign(
                     .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, server, context,
-                    authorizedBy: PresenceSession(NobodyPresent(), .init(firstPIN: pin)))
+                    authorizedBy: PresenceSession(NobodyPresent(), firstPIN: pin))
             } catch let error as KeystoreError where error.code == .wrongProof {
                 cache.clear()
             }

@@ -24,7 +24,7 @@ struct Caller {
     ///
     /// - Parameter body: Makes the call; returns nil if the module does not have the function.
     /// - Returns: `CKR_SESSION_HANDLE_INVALID`, without a call, if the module was restarted since ``epoch``.
-    /// - Throws: `wedged`, and `returned(.functionNotSupported)` for a missing function.
+    /// - Throws: `unresponsive`, and `returned(.functionNotSupported)` for a missing function.
     func answer(
         _ function: String, _ kind: Kind = .data,
         _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?

@@ -12,10 +12,10 @@ package struct CryptokiError: Error, Sendable {
         case unsupported
         /// The module can't be used at all.
         case module(ModuleFailure)
-        /// The call did not return within its deadline. From now on its module is ``wedged``.
+        /// The call did not return within its deadline. From now on its module is ``unresponsive``.
         case timedOut
         /// An earlier call into the module never returned, so that it is not called again in this process.
-        case wedged
+        case unresponsive
         /// The task that waited was cancelled.
         case cancelled
         /// No token matches, or the token was removed.

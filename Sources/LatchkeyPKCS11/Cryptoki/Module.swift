@@ -80,7 +80,7 @@ extension Module {
                 isBegun = true
                 return true
             case .outdated: return false
-            case .refuse(let function): throw .wedged(by: function)
+            case .refuse(let function): throw .unresponsive(by: function)
             case .wait:
                 guard ContinuousClock.now < deadline else {
                     throw CryptokiError(

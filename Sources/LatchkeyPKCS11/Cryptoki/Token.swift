@@ -36,7 +36,7 @@ final class Token: Sendable {
     /// Finds the one token that matches a URI, in the module that the URI names, or in all modules that p11-kit configures.
     ///
     /// - Throws: ``CryptokiError``; `tokenAbsent`, `noReaders`, `tokenAmbiguous` (the reason names the tokens with their serial
-    ///   numbers), `module`, `timedOut`, `wedged`, `cancelled`.
+    ///   numbers), `module`, `timedOut`, `unresponsive`, `cancelled`.
     static func find(_ uri: TokenURI, options: TokenOptions = TokenOptions()) async throws(CryptokiError) -> Token {
         let paths = try uri.modulePaths()
         var tokens: [Token] = []
@@ -73,7 +73,7 @@ final class Token: Sendable {
     ///   time (``TokenLock``), and `body` sees the current objects: a module that caches them is restarted. Other programs do
     ///   not take the lock. PKCS#11 has no transactions, so an object that one of them creates between the module's reading of
     ///   the token and `C_GenerateKeyPair` is not seen.
-    /// - Throws: ``CryptokiError``, from `body` or from the recovery: `tokenAbsent`, `timedOut`, `wedged`, `loginNeeded` (log
+    /// - Throws: ``CryptokiError``, from `body` or from the recovery: `tokenAbsent`, `timedOut`, `unresponsive`, `loginNeeded` (log
     ///   in again and repeat), `cancelled`; `locked` if exclusive.
     func withSession<R: Sendable>(
         isExclusive: Bool = false, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R

@@ -30,7 +30,7 @@ final class TokenThread: Sendable {
         self.onExpiry = onExpiry
         if !thread.hasOwnThread {
             let reason = "the system could not start a thread for the token"
-            state.withLock { $0.refusal = CryptokiError(.wedged, reason: reason) }
+            state.withLock { $0.refusal = CryptokiError(.unresponsive, reason: reason) }
         }
         watch.onExpiry { [weak self] function in self?.expire(function) }
     }
@@ -85,11 +85,11 @@ final class TokenThread: Sendable {
         let killProcess = onExpiry(function)
         let (current, stranded): ((any TokenJob)?, [any TokenJob]) = state.withLock { state in
             guard killProcess == nil else { return (state.current, []) }
-            state.refusal = .wedged(by: function)
+            state.refusal = .unresponsive(by: function)
             defer { state.jobs = [] }
             return (state.current, state.jobs)
         }
-        for job in stranded { job.fail(.wedged(by: function)) }
+        for job in stranded { job.fail(.unresponsive(by: function)) }
         // Before the process is killed, because the job must fail with the timeout and not with the result of that.
         current?.fail(.timedOut(in: function))
         killProcess?()
@@ -97,9 +97,10 @@ final class TokenThread: Sendable {
 }
 
 extension CryptokiError {
-    static func wedged(by function: String) -> CryptokiError {
+    static func unresponsive(by function: String) -> CryptokiError {
         CryptokiError(
-            .wedged, function: function, reason: "the module hangs: an earlier call in this process never returned")
+            .unresponsive, function: function,
+            reason: "the module hangs: an earlier call in this process never returned")
     }
 
     static func timedOut(in function: String) -> CryptokiError {

@@ -49,7 +49,7 @@ extension CryptokiError.Kind {
             )
         case .leftUnlocked: (.unavailable, "Unplug the token and plug it in, then try again.")
         case .timedOut: (.transient, "Try again; if it happens again, unplug the token and plug it in.")
-        case .wedged:
+        case .unresponsive:
             (
                 .unavailable,
                 "Unplug the token, plug it in, and restart this program. If this happens often, isolate the module."

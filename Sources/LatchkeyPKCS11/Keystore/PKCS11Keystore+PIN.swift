@@ -142,7 +142,7 @@ extension TokenProfile {
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> LoginProof {
         guard !verifiesUserItself else {
-            await presence.notice(PresenceNotice(.useReader, context: prompt))
+            await presence.notice(.useReader(prompt))
             return .protectedPath
         }
         let pin = try await presence.givenPIN(

@@ -65,7 +65,7 @@ struct TouchHint: Sendable {
 
     init(_ presence: any PresenceAuthority, for prompt: PromptContext, on module: ModuleProfile) {
         self.presence = presence
-        notice = PresenceNotice(.touch, context: prompt)
+        notice = .touch(prompt)
         mayWaitForTouch = module.family != .softhsm && module.family != .tpm2
     }
 

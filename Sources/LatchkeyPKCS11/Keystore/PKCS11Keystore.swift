@@ -10,7 +10,7 @@ public import Latchkey
 /// the login lasts for one operation. A PIN that the token refused is never sent a second time.
 ///
 /// Keystores of one process that use the same token share its thread, its session and its login.
-public struct PKCS11Keystore: Keystore {
+public struct PKCS11Keystore: Keystore, BackendKeystore {
     /// The backend name in the records of these keys.
     package static let backend = "pkcs11"
 

@@ -96,14 +96,14 @@ struct EVPKeyLoan: Sendable {
     /// is abandoned.
     ///
     /// - Returns: The result or error of `body`.
-    /// - Throws: Errors before `body` is called, so that it may be called again; `timedOut`, and afterwards always `wedged`.
+    /// - Throws: Errors before `body` is called, so that it may be called again; `timedOut`, and afterwards always `unresponsive`.
     func lend<R: Sendable>(
         _ body: @escaping @Sendable (OpaquePointer) throws -> R
     ) throws(CryptokiError) -> Result<R, any Error> {
         let proof = ContextProof(self.proof)
         // A `body` that exceeded the limit must not sign any more.
         defer { proof.revoke() }
-        guard !Self.hanging.withLock({ $0.contains(token.module.path) }) else { throw .wedged(by: "libp11") }
+        guard !Self.hanging.withLock({ $0.contains(token.module.path) }) else { throw .unresponsive(by: "libp11") }
         // The module is not finalized before the thread has returned.
         _ = try token.module.beginCall(waitingAtMost: limit)
         let outcome = BlockingThread.run(within: limit, unstarted: token.module.endCall) { [self] in

@@ -12,14 +12,14 @@ extension TPMKeystore {
     ///   neither `none` nor a PIN, or the presence broker manages the PIN.
     public func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         do throws(KeystoreError) {
             try await checkRevocable(request.policy, presence)
             let root = try await presentRoot()
             let value = SecretBytes.random(count: RevocableSecret.byteCount)
             let authorization = try await storeRevocably(
-                value, request.policy, under: root, request.prompt, presence, announce)
+                value, request.policy, under: root, request.prompt, presence, willCreate)
             do throws(KeystoreError) {
                 let binding = KeyBinding(id: request.id, label: request.label)
                 let blob = try await makeKey(authorizedBy: value, boundTo: binding, under: root)

@@ -13,13 +13,13 @@ extension TPMKeystore {
     public func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         do throws(KeystoreError) {
             try RevocableSecret.checkCount(of: secret)
             try await checkRevocable(policy, presence)
             let root = try await presentRoot()
-            return try await storeRevocably(secret, policy, under: root, prompt, presence, announce)
+            return try await storeRevocably(secret, policy, under: root, prompt, presence, willCreate)
         } catch { throw error.during("seal a secret") }
     }
 
@@ -48,7 +48,7 @@ extension TPMKeystore {
     /// Stores a secret in a new index. Prompts for a new PIN if the policy has one.
     func storeRevocably(
         _ secret: SecretBytes, _ policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext,
-        _ presence: any PresenceAuthority, _ announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        _ presence: any PresenceAuthority, _ willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         var handle = try await freeHandle(isContended: false)
         let pin = policy.hasPIN ? try await newPIN(prompt, presence) : nil
@@ -63,7 +63,7 @@ extension TPMKeystore {
             let sealed = SealedSecret(
                 backend: backend, policy: policy, assurance: Self.assurance(of: policy, nil, under: root),
                 isRevocable: true, blob: try serialized(planned))
-            try await announce(sealed)
+            try await willCreate(sealed)
             if try await define(planned, area, holding: secret, pin, under: root) {
                 if pin != nil { presence.accepted() }
                 return sealed

@@ -149,7 +149,7 @@ extension KeystoreError {
             recovery:
                 "Use your fingerprint, which resets the count. Otherwise ask an administrator to reset it as described in "
                 + "‘man latchkey-presenced’.",
-            attemptsLeft: 0, underlying: underlying.map(Underlying.init))
+            attemptsLeft: 0, underlying: underlying.map(UnderlyingError.init))
     }
 }
 

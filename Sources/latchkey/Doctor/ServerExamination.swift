@@ -7,7 +7,7 @@ import LatchkeyLogin
 /// Checks that the identity server answers and knows the client. Does not log in.
 struct ServerExamination {
     /// The timeout in seconds.
-    private static let patience = 5
+    private static let timeout = 5
 
     let settings: Settings
 
@@ -25,7 +25,7 @@ struct ServerExamination {
         }
         let request = endpoint.appending("/.well-known/openid-configuration").request(.get)
         do throws(KeystoreError) {
-            let (response, body) = try await AsyncHTTPTransport(timeout: Self.patience).send(request, body: [])
+            let (response, body) = try await AsyncHTTPTransport(timeout: Self.timeout).send(request, body: [])
             guard response.status.code == 200, let offer = try? JSONDecoder().decode(Offer.self, from: Data(body))
             else {
                 return .warning(
@@ -54,7 +54,7 @@ struct ServerExamination {
             ("code_challenge_method", "S256"), ("x_suppress_idp_session_cookie", "true"),
         ])
         let path = page.path + (page.path.contains("?") ? "&" : "?") + query
-        let transport = AsyncHTTPTransport(timeout: Self.patience)
+        let transport = AsyncHTTPTransport(timeout: Self.timeout)
         let (response, _) = try await transport.send(page.onSameOrigin(path: path).request(.get), body: [])
         return !(400..<500).contains(response.status.code)
     }

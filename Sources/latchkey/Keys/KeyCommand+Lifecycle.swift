@@ -46,7 +46,7 @@ extension KeyCommand {
             defer { withExtendedLifetime(made) {} }
             let key = made.key
             do {
-                try await records.apply([.put(Record(of: key), payload: nil, ifGeneration: 0)], for: prompt)
+                try await records.apply([.put(Record(key: key), payload: nil, ifGeneration: 0)], for: prompt)
             } catch {
                 // Without a record, no command can name the key.
                 try? await records.discard(key)
@@ -77,7 +77,7 @@ extension KeyCommand {
             let prompt = context.prompt("rename the key ‘\(stored.name)’ to ‘\(label)’")
             let renamed = try await records.keystore.rename(
                 stored, to: label, for: prompt, authorizedBy: context.presence)
-            try await records.apply([.put(Record(of: renamed), payload: nil, ifGeneration: generation)], for: prompt)
+            try await records.apply([.put(Record(key: renamed), payload: nil, ifGeneration: generation)], for: prompt)
             return KeyReport(renamed)
         }
     }
@@ -144,13 +144,6 @@ extension KeyCommand {
 extension KeyCommand {
     fileprivate static func check(label: String) throws {
         guard (1...256).contains(label.utf8.count) else { throw ValidationError("A label has 1 to 256 bytes.") }
-    }
-}
-
-extension Record {
-    /// Creates the record of a key without a class: the key's own protection authenticates the record.
-    fileprivate init(of key: HardwareKey) {
-        self.init(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key)
     }
 }
 

@@ -36,7 +36,9 @@ extension KeyCommand {
             let lockers = try await StoredEnrolment.keys(in: records)
             let reports = try await records.keys().compactMap { record in
                 record.key.map { key in
-                    KeyReport(key, usedBy: lockers.contains(key.id) ? "locker" : record.kind == .key ? nil : "login")
+                    KeyReport(
+                        key, usedBy: lockers.contains(key.id) ? "locker" : record.kind == Record.keyKind ? nil : "login"
+                    )
                 }
             }
             let shown = reports.filter { all || $0.usedBy == nil }

@@ -10,13 +10,13 @@ extension RecordContainer {
     ///   several keys.
     func storedKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
         if let id = KeyID(rawValue: argument.text), let record = try await metadata(RecordID(id)),
-            record.kind == .key, let key = record.key
+            record.kind == Record.keyKind, let key = record.key
         {
             return try Self.checked(key, record)
         }
         let isID = UUID(uuidString: argument.text) != nil
         let prefix = IDPrefix(argument.text)
-        let fitting = try await list(.key).filter { record in
+        let fitting = try await list(Record.keyKind).filter { record in
             guard let key = record.key else { return false }
             return !isID && key.label == argument.text
                 || prefix?.begins(key.id.rawValue) == true

@@ -10,7 +10,7 @@ extension Machine {
         let tcti = try #require(environment["LATCHKEY_TCTI"])
         let records = try RecordContainer(store: store, keystore: TPMKeystore(tcti: tcti, anchors: store))
         let prompt = PromptContext(reason: "forget the servers")
-        for kind in ["login.session", "login.key", "login.pending", "login.hint", "login.identity"] as [RecordKind] {
+        for kind in ["login.session", "login.key", "login.pending", "login.hint", "login.identity"] {
             for listed in try await records.list(kind) {
                 guard let found = try await records.read(listed.id, for: prompt) else { continue }
                 var record = found.record

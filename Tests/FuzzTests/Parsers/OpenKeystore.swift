@@ -2,7 +2,7 @@ import FoundationEssentials
 import Latchkey
 
 /// A keystore that unseals every blob to the same secret, so that the fuzzer reaches the code behind a record key.
-struct OpenKeystore: Keystore {
+struct OpenKeystore: BackendKeystore {
     let backend = "tpm"
 
     private var secret: SecretBytes { SecretBytes([UInt8](repeating: 1, count: 32)) }

@@ -38,7 +38,7 @@ final class StoreDirectory: Sendable {
 
     private func use(_ container: RecordContainer) async {
         let prompt = PromptContext(reason: "fuzz")
-        let kind: RecordKind = "note"
+        let kind = "note"
         let keys = (try? await container.keys()) ?? []
         let listed = (try? await container.list(kind)) ?? []
         _ = try? container.idsNow(kind)

@@ -84,7 +84,7 @@ struct InteractionTests {
             await #expect(throws: refusal(.userCancelled)) {
                 try await program.locker.startAuthSession(
                     options: StartAuthSessionOptions(
-                        usesCachedSecret: false, presence: PresenceSession(asked, .init(acceptsEarlierProof: false))))
+                        usesCachedSecret: false, presence: PresenceSession(asked, acceptsEarlierProof: false)))
             }
             #expect(asked.requests.count == 1)
         }

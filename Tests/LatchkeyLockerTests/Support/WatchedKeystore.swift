@@ -1,10 +1,11 @@
 import Foundation
 import Latchkey
+import LatchkeyTestSupport
 import Synchronization
 
 /// A keystore that records each call as a step of the program.
-final class WatchedKeystore: Keystore {
-    private let keystore: any Keystore
+final class WatchedKeystore: KeystoreWrapper {
+    let keystore: any Keystore
     private let steps: Steps
     private let noted = Mutex<[String]>([])
     private let endings = Mutex(0)
@@ -36,9 +37,6 @@ final class WatchedKeystore: Keystore {
     private static let lost = KeystoreError(
         operation: "use the hardware", code: .failed, reason: "the plug was pulled", recovery: "Put it in.")
 
-    var backend: String { keystore.backend }
-    var mayHaveReader: Bool { keystore.mayHaveReader }
-
     func endReuse() {
         endings.withLock { $0 += 1 }
         keystore.endReuse()
@@ -56,6 +54,14 @@ final class WatchedKeystore: Keystore {
         }
     }
 
+    func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
+        try await step("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus(of: key) }
+    }
+
+    func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
+        try await step("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus(of: secret) }
+    }
+
     func createKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
@@ -66,10 +72,10 @@ final class WatchedKeystore: Keystore {
 
     func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         try await step("createKey", request.policy) { () throws(KeystoreError) in
-            try await keystore.createRevocableKey(request, authorizedBy: presence, announcing: announce)
+            try await keystore.createRevocableKey(request, authorizedBy: presence, willCreate: willCreate)
         }
     }
 
@@ -94,11 +100,11 @@ final class WatchedKeystore: Keystore {
     func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         try await step("seal", policy) { () throws(KeystoreError) in
             try await keystore.sealRevocably(
-                secret, policy: policy, for: prompt, authorizedBy: presence, announcing: announce)
+                secret, policy: policy, for: prompt, authorizedBy: presence, willCreate: willCreate)
         }
     }
 
@@ -120,6 +126,14 @@ final class WatchedKeystore: Keystore {
     func delete(_ key: HardwareKey) async throws(KeystoreError) {
         try await step("delete", key.policy) { () throws(KeystoreError) in
             try await keystore.delete(key)
+        }
+    }
+
+    func delete(
+        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        try await step("delete", key.policy) { () throws(KeystoreError) in
+            try await keystore.delete(key, for: prompt, authorizedBy: presence)
         }
     }
 

@@ -55,7 +55,7 @@ struct Bench {
     func forgetServers() async throws {
         let records = try await records()
         let prompt = PromptContext(reason: "forget the servers")
-        for kind in ["login.session", "login.key", "login.pending", "login.hint", "login.identity"] as [RecordKind] {
+        for kind in ["login.session", "login.key", "login.pending", "login.hint", "login.identity"] {
             for listed in try await records.list(kind) {
                 guard let found = try await records.read(listed.id, for: prompt) else { continue }
                 var record = found.record

@@ -41,12 +41,12 @@ struct DeadlineTests {
         try hostile.tell()
         let calls = try hostile.calls()
         let later = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
-        #expect(later?.kind == .wedged)
+        #expect(later?.kind == .unresponsive)
         #expect(later?.function == function)
         let found = await cryptokiError { () throws(CryptokiError) in
             _ = try await Token.find(token.uri, options: HostileToken.quick)
         }
-        #expect(found?.kind == .wedged)
+        #expect(found?.kind == .unresponsive)
         #expect(try hostile.calls() == calls)
     }
 
@@ -64,7 +64,7 @@ struct DeadlineTests {
             return await group.reduce(into: []) { $0.append($1) }
         }
         #expect(kinds.count { $0 == .timedOut } == 1)
-        #expect(kinds.count { $0 == .wedged } == 3)
+        #expect(kinds.count { $0 == .unresponsive } == 3)
     }
 
     @Test(arguments: ["C_Initialize", "C_GetFunctionList"])
@@ -91,7 +91,7 @@ struct DeadlineTests {
         let later = await cryptokiError { () throws(CryptokiError) in
             _ = try await Module.load(hostile.modulePath, options: HostileToken.quick)
         }
-        #expect(later?.kind == .wedged)
+        #expect(later?.kind == .unresponsive)
     }
 
     @Test(arguments: ["C_Sign", "C_Login", "C_FindObjects"])

@@ -22,7 +22,8 @@ struct KeystoreErrorMappingTests {
     @Test(arguments: [
         (CryptokiError.Kind.tokenAbsent, KeystoreError.Code.unavailable), (.noReaders, .unavailable),
         (.tokenAmbiguous, .conflict), (.keyAbsent, .notFound), (.occupied, .conflict), (.timedOut, .transient),
-        (.wedged, .unavailable), (.cancelled, .cancelled), (.touchTimedOut, .cancelled), (.unsupported, .unsupported),
+        (.unresponsive, .unavailable), (.cancelled, .cancelled), (.touchTimedOut, .cancelled),
+        (.unsupported, .unsupported),
         (.unsound, .refused), (.invalidURI, .invalidInput), (.module(.missing), .unavailable), (.malformed, .failed),
         (.locked, .transient), (.lockUnavailable, .unavailable), (.leftUnlocked, .unavailable),
     ])

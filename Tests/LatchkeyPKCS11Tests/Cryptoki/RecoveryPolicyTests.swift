@@ -42,7 +42,7 @@ struct RecoveryPolicyTests {
         #expect(recovery.next(after: absent, showsNoToken: true) == nil)
     }
 
-    @Test(arguments: [CryptokiError.Kind.timedOut, .wedged, .cancelled, .loginNeeded, .unsound, .malformed])
+    @Test(arguments: [CryptokiError.Kind.timedOut, .unresponsive, .cancelled, .loginNeeded, .unsound, .malformed])
     func `other errors are not repeated`(_ kind: CryptokiError.Kind) {
         var recovery = RecoveryPolicy()
         #expect(recovery.next(after: CryptokiError(kind, reason: "")) == nil)

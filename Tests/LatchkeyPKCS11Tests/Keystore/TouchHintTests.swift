@@ -18,7 +18,7 @@ struct TouchHintTests {
                 for _ in 0..<200 where presence.notices.isEmpty { usleep(50_000) }
             }
         }
-        #expect(presence.notices == [PresenceNotice(.touch, context: KeystoreBench.prompt)])
+        #expect(presence.notices == [.touch(KeystoreBench.prompt)])
     }
 
     @Test func `a faster operation sends no notice`() async throws {

@@ -6,7 +6,7 @@ import Synchronization
 /// A keystore without hardware, with an AES key in memory, that meets the contract.
 ///
 /// It tests the contract: a keystore can meet it, and the contract detects each ``Fault``.
-final class PaperKeystore: Keystore {
+final class PaperKeystore: BackendKeystore {
     /// A violation of the contract.
     enum Fault: Sendable, CaseIterable {
         case asksAgain, ignoresPIN, readsHalfThePIN, believesTheRow, weakensPolicies, asksWhenLocked, sealsAnything
@@ -62,7 +62,7 @@ final class PaperKeystore: Keystore {
 
     func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         guard fault == .revokesNoKey else {
             throw .unsupported("paper revokes nothing", recovery: "Use hardware.")
@@ -70,7 +70,7 @@ final class PaperKeystore: Keystore {
         let plain = try await createKey(request, authorizedBy: presence)
         let authorization = SealedSecret(
             backend: backend, policy: plain.policy, assurance: plain.assurance, isRevocable: true, blob: Data())
-        try await announce(authorization)
+        try await willCreate(authorization)
         return HardwareKey(
             id: plain.id, backend: backend, policy: plain.policy, assurance: plain.assurance,
             publicKey: plain.publicKey, label: plain.label, createdAt: plain.createdAt, blob: plain.blob,
@@ -115,7 +115,7 @@ final class PaperKeystore: Keystore {
     func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
-        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         guard fault == .revokesNoSecret else {
             throw .unsupported("paper revokes nothing", recovery: "Use hardware.")
@@ -123,7 +123,7 @@ final class PaperKeystore: Keystore {
         let plain = try await seal(secret, policy: policy, for: prompt, authorizedBy: presence)
         let sealed = SealedSecret(
             backend: backend, policy: policy, assurance: plain.assurance, isRevocable: true, blob: plain.blob)
-        try await announce(sealed)
+        try await willCreate(sealed)
         return sealed
     }
 

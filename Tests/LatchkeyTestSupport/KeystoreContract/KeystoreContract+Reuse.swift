@@ -44,7 +44,7 @@ extension KeystoreContract {
         for (use, what) in [(key, "a key"), (secret, "a secret")] {
             guard let use else { continue }
             try await use(person(.right))
-            try await expectPrompt(what, use) { PresenceSession($0, .init(acceptsEarlierProof: false)) }
+            try await expectPrompt(what, use) { PresenceSession($0, acceptsEarlierProof: false) }
             if case .atReader = device.pin { continue }
             try await use(person(.right))
             await Self.expect(.unavailable, of: "use \(what) without a prompt") { try await use(NobodyPresent()) }
@@ -167,11 +167,11 @@ extension KeystoreContract {
     }
 
     private func revocableKey(_ keystore: any Keystore, _ policy: AccessPolicy) async throws -> HardwareKey {
-        let announced = Mutex<SealedSecret?>(nil)
+        let recorded = Mutex<SealedSecret?>(nil)
         let key = try await keystore.createRevocableKey(
             KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: person(.right)
-        ) { announcement in announced.withLock { $0 = announcement } }
-        #expect(announced.withLock { $0 } == key.authorization, "the announced value is the result")
+        ) { new in recorded.withLock { $0 = new } }
+        #expect(recorded.withLock { $0 } == key.authorization, "the value passed to willCreate is the result")
         return key
     }
 
@@ -200,11 +200,11 @@ extension KeystoreContract {
     private func sealRevocably(
         _ keystore: any Keystore, _ bytes: SecretBytes, _ policy: AccessPolicy
     ) async throws -> SealedSecret {
-        let announced = Mutex<SealedSecret?>(nil)
+        let recorded = Mutex<SealedSecret?>(nil)
         let sealed = try await keystore.sealRevocably(
             bytes, policy: policy, for: Self.prompt, authorizedBy: person(.right)
-        ) { announcement in announced.withLock { $0 = announcement } }
-        #expect(announced.withLock { $0 } == sealed, "the announced value is the result")
+        ) { new in recorded.withLock { $0 = new } }
+        #expect(recorded.withLock { $0 } == sealed, "the value passed to willCreate is the result")
         return sealed
     }
 }

@@ -72,7 +72,7 @@ struct PresenceSessionTests {
     }
 
     @Test func `a first PIN answers one request without a prompt`() async throws {
-        let session = PresenceSession(NobodyPresent(), .init(firstPIN: try PIN("1111")))
+        let session = PresenceSession(NobodyPresent(), firstPIN: try PIN("1111"))
         #expect(try isPIN(await session.pin(current), "1111"))
         await #expect(throws: KeystoreError.self) { _ = try await session.pin(current) }
     }
@@ -81,17 +81,16 @@ struct PresenceSessionTests {
         async throws
     {
         let user = ScriptedPresence(pins: "1111", "2222")
-        let session = PresenceSession(
-            user,
-            .init { [current] (_, presence) async throws(KeystoreError) in
-                _ = try await presence.pin(current)
-                presence.accepted()
-                return true
-            })
+        let session = PresenceSession(user) { [current] (_, presence) async throws(KeystoreError) in
+            _ = try await presence.pin(current)
+            presence.accepted()
+            return true
+        }
         #expect(try isPIN(await session.pin(new), "1111"))
         #expect(session.gaveExistingPIN)
+        #expect(try session.acceptedPIN == PIN("1111"))
         #expect(PresenceSession(session).gaveExistingPIN)
-        let without = PresenceSession(user, .init { (_, _) async throws(KeystoreError) in false })
+        let without = PresenceSession(user) { (_, _) async throws(KeystoreError) in false }
         #expect(try isPIN(await without.pin(new), "2222"))
         #expect(!without.gaveExistingPIN)
     }
@@ -99,7 +98,7 @@ struct PresenceSessionTests {
     @Test func `a nested session reports the hardware's decision to the outer session`() async throws {
         let user = ScriptedPresence(pins: "1111")
         let outer = PresenceSession(user)
-        let inner = PresenceSession(outer, .init(acceptsEarlierProof: false))
+        let inner = PresenceSession(outer, acceptsEarlierProof: false)
         #expect(outer.acceptsEarlierProof && !inner.acceptsEarlierProof)
         _ = try await inner.pin(current)
         inner.accepted()
@@ -110,7 +109,7 @@ struct PresenceSessionTests {
     @Test func `notices are forwarded`() async {
         let user = ScriptedPresence([])
         let session = PresenceSession(user)
-        let notice = PresenceNotice(.useReader, context: PromptContext(reason: "log in"))
+        let notice = PresenceNotice.useReader(PromptContext(reason: "log in"))
         await session.notice(notice)
         session.accepted()
         await session.notice(notice)

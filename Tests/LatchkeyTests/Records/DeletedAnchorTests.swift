@@ -19,7 +19,7 @@ struct DeletedAnchorTests {
         let prepared = try await records.createKey(
             KeyRequest(policy: .none, prompt: prompt), revocably: revocably, authorizedBy: NobodyPresent())
         let key = prepared.key
-        let record = Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key)
+        let record = Record(key: key)
         try await records.apply([.put(record, payload: nil, ifGeneration: 0)], for: prompt)
         try await deleteAnchor(directory)
 

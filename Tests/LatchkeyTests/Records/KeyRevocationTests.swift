@@ -199,7 +199,7 @@ struct KeyRevocationTests {
 
     private func put(_ key: HardwareKey) -> RecordChange {
         .put(
-            Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key), payload: nil,
+            Record(key: key), payload: nil,
             ifGeneration: 0)
     }
 

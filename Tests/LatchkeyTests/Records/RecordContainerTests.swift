@@ -112,10 +112,10 @@ struct RecordContainerTests {
                         """)
             }
             await #expect(throws: damaged) { try await container.read("login.key", for: prompt) }
-            let bare = Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key)
+            let bare = Record(key: key)
             try await container.apply([.put(bare, payload: nil, ifGeneration: 0)], for: prompt)
             #expect(try await container.read(RecordID(key.id), for: prompt)?.record.key == key)
-            let misnamed = Record(id: "login.other", kind: .key, protection: .selfAuthenticated, key: key)
+            let misnamed = Record(id: "login.other", kind: Record.keyKind, protection: .selfAuthenticated, key: key)
             await #expect(throws: invalidInput) {
                 try await container.apply([.put(misnamed, payload: nil, ifGeneration: 0)], for: prompt)
             }
@@ -207,7 +207,7 @@ struct RecordContainerTests {
             let setup = ScriptedPresence(pins: "4938", "4938", "4938")
             let key = try await container.keystore.createKey(
                 KeyRequest(policy: .pin, prompt: prompt), authorizedBy: setup)
-            let keyRecord = Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key)
+            let keyRecord = Record(key: key)
             try await container.apply(
                 [
                     .put(keyRecord, payload: nil, ifGeneration: 0),

@@ -1,0 +1,97 @@
+package import FoundationEssentials
+package import Latchkey
+
+/// A keystore that forwards all calls to another one, except those that it implements.
+package protocol KeystoreWrapper: Keystore {
+    var keystore: any Keystore { get }
+}
+
+extension KeystoreWrapper {
+    package var backend: String { keystore.backend }
+    package var mayHaveReader: Bool { keystore.mayHaveReader }
+
+    package func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
+        try await keystore.capabilities()
+    }
+
+    package func pinStatus() async throws(KeystoreError) -> PINStatus { try await keystore.pinStatus() }
+
+    package func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
+        try await keystore.pinStatus(of: key)
+    }
+
+    package func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
+        try await keystore.pinStatus(of: secret)
+    }
+
+    package func createKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey {
+        try await keystore.createKey(request, authorizedBy: presence)
+    }
+
+    package func createRevocableKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> HardwareKey {
+        try await keystore.createRevocableKey(request, authorizedBy: presence, willCreate: willCreate)
+    }
+
+    package func sign(
+        _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> ECDSASignature {
+        try await keystore.sign(digest, with: key, for: prompt, authorizedBy: presence)
+    }
+
+    package func seal(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret {
+        try await keystore.seal(secret, policy: policy, for: prompt, authorizedBy: presence)
+    }
+
+    package func sealRevocably(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority,
+        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> SealedSecret {
+        try await keystore.sealRevocably(
+            secret, policy: policy, for: prompt, authorizedBy: presence, willCreate: willCreate)
+    }
+
+    package func revoke(_ secret: SealedSecret) async throws(KeystoreError) { try await keystore.revoke(secret) }
+
+    package func unseal(
+        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SecretBytes {
+        try await keystore.unseal(secret, for: prompt, authorizedBy: presence)
+    }
+
+    package func endReuse() { keystore.endReuse() }
+
+    package func delete(_ key: HardwareKey) async throws(KeystoreError) { try await keystore.delete(key) }
+
+    package func delete(
+        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        try await keystore.delete(key, for: prompt, authorizedBy: presence)
+    }
+
+    package func changePIN(
+        of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
+        try await keystore.changePIN(of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
+    }
+
+    package func rename(
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey {
+        try await keystore.rename(key, to: label, for: prompt, authorizedBy: presence)
+    }
+
+    package func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+        try await keystore.attest(key, challenge: challenge)
+    }
+}
