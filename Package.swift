@@ -36,7 +36,7 @@ let configuration: Target.Dependency = .product(
 let package = Package(
     name: "latchkey",
     products: [
-        .library(name: "TPM2", targets: ["TPM2"]),
+        .library(name: "TPM2", targets: ["TPM2", "TPM2TCTI"]),
         .library(name: "Latchkey", targets: ["Latchkey"]),
         .library(name: "LatchkeyTPM", targets: ["LatchkeyTPM"]),
         .library(name: "LatchkeyPKCS11", targets: ["LatchkeyPKCS11"]),
@@ -116,10 +116,12 @@ let package = Package(
         // Headers of this package, without a library.
         .systemLibrary(name: "CEnvironment"),
         .systemLibrary(name: "CProcess"),
-        .target(name: "TPM2", dependencies: ["CEnvironment", "CTSS2", crypto, cryptoExtras], swiftSettings: strict),
+        .target(name: "TPM2", dependencies: [crypto, cryptoExtras], swiftSettings: strict),
+        // Separate, so that LatchkeyRelyingParty can read TPM structures on a server without tpm2-tss.
+        .target(name: "TPM2TCTI", dependencies: ["TPM2", "CEnvironment", "CTSS2"], swiftSettings: strict),
         .target(
             name: "Latchkey", dependencies: ["CProcess", crypto, grdb], swiftSettings: strict),
-        .target(name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", crypto, asn1], swiftSettings: strict),
+        .target(name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", "TPM2TCTI", crypto, asn1], swiftSettings: strict),
         .target(
             name: "LatchkeyPKCS11",
             dependencies: [
@@ -174,7 +176,7 @@ let package = Package(
         .target(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
         .target(
-            name: "LatchkeyRelyingParty", dependencies: ["Latchkey", "LatchkeyJOSE", crypto, cryptoExtras, grdb],
+            name: "LatchkeyRelyingParty", dependencies: ["Latchkey", "LatchkeyJOSE", "TPM2", crypto, cryptoExtras, grdb],
             swiftSettings: strict),
         .target(name: "LatchkeyLogging", dependencies: ["Latchkey", logging], swiftSettings: strict),
         .target(
@@ -197,7 +199,7 @@ let package = Package(
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
                 "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials",
                 "LatchkeyLocker",
-                "LatchkeyLogging", "LatchkeySimulators", "TPM2", arguments, asn1, certificates,
+                "LatchkeyLogging", "LatchkeySimulators", "TPM2", "TPM2TCTI", arguments, asn1, certificates,
                 configuration, crypto, httpTypes, logging, subprocess,
                 system,
             ],
@@ -258,7 +260,7 @@ let package = Package(
         .testTarget(
             name: "TPM2Tests",
             dependencies: [
-                "TPM2", "CTSS2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto,
+                "TPM2", "TPM2TCTI", "CTSS2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto,
             ],
             resources: [.copy("Fixtures")],
             swiftSettings: strict
@@ -274,7 +276,7 @@ let package = Package(
             name: "LatchkeyTests",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTestSupport",
-                "LatchkeyTesting", "TPM2", crypto, grdb,
+                "LatchkeyTesting", "TPM2", "TPM2TCTI", crypto, grdb,
             ],
             swiftSettings: strict
         ),
@@ -282,7 +284,7 @@ let package = Package(
             name: "LatchkeyTPMTests",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "TPM2",
-                crypto,
+                "TPM2TCTI", crypto,
             ],
             swiftSettings: strict
         ),
@@ -332,7 +334,7 @@ let package = Package(
             name: "PresenceBrokerTests",
             dependencies: [
                 "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTestSupport",
-                "LatchkeyTesting", "LatchkeySimulators", "TPM2",
+                "LatchkeyTesting", "LatchkeySimulators", "TPM2", "TPM2TCTI",
             ],
             swiftSettings: strict
         ),
@@ -428,7 +430,7 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyLocker",
                 "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty", "LatchkeySimulators",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", certificates, httpTypes, subprocess,
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", "TPM2TCTI", certificates, httpTypes, subprocess,
             ],
             packageAccess: false,
             swiftSettings: example
@@ -451,7 +453,7 @@ let package = Package(
             dependencies: [
                 "greeting", "LatchkeyJOSE", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
                 "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2",
-                "VirtualSmartCard", crypto, grdb, subprocess, system,
+                "TPM2TCTI", "VirtualSmartCard", crypto, grdb, subprocess, system,
             ],
             exclude: ["Golden", "Stores"],
             swiftSettings: strict
