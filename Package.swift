@@ -117,15 +117,18 @@ let package = Package(
         .systemLibrary(name: "CEnvironment"),
         .systemLibrary(name: "CProcess"),
         .target(name: "TPM2", dependencies: [crypto, cryptoExtras], swiftSettings: strict),
+        .target(name: "UNIXSockets", swiftSettings: strict),
         // Separate, so that LatchkeyRelyingParty can read TPM structures on a server without tpm2-tss.
         .target(name: "TPM2TCTI", dependencies: ["TPM2", "CEnvironment", "CTSS2"], swiftSettings: strict),
         .target(
             name: "Latchkey", dependencies: ["CProcess", crypto, grdb], swiftSettings: strict),
-        .target(name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", "TPM2TCTI", crypto, asn1], swiftSettings: strict),
+        .target(
+            name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", "TPM2TCTI", crypto, asn1], swiftSettings: strict),
         .target(
             name: "LatchkeyPKCS11",
             dependencies: [
-                "Latchkey", "CEnvironment", "CPKCS11", "CLibP11", crypto, cryptoExtras, asn1, certificates,
+                "Latchkey", "CEnvironment", "CPKCS11", "CLibP11", "UNIXSockets", crypto, cryptoExtras, asn1,
+                certificates,
             ],
             swiftSettings: strict
         ),
@@ -174,15 +177,17 @@ let package = Package(
             dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", crypto, httpTypes],
             swiftSettings: strict),
         .target(
-            name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
-        .target(
-            name: "LatchkeyRelyingParty", dependencies: ["Latchkey", "LatchkeyJOSE", "TPM2", crypto, cryptoExtras, grdb],
+            name: "VirtualSmartCard", dependencies: ["COpenSSL", "UNIXSockets", asn1, certificates, crypto],
             swiftSettings: strict),
-        .target(name: "LatchkeyLogging", dependencies: ["Latchkey", logging], swiftSettings: strict),
+        .target(
+            name: "LatchkeyRelyingParty",
+            dependencies: ["Latchkey", "LatchkeyJOSE", "TPM2", crypto, cryptoExtras, grdb],
+            swiftSettings: strict),
+        .target(name: "LatchkeyLogging", dependencies: ["Latchkey", "UNIXSockets", logging], swiftSettings: strict),
         .target(
             name: "LatchkeySimulators",
             dependencies: [
-                "Latchkey", "CEnvironment", subprocess, system,
+                "Latchkey", "CEnvironment", "UNIXSockets", subprocess, system,
             ],
             swiftSettings: strict),
         .target(
@@ -199,7 +204,8 @@ let package = Package(
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
                 "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials",
                 "LatchkeyLocker",
-                "LatchkeyLogging", "LatchkeySimulators", "TPM2", "TPM2TCTI", arguments, asn1, certificates,
+                "LatchkeyLogging", "LatchkeySimulators", "TPM2", "TPM2TCTI", "UNIXSockets", arguments, asn1,
+                certificates,
                 configuration, crypto, httpTypes, logging, subprocess,
                 system,
             ],
@@ -249,8 +255,8 @@ let package = Package(
         .target(
             name: "LatchkeyTestSupport",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeySimulators", "LatchkeyTesting", "VirtualSmartCard",
-                crypto, httpTypes, subprocess,
+                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeySimulators", "LatchkeyTesting", "UNIXSockets",
+                "VirtualSmartCard", crypto, httpTypes, subprocess,
                 system,
             ],
             path: "Tests/LatchkeyTestSupport",
@@ -335,6 +341,7 @@ let package = Package(
             dependencies: [
                 "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTestSupport",
                 "LatchkeyTesting", "LatchkeySimulators", "TPM2", "TPM2TCTI",
+                "UNIXSockets",
             ],
             swiftSettings: strict
         ),
@@ -354,7 +361,8 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
-            name: "LatchkeyLoggingTests", dependencies: ["LatchkeyLogging", "LatchkeySimulators", logging],
+            name: "LatchkeyLoggingTests",
+            dependencies: ["LatchkeyLogging", "LatchkeySimulators", "UNIXSockets", logging],
             swiftSettings: strict),
         .testTarget(
             name: "LatchkeyHTTPTests",
@@ -430,7 +438,8 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyLocker",
                 "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty", "LatchkeySimulators",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", "TPM2TCTI", certificates, httpTypes, subprocess,
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", "TPM2TCTI", certificates, httpTypes,
+                subprocess,
             ],
             packageAccess: false,
             swiftSettings: example
