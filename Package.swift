@@ -36,7 +36,7 @@ let configuration: Target.Dependency = .product(
 let package = Package(
     name: "latchkey",
     products: [
-        .library(name: "TPM2", targets: ["TPM2"]),
+        .library(name: "TPM2", targets: ["TPM2", "TPM2TCTI"]),
         .library(name: "Latchkey", targets: ["Latchkey"]),
         .library(name: "LatchkeyTPM", targets: ["LatchkeyTPM"]),
         .library(name: "LatchkeyPKCS11", targets: ["LatchkeyPKCS11"]),
@@ -116,14 +116,19 @@ let package = Package(
         // Headers of this package, without a library.
         .systemLibrary(name: "CEnvironment"),
         .systemLibrary(name: "CProcess"),
-        .target(name: "TPM2", dependencies: ["CEnvironment", "CTSS2", crypto, cryptoExtras], swiftSettings: strict),
+        .target(name: "TPM2", dependencies: [crypto, cryptoExtras], swiftSettings: strict),
+        .target(name: "UNIXSockets", swiftSettings: strict),
+        // Separate, so that LatchkeyRelyingParty can read TPM structures on a server without tpm2-tss.
+        .target(name: "TPM2TCTI", dependencies: ["TPM2", "CEnvironment", "CTSS2"], swiftSettings: strict),
         .target(
             name: "Latchkey", dependencies: ["CProcess", crypto, grdb], swiftSettings: strict),
-        .target(name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", crypto, asn1], swiftSettings: strict),
+        .target(
+            name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", "TPM2TCTI", crypto, asn1], swiftSettings: strict),
         .target(
             name: "LatchkeyPKCS11",
             dependencies: [
-                "Latchkey", "CEnvironment", "CPKCS11", "CLibP11", crypto, cryptoExtras, asn1, certificates,
+                "Latchkey", "CEnvironment", "CPKCS11", "CLibP11", "UNIXSockets", crypto, cryptoExtras, asn1,
+                certificates,
             ],
             swiftSettings: strict
         ),
@@ -172,15 +177,17 @@ let package = Package(
             dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", crypto, httpTypes],
             swiftSettings: strict),
         .target(
-            name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
-        .target(
-            name: "LatchkeyRelyingParty", dependencies: ["Latchkey", "LatchkeyJOSE", crypto, cryptoExtras, grdb],
+            name: "VirtualSmartCard", dependencies: ["COpenSSL", "UNIXSockets", asn1, certificates, crypto],
             swiftSettings: strict),
-        .target(name: "LatchkeyLogging", dependencies: ["Latchkey", logging], swiftSettings: strict),
+        .target(
+            name: "LatchkeyRelyingParty",
+            dependencies: ["Latchkey", "LatchkeyJOSE", "TPM2", crypto, cryptoExtras, grdb],
+            swiftSettings: strict),
+        .target(name: "LatchkeyLogging", dependencies: ["Latchkey", "UNIXSockets", logging], swiftSettings: strict),
         .target(
             name: "LatchkeySimulators",
             dependencies: [
-                "Latchkey", "CEnvironment", subprocess, system,
+                "Latchkey", "CEnvironment", "UNIXSockets", subprocess, system,
             ],
             swiftSettings: strict),
         .target(
@@ -197,7 +204,8 @@ let package = Package(
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
                 "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials",
                 "LatchkeyLocker",
-                "LatchkeyLogging", "LatchkeySimulators", "TPM2", arguments, asn1, certificates,
+                "LatchkeyLogging", "LatchkeySimulators", "TPM2", "TPM2TCTI", "UNIXSockets", arguments, asn1,
+                certificates,
                 configuration, crypto, httpTypes, logging, subprocess,
                 system,
             ],
@@ -247,8 +255,8 @@ let package = Package(
         .target(
             name: "LatchkeyTestSupport",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeySimulators", "LatchkeyTesting", "VirtualSmartCard",
-                crypto, httpTypes, subprocess,
+                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeySimulators", "LatchkeyTesting", "UNIXSockets",
+                "VirtualSmartCard", crypto, httpTypes, subprocess,
                 system,
             ],
             path: "Tests/LatchkeyTestSupport",
@@ -258,7 +266,7 @@ let package = Package(
         .testTarget(
             name: "TPM2Tests",
             dependencies: [
-                "TPM2", "CTSS2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto,
+                "TPM2", "TPM2TCTI", "CTSS2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto,
             ],
             resources: [.copy("Fixtures")],
             swiftSettings: strict
@@ -274,7 +282,7 @@ let package = Package(
             name: "LatchkeyTests",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTestSupport",
-                "LatchkeyTesting", "TPM2", crypto, grdb,
+                "LatchkeyTesting", "TPM2", "TPM2TCTI", crypto, grdb,
             ],
             swiftSettings: strict
         ),
@@ -282,7 +290,7 @@ let package = Package(
             name: "LatchkeyTPMTests",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "TPM2",
-                crypto,
+                "TPM2TCTI", crypto,
             ],
             swiftSettings: strict
         ),
@@ -332,7 +340,8 @@ let package = Package(
             name: "PresenceBrokerTests",
             dependencies: [
                 "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTestSupport",
-                "LatchkeyTesting", "LatchkeySimulators", "TPM2",
+                "LatchkeyTesting", "LatchkeySimulators", "TPM2", "TPM2TCTI",
+                "UNIXSockets",
             ],
             swiftSettings: strict
         ),
@@ -352,7 +361,8 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
-            name: "LatchkeyLoggingTests", dependencies: ["LatchkeyLogging", "LatchkeySimulators", logging],
+            name: "LatchkeyLoggingTests",
+            dependencies: ["LatchkeyLogging", "LatchkeySimulators", "UNIXSockets", logging],
             swiftSettings: strict),
         .testTarget(
             name: "LatchkeyHTTPTests",
@@ -428,7 +438,8 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyLocker",
                 "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty", "LatchkeySimulators",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", certificates, httpTypes, subprocess,
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", "TPM2TCTI", certificates, httpTypes,
+                subprocess,
             ],
             packageAccess: false,
             swiftSettings: example
@@ -451,7 +462,7 @@ let package = Package(
             dependencies: [
                 "greeting", "LatchkeyJOSE", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
                 "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2",
-                "VirtualSmartCard", crypto, grdb, subprocess, system,
+                "TPM2TCTI", "VirtualSmartCard", crypto, grdb, subprocess, system,
             ],
             exclude: ["Golden", "Stores"],
             swiftSettings: strict

@@ -24,10 +24,8 @@ extension CredentialRows {
 
     /// The canonical JSON of a claim's value.
     static func text(of value: JSONValue) -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         // A number that JSON can't represent matches no claim.
-        return (try? encoder.encode(value)).map { String(decoding: $0, as: UTF8.self) } ?? ""
+        (try? CanonicalJSON.text(value)) ?? ""
     }
 
     /// The metadata row of a token.

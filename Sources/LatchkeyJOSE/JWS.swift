@@ -8,9 +8,7 @@ package enum JWS {
     /// The text to sign: `base64url(header) . base64url(payload)`. Members are sorted, so the same values always give the
     /// same text.
     package static func signingInput(header: some Encodable, payload: some Encodable) throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return try Base64URL.encode(encoder.encode(header)) + "." + Base64URL.encode(encoder.encode(payload))
+        try Base64URL.encode(CanonicalJSON.encode(header)) + "." + Base64URL.encode(CanonicalJSON.encode(payload))
     }
 
     /// The complete JWS with an ES256 signature.

@@ -1,5 +1,6 @@
 internal import Glibc
 package import Logging
+internal import UNIXSockets
 
 /// Sends each log event to the journal as an entry.
 package struct JournalLogHandler: LogHandler {
@@ -59,20 +60,11 @@ package final class JournalSink: Sendable {
 
     /// Sends by path each time, because the journal can restart at any time.
     private func send(_ datagram: [UInt8]) -> Bool {
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        let fits = withUnsafeMutableBytes(of: &address.sun_path) { path in
-            guard socketPath.utf8.count < path.count else { return false }
-            path.copyBytes(from: socketPath.utf8)
-            return true
-        }
-        guard fits, descriptor >= 0 else { return false }
-        return withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                sendto(
-                    descriptor, datagram, datagram.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL),
-                    address, socklen_t(MemoryLayout<sockaddr_un>.size)) == datagram.count
-            }
+        guard let address = UNIXSocketAddress(path: socketPath), descriptor >= 0 else { return false }
+        return address.withPointer { address, size in
+            sendto(
+                descriptor, datagram, datagram.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL), address, size)
+                == datagram.count
         }
     }
 }

@@ -47,9 +47,7 @@ public struct DeviceInfo: Hashable, Sendable, Encodable {
 
     /// The value of the form field `x_device_info`: the JSON in base64url.
     package func formValue() throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return Base64URL.encode(try encoder.encode(self))
+        Base64URL.encode(try CanonicalJSON.encode(self))
     }
 
     /// At most 128 characters of a file; empty if it can't be read.

@@ -144,7 +144,7 @@ public struct DatabaseChallengeStore: ChallengeStore {
 
     public func issue(_ purpose: ChallengePurpose) async throws -> Challenge {
         let challenge = Challenge(purpose, clock: clock)
-        let now = clock.now.timeIntervalSince1970
+        let now = clock.timestamp
         try await database.write { database in
             try database.execute(
                 literal: """
@@ -158,7 +158,7 @@ public struct DatabaseChallengeStore: ChallengeStore {
     }
 
     public func consume(_ token: String, for purpose: ChallengePurpose) async throws -> Bool {
-        let now = clock.now.timeIntervalSince1970
+        let now = clock.timestamp
         // One statement finds and deletes the row, so that only one of two concurrent calls gets it.
         let isValid: SQLRequest<Bool> = """
             DELETE FROM latchkey_challenge WHERE digest = \(Challenge.digest(token))
@@ -182,6 +182,9 @@ package struct WallClock: Sendable {
     /// The current time.
     package var now: Date { read() }
 
+    /// The current time in seconds since 1970.
+    package var timestamp: TimeInterval { now.timeIntervalSince1970 }
+
     /// The current time in whole seconds since 1970, rounded down, as in JSON Web Tokens.
-    package var seconds: Int { Int(now.timeIntervalSince1970.rounded(.down)) }
+    package var seconds: Int { Int(timestamp.rounded(.down)) }
 }

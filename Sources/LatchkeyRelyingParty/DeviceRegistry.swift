@@ -132,8 +132,8 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
     }
 
     public func add(_ device: RegisteredDevice) async throws {
-        let jwk = try JSONColumn.encode(device.key.jwk(kid: device.kid))
-        let info = try JSONColumn.encode(device.info.json)
+        let jwk = try CanonicalJSON.text(device.key.jwk(kid: device.kid))
+        let info = try CanonicalJSON.text(device.info.json)
         do {
             try await database.write {
                 try $0.execute(
@@ -170,8 +170,8 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
     }
 
     private static func device(_ row: Row) throws -> RegisteredDevice {
-        let jwk = try JSONColumn.decode(JWK.self, from: row["jwk"])
-        let info = try JSONColumn.decode(JSONValue.self, from: row["device_info"])
+        let jwk = try CanonicalJSON.decode(JWK.self, from: row["jwk"])
+        let info = try CanonicalJSON.decode(JSONValue.self, from: row["device_info"])
         guard
             let kid = KeyID(rawValue: row["kid"]), let key = DevicePublicKey(jwk), let info = DeviceInfo(info)
         else {
@@ -182,18 +182,5 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
         return RegisteredDevice(
             id: row["id"], kid: kid, userID: row["user_id"], key: key, info: info,
             createdAt: Date(timeIntervalSince1970: row["created_at"]))
-    }
-}
-
-/// Values in JSON text columns.
-enum JSONColumn {
-    static func encode(_ value: some Encodable) throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
-    }
-
-    static func decode<Value: Decodable>(_ type: Value.Type, from text: String) throws -> Value {
-        try JSONDecoder().decode(type, from: Data(text.utf8))
     }
 }

@@ -1,5 +1,6 @@
 public import FoundationEssentials
 public import Latchkey
+internal import TPM2
 
 /// Verifies that a key was created in a TPM and cannot leave it.
 ///
@@ -28,18 +29,18 @@ public struct KeyAttestationVerifier: Sendable {
         guard (8...32).contains(challenge.count) else {
             throw AttestationError(.wrongChallenge, "the challenge does not have 8 to 32 bytes")
         }
-        let statement = try TPMCreationStatement(attestation.statement)
-        let key = try TPMPublicArea(attestation.publicArea, of: "the key")
-        let signer = try TPMPublicArea(attestation.attestationKey, of: "the attestation key")
+        let statement = try CreationStatement(attestation.statement)
+        let key = try SigningKey(attestation.publicArea, of: "the key")
+        let signer = try SigningKey(attestation.attestationKey, of: "the attestation key")
 
-        guard statement.name == key.name else {
+        guard statement.objectName == key.name else {
             throw AttestationError(.wrongName, "the statement is about another key")
         }
         guard
             key.attributes.isSuperset(of: .bound), key.attributes.contains(.sign),
             key.attributes.isDisjoint(with: [.restricted, .decrypt])
         else {
-            throw AttestationError(.wrongAttributes, "the key's attributes are \(key.attributes)")
+            throw AttestationError(.wrongAttributes, "the key's attributes are \(key.attributes.hexadecimal)")
         }
         guard constantTimeEqual(statement.challenge, challenge) else {
             throw AttestationError(.wrongChallenge, "the statement answers another challenge")
@@ -49,16 +50,86 @@ public struct KeyAttestationVerifier: Sendable {
             !signer.attributes.contains(.decrypt)
         else {
             throw AttestationError(
-                .unrestrictedAttestationKey, "the attestation key's attributes are \(signer.attributes)")
+                .unrestrictedAttestationKey, "the attestation key's attributes are \(signer.attributes.hexadecimal)")
         }
         guard
             let signature = ECDSASignature(rawRepresentation: attestation.signature),
             signer.publicKey.isValid(signature, for: MessageDigest(sha256: attestation.statement))
         else { throw AttestationError(.invalidSignature, "the signature does not verify") }
         return AttestedKey(
-            publicKey: key.publicKey, attestationKey: signer.publicKey, attestationKeyName: signer.name,
+            publicKey: key.publicKey, attestationKey: signer.publicKey, attestationKeyName: Data(signer.name.bytes),
             certificates: attestation.certificates)
     }
+}
+
+/// The content of a `TPMS_ATTEST` about the creation of a key.
+private struct CreationStatement {
+    /// The qualifying data: the challenge that the device passed to the TPM.
+    let challenge: [UInt8]
+    /// The Name of the created key.
+    let objectName: TPMName
+
+    init(_ bytes: Data) throws(AttestationError) {
+        guard try UInt32(structure: bytes.prefix(4), "the statement") == Attest.magic else {
+            throw AttestationError(.wrongMagic, "the statement was not made by a TPM")
+        }
+        let attest = try Attest(structure: bytes, "the statement")
+        guard case .creation(let objectName, _) = attest.statement else {
+            throw AttestationError(.wrongType, "the statement is not about a creation")
+        }
+        challenge = attest.extraData
+        self.objectName = objectName
+    }
+}
+
+/// The public area of a P-256 key that signs SHA-256 digests.
+private struct SigningKey {
+    let attributes: ObjectAttributes
+    let publicKey: PublicKey
+    let name: TPMName
+
+    init(_ bytes: Data, of what: String) throws(AttestationError) {
+        func malformed(_ detail: String) -> AttestationError { AttestationError(.malformed, "\(what) \(detail)") }
+
+        let area = try PublicArea(structure: bytes, what)
+        guard case .ecc(let parameters, let point) = area.detail else {
+            throw malformed("is not an elliptic-curve key")
+        }
+        guard area.nameAlgorithm == .sha256, let name = try? area.name else {
+            throw malformed("does not use SHA-256 for its Name")
+        }
+        guard parameters.symmetric == .null else { throw malformed("has a symmetric algorithm") }
+        guard [.null, .ecdsaSHA256].contains(parameters.scheme) else {
+            throw malformed("does not use ECDSA with SHA-256")
+        }
+        guard parameters.curve == .nistP256 else { throw malformed("is not on P-256") }
+        guard parameters.kdf == .null else { throw malformed("has a key derivation function") }
+        guard
+            max(point.x.count, point.y.count) <= 32, let representation = point.p256Representation,
+            let publicKey = try? PublicKey(x963Representation: Data(representation))
+        else { throw malformed("is not a point on P-256") }
+        attributes = area.attributes
+        self.publicKey = publicKey
+        self.name = name
+    }
+}
+
+extension TPMUnmarshallable {
+    /// Reads a structure that fills the bytes.
+    fileprivate init(structure bytes: Data, _ what: String) throws(AttestationError) {
+        do {
+            try self.init(unmarshalling: bytes)
+        } catch {
+            throw AttestationError(.malformed, "\(what) is not a TPM structure: \(error.reason)")
+        }
+    }
+}
+
+extension ObjectAttributes {
+    /// Created in this TPM and unable to leave it.
+    fileprivate static let bound: ObjectAttributes = [.fixedTPM, .fixedParent, .sensitiveDataOrigin]
+
+    fileprivate var hexadecimal: String { "0x" + String(rawValue, radix: 16) }
 }
 
 /// A key with a verified attestation.

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import Glibc
 public import Latchkey
+internal import UNIXSockets
 
 /// A private software TPM 2.0: an `swtpm` process with its own state and UNIX socket.
 ///
@@ -50,8 +51,9 @@ public actor SoftwareTPM {
         lockoutPassword = hasLockoutPassword ? String(UInt64.random(in: 0 ... .max), radix: 36) : nil
         directory = try TemporaryDirectory()
         tcti = "swtpm:path=\(directory.path(of: Self.socketName))"
-        guard controlPath.utf8.count <= UNIXSocket.maximumPathBytes else {
-            throw .failed(.tpm, "the path of its socket would have more than \(UNIXSocket.maximumPathBytes) bytes")
+        guard controlPath.utf8.count <= UNIXSocketAddress.maximumPathBytes else {
+            throw .failed(
+                .tpm, "the path of its socket would have more than \(UNIXSocketAddress.maximumPathBytes) bytes")
         }
         if provisioning == .endorsementCertificate {
             try await createEndorsementKeys()

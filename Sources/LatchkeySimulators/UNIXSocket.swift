@@ -1,27 +1,14 @@
 internal import Dispatch
 internal import Glibc
+internal import UNIXSockets
 
 /// A connection to a server on a UNIX socket, for one request and its response.
 struct UNIXSocket: ~Copyable {
-    /// The maximum length of a socket's path in bytes, without the terminating zero (`sun_path`, unix(7)).
-    static let maximumPathBytes = 107
-
     private let descriptor: Int32
 
     /// - Returns: nil if no server listens at `path`, or if the path is too long.
     init?(path: String) {
-        guard var address = Self.address(of: path) else { return nil }
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { return nil }
-        let connected = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
-        guard connected == 0 else {
-            close(descriptor)
-            return nil
-        }
+        guard let descriptor = UNIXSocketAddress(path: path)?.connectedSocket() else { return nil }
         self.descriptor = descriptor
     }
 
@@ -64,14 +51,6 @@ struct UNIXSocket: ~Copyable {
         var readiness = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         var byte: UInt8 = 0
         return poll(&readiness, 1, milliseconds) == 1 && recv(descriptor, &byte, 1, 0) == 0
-    }
-
-    private static func address(of path: String) -> sockaddr_un? {
-        guard path.utf8.count <= maximumPathBytes else { return nil }
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-        return address
     }
 }
 

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import Glibc
 public import Latchkey
+internal import UNIXSockets
 
 /// A virtual fingerprint reader: the real `fprintd` with libfprint's virtual sensor and a polkit that allows everything, on a
 /// private system bus.
@@ -30,9 +31,10 @@ public actor VirtualFingerprintReader {
     ///   `python3-dbusmock`, `libglib2.0-bin`) or does not answer within thirty seconds.
     public init() async throws(KeystoreError) {
         directory = try TemporaryDirectory()
-        guard directory.path(of: Self.socketName).utf8.count <= UNIXSocket.maximumPathBytes else {
+        guard directory.path(of: Self.socketName).utf8.count <= UNIXSocketAddress.maximumPathBytes else {
             throw .failed(
-                .fingerprintReader, "the path of its socket would have more than \(UNIXSocket.maximumPathBytes) bytes")
+                .fingerprintReader,
+                "the path of its socket would have more than \(UNIXSocketAddress.maximumPathBytes) bytes")
         }
         try Self.prepare(directory)
         bus = try await MessageBus(in: directory)

@@ -1,5 +1,6 @@
 public import Latchkey
 public import TPM2
+internal import TPM2TCTI
 
 /// A keystore in a TPM 2.0.
 ///

@@ -107,10 +107,8 @@ struct CardCommand: AsyncParsableCommand {
         card.touch = touch
         let socket = try control.map { path in try ControlSocket(path: path, card: card) }
         try await whenReady()
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         let ready = ReadyLine(control: control, firmware: firmware.description, port: port, serial: serial)
-        print(String(decoding: try encoder.encode(ready), as: UTF8.self))
+        print(try CanonicalJSON.text(ready))
         // A program may wait for the line at the other end of a pipe.
         fflush(nil)
         for await _ in signals { break }

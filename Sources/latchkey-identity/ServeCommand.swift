@@ -97,10 +97,8 @@ struct ServeCommand: AsyncParsableCommand {
             let users = Demo.accounts.map { ["username": .string($0.key), "password": .string($0.value)] as JSONValue }
             line["users"] = .array(users)
         }
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        guard let json = try? encoder.encode(line) else { return }
-        print(String(decoding: json, as: UTF8.self))
+        guard let json = try? CanonicalJSON.text(line) else { return }
+        print(json)
         fflush(nil)
     }
 

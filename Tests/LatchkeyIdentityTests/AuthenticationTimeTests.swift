@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeyJOSE
+import LatchkeyTestSupport
 import Testing
 
 @testable import latchkey_identity

@@ -3,6 +3,7 @@ import HTTPTypes
 import Hummingbird
 import Latchkey
 import LatchkeyRelyingParty
+import LatchkeyTestSupport
 import NIOCore
 import Testing
 

@@ -3,6 +3,7 @@ import HTTPTypes
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
+import LatchkeyTestSupport
 import Testing
 
 @testable import latchkey_identity

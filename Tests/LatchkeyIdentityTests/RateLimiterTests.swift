@@ -1,12 +1,13 @@
 import FoundationEssentials
 import LatchkeyRelyingParty
+import LatchkeyTestSupport
 import Testing
 
 @testable import latchkey_identity
 
 @Suite("Rate limits") struct RateLimiterTests {
     @Test func `names above the limit are dropped, the least counted first`() {
-        let time = TestClock()
+        let time = SettableClock.atWholeSecond()
         let limiter = RateLimiter(limit: 2, per: 60, maximumNames: 8, clock: time.clock)
         for _ in 1...3 { _ = limiter.admit("busy") }
         for _ in 1...2 { _ = limiter.admit("first") }
@@ -20,7 +21,7 @@ import Testing
     }
 
     @Test func `long names are counted`() {
-        let limiter = RateLimiter(limit: 1, per: 60, clock: TestClock().clock)
+        let limiter = RateLimiter(limit: 1, per: 60, clock: SettableClock.atWholeSecond().clock)
         let (one, other) = (String(repeating: "x", count: 60_000) + "1", String(repeating: "x", count: 60_000) + "2")
         #expect(limiter.admit(one) && limiter.admit(other))
         #expect(!limiter.admit(one) && limiter.wait(one) != nil)

@@ -3,6 +3,7 @@ import LatchkeyLogging
 import LatchkeySimulators
 import Logging
 import Testing
+import UNIXSockets
 
 struct JournalTests {
     @Test func `an event goes to the journal's socket with the metadata of logger and event`() throws {
@@ -60,14 +61,8 @@ private final class ListeningJournal {
     init(path: String) throws {
         self.path = path
         descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-        let status = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
+        let address = try #require(UNIXSocketAddress(path: path))
+        let status = address.withPointer { bind(descriptor, $0, $1) }
         try #require(status == 0)
     }
 

@@ -13,12 +13,12 @@ import Testing
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let clock = SettableClock()
-            let container = try await bench.start(transport: wire, now: clock.now)
+            let container = try await bench.start(transport: wire, now: { clock.now })
             try await container.authorize()
             let token = try await container.accessToken
-            clock.advance(1_619)
+            clock.advance(by: 1_619)
             #expect(try await container.accessToken == token)
-            clock.advance(2)
+            clock.advance(by: 2)
             await bench.identity.set { $0.clockOffset = 1_621 }
             #expect(try await container.accessToken != token)
             #expect(wire.summary.count { $0 == "POST /oauth2/token refresh_token" } == 1)

@@ -92,6 +92,25 @@ import Testing
         expect(.invalidSignature, try Self.attestation(signature: ""))
     }
 
+    @Test(arguments: [
+        (0..<2, [0x00, 0x01]),  // TPM_ALG_RSA
+        (2..<4, [0x00, 0x0c]),  // a Name with SHA-384
+        (10..<12, [0x00, 0x06, 0x00, 0x80, 0x00, 0x43]),  // AES-128 in CFB mode
+        (12..<14, [0x00, 0x14]),  // RSASSA
+        (14..<16, [0x00, 0x0c]),  // ECDSA with SHA-384
+        (16..<18, [0x00, 0x04]),  // P-384
+        (18..<20, [0x00, 0x20, 0x00, 0x0b]),  // KDF1_SP800_56A
+        (20..<22, [0x00, 0x21, 0x00]),  // an x coordinate of 33 bytes
+    ]) func `only a P-256 key that signs SHA-256 digests is accepted`(range: Range<Int>, bytes: [UInt8]) throws {
+        func changed(_ publicArea: String) throws -> String {
+            var area = try Self.bytes(publicArea)
+            area.replaceSubrange(range, with: bytes)
+            return area.base64EncodedString()
+        }
+        expect(.malformed, try Self.attestation(key: changed(AttestationFixture.key)))
+        expect(.malformed, try Self.attestation(attestationKey: changed(AttestationFixture.attestationKey)))
+    }
+
     /// Every prefix, and every byte changed: nothing crashes, and only the original is accepted. A changed attestation
     /// key has another Name.
     @Test func `truncated or changed bytes are refused`() throws {

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import GRDB
 import LatchkeyRelyingParty
-import Synchronization
+import LatchkeyTestSupport
 import Testing
 
 @Suite("Challenges") struct ChallengeStoreTests {
@@ -21,12 +21,6 @@ import Testing
         }
     }
 
-    private final class Time: Sendable {
-        private let seconds = Mutex(1_700_000_000.0)
-        var clock: WallClock { WallClock { Date(timeIntervalSince1970: self.seconds.withLock { $0 }) } }
-        func advance(by seconds: Double) { self.seconds.withLock { $0 += seconds } }
-    }
-
     @Test(arguments: Kind.allCases) func `a challenge is valid once, for its purpose`(kind: Kind) async throws {
         let store = try kind.store(.system)
         let challenge = try await store.issue(.biometricRequest)
@@ -41,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: Kind.allCases) func `a challenge is valid for 300 seconds`(kind: Kind) async throws {
-        let time = Time()
+        let time = SettableClock(stoppedAt: Date(timeIntervalSince1970: 1_700_000_000))
         let store = try kind.store(time.clock)
         let (first, second) = (try await store.issue(.biometricRequest), try await store.issue(.biometricRequest))
         #expect(first.expiresAt == time.clock.now.addingTimeInterval(300))

@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTesting
 import TPM2
+import TPM2TCTI
 import Testing
 
 @testable import LatchkeyTPM

@@ -3,6 +3,7 @@ import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
 import TPM2
+import TPM2TCTI
 import Testing
 
 /// The prompts and shortcuts that the tests share.

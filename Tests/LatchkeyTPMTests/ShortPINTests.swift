@@ -3,6 +3,7 @@ import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
 import TPM2
+import TPM2TCTI
 import Testing
 
 /// PINs that the TPM counts, where every user can reset its count.

@@ -3,6 +3,7 @@ import LatchkeySimulators
 import LatchkeyTPM
 import Synchronization
 import TPM2
+import TPM2TCTI
 
 /// What passes between a keystore and its TPM, over all of its connections. It can change both ways.
 final class Wire: Sendable {

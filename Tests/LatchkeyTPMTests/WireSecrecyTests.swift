@@ -5,6 +5,7 @@ import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
 import TPM2
+import TPM2TCTI
 import Testing
 
 /// The capabilities of an attacker on the bus.

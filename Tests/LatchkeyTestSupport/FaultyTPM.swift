@@ -3,6 +3,7 @@ internal import Glibc
 package import LatchkeySimulators
 internal import Synchronization
 internal import Testing
+internal import UNIXSockets
 
 /// A proxy between programs and a software TPM that injects a fault at one command. It implements the `swtpm` TCTI.
 package final class FaultyTPM: Sendable {
@@ -59,9 +60,8 @@ package final class FaultyTPM: Sendable {
         // The control channel goes to the TPM directly.
         try FileManager.default.createSymbolicLink(
             atPath: "\(path).ctrl", withDestinationPath: "\(target).ctrl")
-        listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        let isListening = Self.withAddress(path) { bind(listener, $0, $1) == 0 && listen(listener, 16) == 0 }
-        try #require(isListening)
+        listener = try #require(UNIXSocketAddress(path: path)?.boundSocket())
+        try #require(listen(listener, 16) == 0)
         let descriptor = listener
         Thread.detachNewThread { [weak self] in
             while true {
@@ -155,11 +155,9 @@ package final class FaultyTPM: Sendable {
 
     /// Sends the command to the TPM.
     private func exchange(_ command: [UInt8], _ code: UInt32) -> [UInt8]? {
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard let descriptor = UNIXSocketAddress(path: target)?.connectedSocket() else { return nil }
         defer { close(descriptor) }
-        guard Self.withAddress(target, { connect(descriptor, $0, $1) == 0 }), Self.send(command, to: descriptor),
-            let answer = Self.message(from: descriptor)
-        else { return nil }
+        guard Self.send(command, to: descriptor), let answer = Self.message(from: descriptor) else { return nil }
         state.withLock { state in
             state.last = answer
             state.answers[code] = answer
@@ -196,19 +194,6 @@ package final class FaultyTPM: Sendable {
 
     private static func send(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
         Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count
-    }
-
-    private static func withAddress<R>(
-        _ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> R
-    ) -> R {
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix($0.count - 1)) }
-        return withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
     }
 }
 

@@ -7,6 +7,7 @@ import LatchkeyTPM
 import LatchkeyTestSupport
 import LatchkeyTesting
 import TPM2
+import TPM2TCTI
 import Testing
 
 /// `latchkey-presenced`, killed at each of its effects: the first start, making and resetting a user's PIN, and the

@@ -2,6 +2,7 @@ import Glibc
 import LatchkeyPresence
 import LatchkeySimulators
 import Testing
+import UNIXSockets
 
 /// The end of the connection to the bus.
 struct LostBusTests {
@@ -26,18 +27,8 @@ struct LostBusTests {
     }
 
     static func listen(at path: String) throws -> Int32 {
-        let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-        try #require(listener >= 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        try #require(path.utf8.count < MemoryLayout.size(ofValue: address.sun_path))
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-        let bound = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
-        try #require(bound == 0 && Glibc.listen(listener, 1) == 0)
+        let listener = try #require(UNIXSocketAddress(path: path)?.boundSocket())
+        try #require(Glibc.listen(listener, 1) == 0)
         return listener
     }
 }

@@ -6,6 +6,7 @@ import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
 import TPM2
+import TPM2TCTI
 import Testing
 
 @testable import LatchkeyTPM

@@ -2,6 +2,7 @@ import Glibc
 import LatchkeySimulators
 import LatchkeyTesting
 import TPM2
+import TPM2TCTI
 import Testing
 
 /// The test's software TPM with a storage key. At the end, no object or session may be loaded.

@@ -2,6 +2,7 @@ import Foundation
 import LatchkeySimulators
 import LatchkeyTesting
 import TPM2
+import TPM2TCTI
 import Testing
 
 struct TransportTests {

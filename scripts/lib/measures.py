@@ -48,7 +48,7 @@ MOST_DECLARATIONS = {
     "Latchkey": 238, "LatchkeyTPM": 23, "LatchkeyPKCS11": 40, "LatchkeyPresence": 35, "LatchkeyLogin": 102,
     "LatchkeyVault": 77, "LatchkeyCredentials": 120, "LatchkeyLocker": 120, "LatchkeyOAuth": 26, "LatchkeyHTTP": 7,
     "LatchkeyJOSE": 15, "LatchkeyCertificates": 12, "LatchkeyRelyingParty": 91, "LatchkeySimulators": 55,
-    "LatchkeyTesting": 43, "TPM2": 163, "VirtualSmartCard": 36,
+    "LatchkeyTesting": 43, "TPM2": 158, "TPM2TCTI": 5, "VirtualSmartCard": 36,
 }
 
 

@@ -1,5 +1,6 @@
 import Synchronization
 import TPM2
+import TPM2TCTI
 
 /// A connection to a TPM that counts commands.
 final class CountingTransport: TPMTransport {

@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
 import TPM2
+import TPM2TCTI
 
 /// Compares `TPMKeystore.sign` with hand-written commands and with ESAPI on one swtpm, in alternating calls.
 struct TPMSigning {

@@ -45,9 +45,9 @@ extension RecordRow {
         id = record.id.rawValue
         kind = record.kind
         className = record.protection.name
-        policy = try Self.text(record.protection.policy)
-        attributes = try Self.text(record.attributes)
-        hardwareKey = try record.key.map(Self.text)
+        policy = try CanonicalJSON.text(record.protection.policy)
+        attributes = try CanonicalJSON.text(record.attributes)
+        hardwareKey = try record.key.map { try CanonicalJSON.text($0) }
         self.generation = generation
         updatedAt = Int(now.timeIntervalSince1970)
         self.createdAt = createdAt ?? updatedAt
@@ -59,8 +59,9 @@ extension RecordRow {
         do {
             let record = Record(
                 id: RecordID(rawValue: id), kind: kind,
-                protection: ProtectionClass(name: className, policy: try Self.value(policy)),
-                attributes: try Self.value(attributes), key: try hardwareKey.map(Self.value), generation: generation,
+                protection: ProtectionClass(name: className, policy: try CanonicalJSON.decode(from: policy)),
+                attributes: try CanonicalJSON.decode(from: attributes),
+                key: try hardwareKey.map { try CanonicalJSON.decode(from: $0) }, generation: generation,
                 createdAt: Date(timeIntervalSince1970: TimeInterval(createdAt)),
                 updatedAt: Date(timeIntervalSince1970: TimeInterval(updatedAt)))
             guard record.key?.version ?? HardwareKey.currentVersion == HardwareKey.currentVersion else {
@@ -74,16 +75,6 @@ extension RecordRow {
         } catch {
             throw KeystoreError.damaged("the metadata of the record ‘\(id)’ cannot be decoded")
         }
-    }
-
-    private static func text(_ value: some Encodable) throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
-    }
-
-    private static func value<T: Decodable>(_ text: String) throws -> T {
-        try JSONDecoder().decode(T.self, from: Data(text.utf8))
     }
 }
 

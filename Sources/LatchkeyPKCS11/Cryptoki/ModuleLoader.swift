@@ -148,7 +148,7 @@ extension Module {
 
     /// Loads the module in a file. A relative path is in p11-kit's module directory.
     ///
-    /// - Throws: ``CryptokiError``; `module` with the cause, `timedOut`, `wedged`.
+    /// - Throws: ``CryptokiError``; `module` with the cause, `timedOut`, `unresponsive`.
     static func load(_ path: String, options: TokenOptions = TokenOptions()) async throws(CryptokiError) -> Module {
         let file = try resolve(path)
         let key = Key(

@@ -4,6 +4,7 @@ internal import FoundationEssentials
 internal import Glibc
 internal import Latchkey
 internal import Synchronization
+internal import UNIXSockets
 
 /// The process of an isolated module, so that a module that hangs or crashes can be killed and restarted.
 ///
@@ -81,7 +82,7 @@ final class ModuleProcess: Sendable {
             throw .notIsolated("\(parent) is not a directory that only this user can change; set XDG_RUNTIME_DIR")
         }
         let name = "\(parent)/latchkey-\(getpid())-\(String(UInt64.random(in: .min ... .max), radix: 16))"
-        guard name.utf8.count + "/socket".utf8.count <= ListeningSocket.maximumPathBytes else {
+        guard name.utf8.count + "/socket".utf8.count <= UNIXSocketAddress.maximumPathBytes else {
             throw .notIsolated("the path of its socket would be too long; set XDG_RUNTIME_DIR to a shorter one")
         }
         return name
@@ -218,25 +219,15 @@ extension CryptokiError {
 
 /// A UNIX socket for one connection.
 enum ListeningSocket {
-    /// The maximum length in bytes of a path in a socket's address, without the terminating zero (`sun_path`, unix(7)).
-    static let maximumPathBytes = 107
-
     /// - Returns: The descriptor, closed on exec; the caller closes it.
     static func make(at path: String) throws(CryptokiError) -> Int32 {
-        guard path.utf8.count <= maximumPathBytes else { throw .notIsolated("the path of its socket is too long") }
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { throw .notIsolated(String(cString: strerror(errno))) }
-        let isBound = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
-            }
+        guard let address = UNIXSocketAddress(path: path) else {
+            throw .notIsolated("the path of its socket is too long")
         }
-        guard isBound, listen(descriptor, 1) == 0 else {
+        let bound = address.boundSocket()
+        guard let descriptor = bound, listen(descriptor, 1) == 0 else {
             let text = String(cString: strerror(errno))
-            close(descriptor)
+            if let bound { close(bound) }
             throw .notIsolated("\(path): \(text)")
         }
         return descriptor

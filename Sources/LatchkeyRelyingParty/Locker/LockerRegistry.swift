@@ -65,8 +65,8 @@ package struct LockerRegistry {
     /// - Throws: ``LockerRequestError`` with code `enrolmentLimit` if the user has this many already, or `keyTaken` if
     ///   the device key is enrolled already.
     package func add(_ enrolment: LockerEnrolment, shares: LevelShares?, limit: Int) async throws {
-        let jwk = try JSONColumn.encode(JWK(enrolment.deviceKey.publicKey, kid: enrolment.deviceKey.kid))
-        let info = try JSONColumn.encode(enrolment.info.json)
+        let jwk = try CanonicalJSON.text(JWK(enrolment.deviceKey.publicKey, kid: enrolment.deviceKey.kid))
+        let info = try CanonicalJSON.text(enrolment.info.json)
         let sealed = try shares.map { try seal.seal($0, of: enrolment.id) }
         try await database.write { database in
             guard try count(of: enrolment.userID, in: database) < limit else {
@@ -200,7 +200,7 @@ extension LockerRegistry {
         let keys: SQLRequest<Row> = """
             SELECT kid, jwk FROM latchkey_locker_easy_access_key WHERE enrolment_id = \(id) ORDER BY kid
             """
-        guard let info = DeviceInfo(try JSONColumn.decode(JSONValue.self, from: row["device_info"])) else {
+        guard let info = DeviceInfo(try CanonicalJSON.decode(JSONValue.self, from: row["device_info"])) else {
             throw damaged
         }
         return LockerEnrolment(
@@ -211,13 +211,13 @@ extension LockerRegistry {
     }
 
     private static func key(_ row: Row) throws -> LockerKey {
-        let jwk = try JSONColumn.decode(JWK.self, from: row["jwk"])
+        let jwk = try CanonicalJSON.decode(JWK.self, from: row["jwk"])
         guard let kid = KeyID(rawValue: row["kid"]) else { throw damaged }
         return LockerKey(kid: kid, publicKey: try jwk.publicKey())
     }
 
     private static func insert(_ key: LockerKey, of id: String, in database: Database) throws {
-        let jwk = try JSONColumn.encode(JWK(key.publicKey, kid: key.kid))
+        let jwk = try CanonicalJSON.text(JWK(key.publicKey, kid: key.kid))
         try database.execute(
             literal: """
                 INSERT INTO latchkey_locker_easy_access_key (enrolment_id, kid, jwk)

@@ -142,7 +142,7 @@ extension LockerRequest {
     private static func metadata(_ value: JSONValue?) throws(LockerRequestError) -> JSONValue? {
         guard let value else { return nil }
         guard
-            value.object != nil, let json = try? JSONColumn.encode(value), json.utf8.count <= maximumMetadataLength
+            value.object != nil, let json = try? CanonicalJSON.text(value), json.utf8.count <= maximumMetadataLength
         else { throw malformed("metadata is not an object of at most \(maximumMetadataLength) bytes") }
         return value
     }

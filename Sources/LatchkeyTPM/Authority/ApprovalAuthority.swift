@@ -1,6 +1,7 @@
 package import FoundationEssentials
 package import Latchkey
 package import TPM2
+internal import TPM2TCTI
 
 /// The TPM objects of the presence broker: the approval key, the users' PINs, and the counters of changed fingerprints.
 ///

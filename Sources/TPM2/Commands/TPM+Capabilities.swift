@@ -85,8 +85,6 @@ public struct TPMProperty: TPMNumber, Hashable, Sendable {
     package static let vendorStrings = (0x106...0x109).map(TPMProperty.init(rawValue:))
     /// The upper half of the firmware version.
     package static let firmwareVersion1 = TPMProperty(rawValue: 0x10b)
-    /// The lower half of the firmware version.
-    package static let firmwareVersion2 = TPMProperty(rawValue: 0x10c)
     /// `TPMA_PERMANENT`: the hierarchies that have a password, and whether the TPM is locked out.
     package static let permanent = TPMProperty(rawValue: 0x200)
     /// The number of counted wrong authorizations.

@@ -88,7 +88,6 @@ package struct Approval: Hashable, Sendable {
     package var digest: [UInt8] {
         Array(SHA256.hash(data: nonceTPM + expiration.marshalled + commandHash + policyRef))
     }
-
 }
 
 extension Approval: TPMMarshallable {

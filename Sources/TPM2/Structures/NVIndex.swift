@@ -94,8 +94,6 @@ package struct NVAttributes: OptionSet, TPMNumber, Hashable, Sendable {
     package static let ownerRead = NVAttributes(rawValue: 1 << 17)
     /// The authValue authorizes reading.
     package static let authRead = NVAttributes(rawValue: 1 << 18)
-    /// The policy authorizes reading.
-    package static let policyRead = NVAttributes(rawValue: 1 << 19)
     /// The dictionary-attack protection does not count wrong authorizations.
     package static let noDA = NVAttributes(rawValue: 1 << 25)
     /// The index was written. The TPM sets this attribute.

@@ -1,6 +1,7 @@
 internal import Dispatch
 internal import FoundationEssentials
 internal import Glibc
+internal import UNIXSockets
 
 /// A UNIX socket on which other programs control a card: one request per line, answered by one JSON object per line.
 ///
@@ -25,18 +26,15 @@ package final class ControlSocket: Sendable {
     /// - Throws: ``Failure`` if a program listens there already, another file exists there, or the socket could not be
     ///   created.
     package init(path: String, card: VirtualCard) throws(Failure) {
-        guard let address = Self.address(of: path) else {
+        guard let address = UNIXSocketAddress(path: path) else {
             throw Failure(description: "the path of the control socket is not 1 to 107 bytes long: \(path)")
         }
         Self.removeAbandoned(path, address)
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        let bound = address.boundSocket()
         // No program can connect before listen(2), so the mode is in effect for all connections.
-        guard
-            descriptor >= 0, Self.withAddress(address, { bind(descriptor, $0, $1) }) == 0, chmod(path, 0o600) == 0,
-            listen(descriptor, 8) == 0
-        else {
+        guard let descriptor = bound, chmod(path, 0o600) == 0, listen(descriptor, 8) == 0 else {
             let reason = String(cString: strerror(errno))
-            close(descriptor)
+            if let bound { close(bound) }
             throw Failure(description: "could not open the control socket \(path): \(reason)")
         }
         self.path = path
@@ -82,29 +80,13 @@ package final class ControlSocket: Sendable {
     private static let longestLine = 256
 
     /// Removes a socket on which no program listens.
-    private static func removeAbandoned(_ path: String, _ address: sockaddr_un) {
+    private static func removeAbandoned(_ path: String, _ address: UNIXSocketAddress) {
         var information = stat()
         guard lstat(path, &information) == 0, information.st_mode & S_IFMT == S_IFSOCK else { return }
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        defer { close(descriptor) }
-        if withAddress(address, { connect(descriptor, $0, $1) }) != 0, errno == ECONNREFUSED { unlink(path) }
-    }
-
-    private static func address(of path: String) -> sockaddr_un? {
-        var address = sockaddr_un()
-        guard (1..<MemoryLayout.size(ofValue: address.sun_path)).contains(path.utf8.count) else { return nil }
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-        return address
-    }
-
-    private static func withAddress(
-        _ address: sockaddr_un, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32
-    ) -> Int32 {
-        withUnsafePointer(to: address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
+        if let descriptor = address.connectedSocket() {
+            close(descriptor)
+        } else if errno == ECONNREFUSED {
+            unlink(path)
         }
     }
 }

@@ -1,13 +1,12 @@
 import Crypto
 import CryptoExtras
-import Dispatch
 import FoundationEssentials
 import Latchkey
 
-/// Hashes and checks passwords one at a time on a serial queue. Event loops and the cooperative pool do not block, and
+/// Hashes and checks passwords one at a time on a thread. Event loops and the cooperative pool do not block, and
 /// at most one hash's memory is in use.
 final class PasswordHasher: Sendable {
-    private let queue = DispatchQueue(label: "org.latchkey.identity.passwords")
+    private let thread = BlockingThread()
     private let cost: PasswordHash.Cost
     /// The hash that an unknown user's password is compared with, so that the answer takes the same time.
     private let decoy: PasswordHash
@@ -19,20 +18,14 @@ final class PasswordHasher: Sendable {
 
     /// The text to store for a new password.
     func hash(_ password: String) async throws -> String {
-        try await run { [cost] in try PasswordHash(password, cost: cost).description }
+        try await thread.run { [cost] in try PasswordHash(password, cost: cost).description }
     }
 
     /// Whether `password` matches the stored hash. Without a stored hash, returns false after the same time.
     func matches(_ password: String, stored: String?) async throws -> Bool {
         let known = stored.flatMap(PasswordHash.init)
-        return try await run { [decoy] in
+        return try await thread.run { [decoy] in
             try (known ?? decoy).matches(password) && known != nil
-        }
-    }
-
-    private func run<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
-        try await withCheckedThrowingContinuation { continuation in
-            queue.async { continuation.resume(with: Result(catching: work)) }
         }
     }
 }

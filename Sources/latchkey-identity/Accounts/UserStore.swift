@@ -26,7 +26,7 @@ struct UserStore: Sendable {
         guard (8...256).contains(password.utf8.count) else { throw AddError.weakPassword }
         let user = User(
             id: UUID().uuidString.lowercased(), username: username, password: try await hasher.hash(password),
-            isAnonymous: isAnonymous, isDisabled: false, createdAt: clock.now.timeIntervalSince1970)
+            isAnonymous: isAnonymous, isDisabled: false, createdAt: clock.timestamp)
         do {
             try await database.write { try user.insert($0) }
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_UNIQUE {

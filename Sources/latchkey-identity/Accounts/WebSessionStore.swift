@@ -22,7 +22,7 @@ struct WebSessionStore: Sendable {
     /// - Returns: The new session's cookie value.
     func start(for user: User, replacing old: String?) async throws -> String {
         let token = OpaqueToken.bytes()
-        let now = clock.now.timeIntervalSince1970
+        let now = clock.timestamp
         try await database.write { database in
             try database.execute(
                 literal: """
@@ -35,7 +35,7 @@ struct WebSessionStore: Sendable {
     }
 
     func session(_ token: String) async throws -> Session? {
-        let now = clock.now.timeIntervalSince1970
+        let now = clock.timestamp
         return try await database.read { database in
             let session: SQLRequest<Row> = """
                 SELECT user_id, auth_time FROM web_session

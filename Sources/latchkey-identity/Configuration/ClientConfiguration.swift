@@ -58,7 +58,6 @@ struct ClientConfiguration: Sendable, Codable {
             throw ConfigurationError("client \(id): a lifetime must be at least one second")
         }
     }
-
 }
 
 /// An absolute URI without a fragment, the target of a redirect.

@@ -14,7 +14,7 @@ struct AuthorizeEndpoint: Sendable {
         try await answering(request) { authorization, cookies in
             // Cancelling changes no state, so it needs no form token.
             if authorization.isCancelled { throw authorization.failure("cancel", "the user cancelled") }
-            let now = services.clock.now.timeIntervalSince1970
+            let now = services.clock.timestamp
             if !authorization.suppressesSession, let session = try await services.session(cookies),
                 authorization.isSatisfied(by: session, now: now)
             {
@@ -38,7 +38,7 @@ struct AuthorizeEndpoint: Sendable {
                 return page(authorization, request, cookies, username: form["username"], problem: problem)
             case .success(let user):
                 let response = try await redirect(
-                    authorization, user: user, authTime: services.clock.now.timeIntervalSince1970)
+                    authorization, user: user, authTime: services.clock.timestamp)
                 return authorization.suppressesSession
                     ? response : try await login.start(user, cookies, response)
             }
@@ -66,7 +66,7 @@ struct AuthorizeEndpoint: Sendable {
     private func redirect(_ authorization: AuthorizationRequest, user: User, authTime: Double) async throws -> Response
     {
         let code = OpaqueToken.alphanumeric()
-        let now = services.clock.now.timeIntervalSince1970
+        let now = services.clock.timestamp
         try await services.grants.insert(
             AuthorizationCode(
                 digest: OpaqueToken.digest(code), grantID: UUID().uuidString.lowercased(),

@@ -142,7 +142,7 @@ struct LockerEndpoints: Sendable {
 
     /// Seconds since the user was authenticated.
     private func authenticationAge(of session: GrantStore.Session) -> Double {
-        services.clock.now.timeIntervalSince1970 - session.grant.authTime
+        services.clock.timestamp - session.grant.authTime
     }
 
     private func require(_ enrolment: LockerEnrolment, of session: GrantStore.Session) throws(OAuthError) {

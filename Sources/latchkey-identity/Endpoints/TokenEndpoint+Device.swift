@@ -65,7 +65,7 @@ extension TokenEndpoint {
         try Scope.validateBiometric(scopes)
         let grant = grant(
             .biometric(device), user: user, client: client, scope: scopes.joined(separator: " "),
-            authTime: services.clock.now.timeIntervalSince1970, deviceInfo: deviceInfo)
+            authTime: services.clock.timestamp, deviceInfo: deviceInfo)
         let tokens = try await tokens(for: grant, user: user, client: client)
         _ = try await services.grants.insert(grant, tokens: tokens)
         return try .json(tokens)
@@ -134,7 +134,7 @@ extension TokenEndpoint {
         }
         let grant = grant(
             proof, user: user, client: client, scope: scopes.joined(separator: " "),
-            authTime: services.clock.now.timeIntervalSince1970, deviceInfo: try deviceInfo(form))
+            authTime: services.clock.timestamp, deviceInfo: try deviceInfo(form))
         var tokens = try await tokens(for: grant, user: user, client: client)
         tokens.scope = grant.scope
         tokens.levelShares = shares

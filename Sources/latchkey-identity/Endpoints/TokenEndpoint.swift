@@ -62,7 +62,7 @@ struct TokenEndpoint: Sendable {
         _ proof: GrantProof, id: String = UUID().uuidString.lowercased(), user: User, client: ClientConfiguration,
         scope: String, authTime: Double, deviceInfo: String?
     ) -> LoginGrant {
-        let now = services.clock.now.timeIntervalSince1970
+        let now = services.clock.timestamp
         let offline = scope.split(separator: " ").contains(Substring(Scope.offlineAccess))
         let lifetime = Double(offline ? client.refreshTokenLifetime : client.accessTokenLifetime)
         return LoginGrant(

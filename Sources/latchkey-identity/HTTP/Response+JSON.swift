@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
 import Hummingbird
+import Latchkey
 import LatchkeyRelyingParty
 import NIOCore
 
@@ -15,12 +16,9 @@ extension HTTPFields {
 extension Response {
     /// A JSON response with `no-store`.
     static func json(_ value: some Encodable, status: HTTPResponse.Status = .ok) throws -> Response {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        let bytes = try encoder.encode(value)
-        return Response(
+        Response(
             status: status, headers: [.contentType: "application/json"],
-            body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: try CanonicalJSON.encode(value)))
         ).unstored()
     }
 

@@ -15,7 +15,7 @@ struct GrantStore: Sendable {
 
     /// The session of an access token; nil if it is expired, revoked or unknown, or the user is disabled.
     func session(accessToken: String) async throws -> Session? {
-        let now = clock.now.timeIntervalSince1970
+        let now = clock.timestamp
         return try await database.read { database in
             let grant: SQLRequest<LoginGrant> = """
                 SELECT offline_grant.* FROM offline_grant JOIN access_token ON grant_id = id
@@ -31,7 +31,7 @@ struct GrantStore: Sendable {
     /// If the token was replaced before, either this use or the use of its successor is by an attacker: the grant is
     /// revoked (RFC 9700 section 4.14.2).
     func session(refreshToken: String) async throws -> Session? {
-        let now = clock.now.timeIntervalSince1970
+        let now = clock.timestamp
         return try await database.write { database in
             let token: SQLRequest<Row> = """
                 SELECT grant_id, is_used FROM refresh_token WHERE digest = \(OpaqueToken.digest(refreshToken))
@@ -56,7 +56,7 @@ struct GrantStore: Sendable {
     ///
     /// - Returns: False if its code was used already, or its enrolment or easy-access key was deleted.
     func insert(_ grant: LoginGrant, tokens: TokenResponse, from code: AuthorizationCode? = nil) async throws -> Bool {
-        let now = clock.now.timeIntervalSince1970
+        let now = clock.timestamp
         return try await database.write { database in
             if let code {
                 try database.execute(
@@ -88,7 +88,7 @@ struct GrantStore: Sendable {
         _ grant: LoginGrant, replacing refreshToken: String, with tokens: TokenResponse, deviceInfo: String?,
         idleTimeout: Int
     ) async throws -> Bool {
-        let now = clock.now.timeIntervalSince1970
+        let now = clock.timestamp
         return try await database.write { database in
             try database.execute(
                 literal: """
@@ -133,7 +133,7 @@ struct GrantStore: Sendable {
     /// The code, also if it was used; nil if it is expired or unknown.
     func code(_ text: String) async throws -> AuthorizationCode? {
         let code = try await database.read { try AuthorizationCode.fetchOne($0, key: OpaqueToken.digest(text)) }
-        return code.flatMap { $0.expiresAt > clock.now.timeIntervalSince1970 ? $0 : nil }
+        return code.flatMap { $0.expiresAt > clock.timestamp ? $0 : nil }
     }
 
     /// Stores tokens and deletes expired rows.

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPKCS11
+import UNIXSockets
 
 /// Checks the configured token and its module. Does not prompt, and does not send a PIN to the token.
 struct TokenExamination {
@@ -168,21 +169,9 @@ struct ReaderExamination {
 
     /// Whether a process accepts connections at the socket: pcscd, or systemd, which starts it.
     var isRunning: Bool {
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        let fits = withUnsafeMutableBytes(of: &address.sun_path) { path in
-            guard Self.socket.utf8.count < path.count else { return false }
-            path.copyBytes(from: Self.socket.utf8)
-            return true
-        }
-        let descriptor = Glibc.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard fits, descriptor >= 0 else { return false }
-        defer { close(descriptor) }
-        return withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
-            }
-        }
+        guard let descriptor = UNIXSocketAddress(path: Self.socket)?.connectedSocket() else { return false }
+        close(descriptor)
+        return true
     }
 
     /// Whether any user's GnuPG smart card daemon is running, which can block cards.

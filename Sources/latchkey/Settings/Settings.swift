@@ -6,6 +6,7 @@ import LatchkeyPKCS11
 import LatchkeyPresence
 import LatchkeyTPM
 import TPM2
+import TPM2TCTI
 
 /// The settings of one run: each value from its option, otherwise from the environment, otherwise from the configuration
 /// file, otherwise the default.

@@ -2,6 +2,7 @@ import Foundation
 import LatchkeySimulators
 import LatchkeyTestSupport
 import TPM2
+import TPM2TCTI
 import Testing
 
 extension Machine {

@@ -5,6 +5,7 @@ import Latchkey
 import LatchkeyCredentials
 import LatchkeyCredentialsFoundation
 import LatchkeyOAuth
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
@@ -111,7 +112,7 @@ struct RequestTests {
         var request = HTTPRequest(method: .get, scheme: "https", authority: "api.test", path: "/x")
         try await credential.authorize(&request)
         #expect(request.headerFields[.authorization] == "Bearer access-1")
-        bench.clock.advance(3500)
+        bench.clock.advance(by: 3500)
         var foundation = URLRequest(url: try #require(URL(string: "https://api.test:8443/x?y=z")))
         try await credential.authorize(&foundation)
         #expect(foundation.value(forHTTPHeaderField: "Authorization") == "Bearer access-2")
@@ -121,11 +122,11 @@ struct RequestTests {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         var request = HTTPRequest(method: .get, scheme: "https", authority: "api.test", path: "/x")
-        bench.clock.advance(3500)
+        bench.clock.advance(by: 3500)
         bench.provider.fail("/token", .noNetwork)
         try await credential.authorize(&request)
         #expect(request.headerFields[.authorization] == "Bearer access-1")
-        bench.clock.advance(100)
+        bench.clock.advance(by: 100)
         bench.provider.fail("/token", .noNetwork)
         await #expect(throws: credentials(.network)) { try await credential.authorize(&request) }
     }

@@ -1,6 +1,7 @@
 import Foundation
 import Latchkey
 import LatchkeyCredentials
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
@@ -70,7 +71,7 @@ struct AutomaticRefreshTests {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         try await credential.refresh()
-        bench.clock.advance(-86_400)
+        bench.clock.advance(by: -86_400)
         let start = bench.clock.now
         bench.clock.allow(sleeps: 5)
         credential.automaticRefresh = true

@@ -3,6 +3,7 @@ import GRDB
 import Latchkey
 import LatchkeyJOSE
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import RawDatabase
 import Testing
@@ -35,13 +36,13 @@ struct RefreshAnswerTests {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         let token = try await credential.refresh()
-        bench.clock.advance(60)
+        bench.clock.advance(by: 60)
         bench.provider.use(try Signer(keyID: "key-2"))
         bench.provider.fail("/keys", .noNetwork)
         await #expect(throws: credentials(.network)) { try await credential.refresh() }
         #expect(try await credential.token == token)
         // Much later, in another program.
-        bench.clock.advance(1000)
+        bench.clock.advance(by: 1000)
         let restarted = try #require(try await bench.start().credential(id: token.id))
         #expect(try await restarted.refresh().accessToken == "access-3")
         #expect(try await credential.token.refreshToken == "refresh-3")
@@ -52,14 +53,14 @@ struct RefreshAnswerTests {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         let token = try await credential.refresh()
-        bench.clock.advance(10)
+        bench.clock.advance(by: 10)
         bench.provider.use(try Signer(keyID: "key-2"))
         for _ in 0..<3 {
             await #expect(throws: credentials(.transient)) { try await credential.refresh() }
         }
         #expect(try await credential.token == token)
         #expect(bench.provider.count("/keys") == 1)
-        bench.clock.advance(20)
+        bench.clock.advance(by: 20)
         #expect(try await credential.refresh().accessToken == "access-3")
         #expect(bench.provider.count("/keys") == 2)
         #expect(bench.provider.count("/token") == 2)
@@ -72,7 +73,7 @@ struct RefreshAnswerTests {
         try await store.validate(token)
         await #expect(throws: credentials(.invalidToken)) { try await store.validate(token, nonce: "another login's") }
         await #expect(throws: credentials(.invalidToken)) { try await store.validate(token, maximumLoginAge: 1) }
-        bench.clock.advance(301)
+        bench.clock.advance(by: 301)
         await #expect(throws: credentials(.invalidToken)) { try await store.validate(token) }
     }
 
@@ -81,7 +82,7 @@ struct RefreshAnswerTests {
         let bench = try Bench()
         let client = try await bench.start().store(bench.provider.signIn()).server
         try await client.validate(bench.provider.idToken("jane"), at: bench.clock.now)
-        bench.clock.advance(30)
+        bench.clock.advance(by: 30)
         bench.provider.use(try Signer())
         let header: [String: JSONValue] = ["alg": .string("ES256")].merging(keyID.map { ["kid": .string($0)] } ?? [:]) {
             $1
@@ -92,7 +93,7 @@ struct RefreshAnswerTests {
         // A forged signature causes at most one read every 30 seconds.
         let forged = try Signer().sign(claims, header: header)
         await #expect(throws: credentials(.transient)) { try await client.validate(forged, at: bench.clock.now) }
-        bench.clock.advance(30)
+        bench.clock.advance(by: 30)
         await #expect(throws: credentials(.invalidToken)) { try await client.validate(forged, at: bench.clock.now) }
         #expect(bench.provider.count("/keys") == 3)
     }

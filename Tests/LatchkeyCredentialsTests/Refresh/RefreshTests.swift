@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Latchkey
 import LatchkeyCredentials
+import LatchkeyTestSupport
 import LatchkeyTesting
 import RawDatabase
 import Testing
@@ -16,7 +17,7 @@ struct RefreshTests {
         let token = try bench.provider.signIn(deviceSecret: true)
         let credential = try store.store(token, tags: ["a": "1"])
         let events = store.events
-        bench.clock.advance(1000)
+        bench.clock.advance(by: 1000)
         let fresh = try await credential.refresh()
         #expect(fresh.id == token.id)
         #expect(fresh.accessToken == "access-2")
@@ -183,7 +184,7 @@ struct RefreshTests {
         let credential = try store.store(token)
         // The server's keys are known. Then another signer uses a key with the same name.
         _ = try await credential.refresh()
-        bench.clock.advance(60)
+        bench.clock.advance(by: 60)
         let forged = try Signer().sign(bench.provider.idToken("jane").claims)
         bench.provider.fail("/token", .answer(["id_token": .string(forged.rawValue)]))
         await #expect(throws: credentials(.invalidToken)) { try await credential.refresh() }
@@ -194,7 +195,7 @@ struct RefreshTests {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         _ = try await credential.refresh()
-        bench.clock.advance(60)
+        bench.clock.advance(by: 60)
         bench.provider.use(try Signer(keyID: "key-2"))
         _ = try await credential.refresh()
         #expect(bench.provider.count("/keys") == 2)
@@ -206,10 +207,10 @@ struct RefreshTests {
     @Test func `a token is refreshed only shortly before its expiry`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(lifetime: 3600))
-        bench.clock.advance(3299)
+        bench.clock.advance(by: 3299)
         try await credential.refreshIfNeeded()
         #expect(bench.provider.count("/token") == 0)
-        bench.clock.advance(1)
+        bench.clock.advance(by: 1)
         try await credential.refreshIfNeeded()
         #expect(bench.provider.count("/token") == 1)
     }
@@ -218,10 +219,10 @@ struct RefreshTests {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(lifetime: 200))
         try await credential.refreshIfNeeded()
-        bench.clock.advance(99)
+        bench.clock.advance(by: 99)
         try await credential.refreshIfNeeded()
         #expect(bench.provider.count("/token") == 0)
-        bench.clock.advance(1)
+        bench.clock.advance(by: 1)
         try await credential.refreshIfNeeded()
         #expect(bench.provider.count("/token") == 1)
     }
@@ -229,10 +230,10 @@ struct RefreshTests {
     @Test func `a token that was issued in the future is refreshed`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(lifetime: 3600))
-        bench.clock.advance(-59)
+        bench.clock.advance(by: -59)
         try await credential.refreshIfNeeded()
         #expect(bench.provider.count("/token") == 0)
-        bench.clock.advance(-7200)
+        bench.clock.advance(by: -7200)
         try await credential.refreshIfNeeded()
         try await credential.refreshIfNeeded()
         #expect(bench.provider.count("/token") == 1)

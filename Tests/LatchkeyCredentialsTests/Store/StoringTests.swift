@@ -17,7 +17,7 @@ struct StoringTests {
         let stored = try await bench.start().store(token, tags: ["service": "purchase"])
         #expect(try await stored.token == token)
 
-        bench.clock.advance(100)
+        bench.clock.advance(by: 100)
         let again = try #require(try await bench.start().credential(id: token.id))
         let read = try await again.token
         #expect(read == token)

@@ -5,6 +5,7 @@ import LatchkeyOAuth
 import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 
 @testable import LatchkeyCredentials
@@ -21,7 +22,7 @@ struct Bench: Sendable {
     init(_ hardware: Hardware = .softwareTPM, _ manner: Provider.Manner = .init()) throws {
         directory = try TemporaryDirectory()
         self.hardware = hardware
-        clock = SettableClock()
+        clock = SettableClock(stoppedAt: Date(timeIntervalSince1970: 1_800_000_000))
         provider = Provider(manner, clock: clock)
     }
 

@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeyCredentials
 import LatchkeyHTTP
 import LatchkeyJOSE
+import LatchkeyTestSupport
 import Synchronization
 
 /// An OpenID provider in memory that can fail on demand. It accepts a refresh token once, and counts its requests.

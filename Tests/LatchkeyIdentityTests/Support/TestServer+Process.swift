@@ -20,7 +20,7 @@ extension TestServer {
         let client = TestClient(host: "127.0.0.1", port: port)
         client.connect()
         let server = TestServer(
-            origin: process.endpoint, client: client, services: services, time: TestClock(),
+            origin: process.endpoint, client: client, services: services, time: .atWholeSecond(),
             alice: try #require(try await services.users.user(named: "alice")),
             bob: try #require(try await services.users.user(named: "bob")))
         let outcome: Result<Value, any Error>

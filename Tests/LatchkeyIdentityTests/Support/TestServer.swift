@@ -6,6 +6,7 @@ import HummingbirdTesting
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
+import LatchkeyTestSupport
 import Logging
 import NIOCore
 import ServiceLifecycle
@@ -25,7 +26,7 @@ struct TestServer: Sendable {
     let origin: String
     let client: TestClient
     let services: IdentityServices
-    let time: TestClock
+    let time: SettableClock
     let alice: User
     let bob: User
 
@@ -55,7 +56,7 @@ struct TestServer: Sendable {
     ) async throws {
         var configuration = configuration
         configure(&configuration)
-        let time = TestClock()
+        let time = SettableClock.atWholeSecond()
         let services = try await IdentityServices(
             configuration, database: IdentityDatabase.open(path: nil),
             hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)), clock: time.clock)

@@ -2,6 +2,7 @@ import Foundation
 import Latchkey
 import LatchkeyLocker
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -4,7 +4,6 @@ import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
 import LatchkeyTestSupport
-import Synchronization
 import Testing
 
 /// A registry with one enrolled device, and a clock that only the test advances.
@@ -17,14 +16,13 @@ struct LockerRig: Sendable {
     let registry: LockerRegistry
     let challenges: DatabaseChallengeStore
     let verifier: LockerRequestVerifier
-    let time: SteppedClock
+    let time = SettableClock(stoppedAt: Date(timeIntervalSince1970: 1_800_000_000))
     let device = LockerTestKey()
     let easyAccess = LockerTestKey()
     let enrolment: LockerEnrolment
     let shares = LevelShares()
 
     init() async throws {
-        time = SteppedClock()
         (database, registry) = try Self.registry()
         challenges = DatabaseChallengeStore(database, clock: time.clock)
         verifier = LockerRequestVerifier(challenges: challenges, registry: registry, clock: time.clock)
@@ -115,16 +113,5 @@ struct LockerRig: Sendable {
             try await verify(assertion, as: action, countersignature: countersignature)
         }
         return error?.code
-    }
-}
-
-/// A clock that only the test advances.
-final class SteppedClock: Sendable {
-    private let now = Mutex(Date(timeIntervalSince1970: 1_800_000_000))
-
-    var clock: WallClock { WallClock { self.now.withLock { $0 } } }
-
-    func advance(by seconds: Double) {
-        now.withLock { $0 += seconds }
     }
 }

@@ -7,6 +7,7 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import RawDatabase
 import TPM2
+import TPM2TCTI
 import Testing
 
 /// Revocable keys and their records, with a crash at each step.

@@ -1,5 +1,6 @@
 import Dispatch
 import TPM2
+import TPM2TCTI
 
 /// `TPM2` in the shape of ``ESAPI``: one connection, wire bytes in and out.
 struct NativeTPM {

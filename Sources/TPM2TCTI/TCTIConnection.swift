@@ -1,6 +1,7 @@
 internal import CEnvironment
 internal import CTSS2
 internal import Glibc
+public import TPM2
 
 /// A connection through tpm2-tss: `device:/dev/tpmrm0`, `swtpm:path=…`, `tabrmd:`, `pcap:…`, or any other TCTI that
 /// `libtss2-tctildr` can load.

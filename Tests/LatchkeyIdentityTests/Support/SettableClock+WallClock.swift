@@ -1,0 +1,13 @@
+import FoundationEssentials
+import LatchkeyRelyingParty
+import LatchkeyTestSupport
+
+extension SettableClock {
+    /// A clock that stands at a whole second, so that a test can hit a limit exactly.
+    static func atWholeSecond() -> SettableClock {
+        SettableClock(stoppedAt: Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down)))
+    }
+
+    var clock: WallClock { WallClock { self.now } }
+    var seconds: Int { clock.seconds }
+}

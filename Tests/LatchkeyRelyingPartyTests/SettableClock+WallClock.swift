@@ -1,0 +1,6 @@
+import LatchkeyRelyingParty
+import LatchkeyTestSupport
+
+extension SettableClock {
+    var clock: WallClock { WallClock { self.now } }
+}
