@@ -18,7 +18,8 @@ extension TPM {
         if let state = store.current {
             let root = try StorageRoot(anchor: state.root)
             guard try discoverStorageRoot(pinned: root).name == root.name else {
-                throw KeystoreError.wrongDevice("its key belongs to another TPM, or this TPM was cleared")
+                throw KeystoreError.wrongDevice(
+                    "the presence broker's key belongs to another TPM, or this TPM was cleared")
             }
         } else {
             let root = try discoverStorageRoot(pinned: nil)

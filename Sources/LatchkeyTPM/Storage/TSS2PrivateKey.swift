@@ -85,7 +85,7 @@ extension TPMKeystore {
                 try serializer.serialize(try TPMKeyBlob(key.blob).key)
                 return PEMDocument(type: TSS2PrivateKey.pemType, derBytes: serializer.serializedBytes).pemString
             } catch {
-                throw KeystoreError.damaged("its stored bytes cannot be decoded: \(error)")
+                throw KeystoreError.damaged("the key's stored bytes cannot be decoded: \(error)")
             }
         } catch { throw error.during("export a key") }
     }
