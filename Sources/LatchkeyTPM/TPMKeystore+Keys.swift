@@ -46,7 +46,7 @@ extension TPMKeystore {
 
     func publicKey(of publicArea: PublicArea) throws(KeystoreError) -> PublicKey {
         guard let point = publicArea.p256Point?.p256Representation else {
-            throw .damaged("the key in its stored bytes is not a P-256 key")
+            throw .damaged("the stored key is not a P-256 key")
         }
         return try PublicKey(x963Representation: point)
     }
