@@ -29,7 +29,7 @@ public struct HardwarePrivateKey: CustomPrivateKey {
         do {
             publicKey = Certificate.PublicKey(try key.publicKey.cryptoKey)
         } catch {
-            throw KeystoreError.damaged("its public half is not a point on P-256")
+            throw KeystoreError.damaged("the key's public half is not a point on P-256")
                 .during("use the key ‘\(key.id)’ for certificates")
         }
         self.key = key
@@ -80,7 +80,7 @@ extension HardwarePrivateKey {
     /// - Throws: `KeystoreError` with code `unsupported`, always: the private key does not leave the hardware.
     public func serialize(into coder: inout DER.Serializer) throws {
         throw KeystoreError.unsupported(
-            "it does not leave the hardware", recovery: "Export the public key instead."
+            "the private key does not leave the hardware", recovery: "Export the public key instead."
         ).during("serialize the private key")
     }
 }
@@ -111,7 +111,7 @@ extension Keystore {
         } catch let error as KeystoreError {
             throw error.during(operation)
         } catch {
-            throw KeystoreError.invalidInput("its subject can't be encoded (\(error))").during(operation)
+            throw KeystoreError.invalidInput("the request's subject can't be encoded (\(error))").during(operation)
         }
     }
 }

@@ -15,7 +15,7 @@ extension Credential {
         let url = "\(request.scheme ?? "")://\(request.authority ?? "")\(request.path ?? "")"
         guard Endpoint(url) != nil else {
             throw CredentialError(
-                operation: operation, code: .refused, reason: "its URL is neither https nor on this machine",
+                operation: operation, code: .refused, reason: "the request's URL is neither https nor on this machine",
                 recovery: "Use an https address.")
         }
         request.headerFields[.authorization] = try await withUsableToken(operation) { try $0.authorization }

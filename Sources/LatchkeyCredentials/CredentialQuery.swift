@@ -59,10 +59,6 @@ public struct CredentialAttributes: Sendable {
     public var subject: CredentialAttribute { self["sub"] }
     /// The claim `iss`.
     public var issuer: CredentialAttribute { self["iss"] }
-    /// The claim `name`.
-    public var name: CredentialAttribute { self["name"] }
-    /// The claim `preferred_username`.
-    public var preferredUsername: CredentialAttribute { self["preferred_username"] }
     /// The claim `email`.
     public var email: CredentialAttribute { self["email"] }
 }

@@ -13,7 +13,6 @@ struct CredentialServer: Sendable {
 
     /// The maximum difference between `iat` of an ID token and this machine's clock, in seconds.
     static let maximumIssueDifference: TimeInterval = 300
-    private static let json: HTTPFields = [.accept: "application/json"]
 
     /// Uses the token's refresh token. The response must be stored, even if it is invalid.
     func exchange(_ token: Token, at now: Date) async throws(CredentialError) -> RefreshAnswer {
@@ -23,7 +22,7 @@ struct CredentialServer: Sendable {
         if token.idToken != nil { _ = try await providers.keys(of: client) }
         let response: ServerResponse<CredentialErrorCode>
         do {
-            response = try await client.refresh(refreshToken, fields: Self.json)
+            response = try await client.refresh(refreshToken)
         } catch {
             throw error.ofRefresh
         }
@@ -57,19 +56,11 @@ struct CredentialServer: Sendable {
         _ token: JWT, _ expected: IDTokenValidator.Expectations, at now: Date
     ) async throws(CredentialError) {
         let client = try await client
-        do throws(IDTokenFlaw) {
-            try client.idTokens.checkClaims(token.rawValue, expected, now: now)
-        } catch {
-            throw CredentialError(.idToken(error))
-        }
+        try client.claims(of: token.rawValue, expected, now: now)
         let keys = try await providers.keys(of: client) { keys in
-            (try? client.idTokens.checkSignature(token.rawValue, keys)) != nil
+            (try? client.verifySignature(of: token.rawValue, with: keys)) != nil
         }
-        do throws(IDTokenFlaw) {
-            try client.idTokens.checkSignature(token.rawValue, keys)
-        } catch {
-            throw CredentialError(.idToken(error))
-        }
+        try client.verifySignature(of: token.rawValue, with: keys)
     }
 
     /// Revokes one of the token's secrets (RFC 7009).
@@ -77,7 +68,7 @@ struct CredentialServer: Sendable {
     /// - Throws: ``CredentialError``; `unsupported` if the server has no revocation endpoint.
     func revoke(_ kind: Token.Kind, of token: Token) async throws(CredentialError) {
         guard let secret = token[kind] else { throw .missing(kind.words) }
-        try await client.revoke(secret, hint: kind.name, fields: Self.json)
+        try await client.revoke(secret, hint: kind.name)
     }
 
     /// Asks the server for the state of one of the token's secrets (RFC 7662).
@@ -85,7 +76,7 @@ struct CredentialServer: Sendable {
     /// - Throws: ``CredentialError``; `unsupported` if the server has no introspection endpoint.
     func introspect(_ kind: Token.Kind, of token: Token) async throws(CredentialError) -> TokenIntrospection {
         guard let secret = token[kind] else { throw .missing(kind.words) }
-        let body = try await client.introspect(secret, hint: kind.name, fields: Self.json)
+        let body = try await client.introspect(secret, hint: kind.name)
         guard let answer = TokenIntrospection(body) else { throw CredentialError(.malformed) }
         return answer
     }
@@ -110,7 +101,8 @@ struct CredentialServer: Sendable {
             let connection = ServerConnection<CredentialErrorCode>(transport: transport)
             return OAuthClient(
                 try await providers.metadata(of: context.issuer, over: connection), clientID: context.clientID,
-                clientSecret: context.clientSecret, additionalOrigins: additionalOrigins, over: connection)
+                clientSecret: context.clientSecret, additionalOrigins: additionalOrigins,
+                fields: [.accept: "application/json"], over: connection)
         }
     }
 }

@@ -42,7 +42,8 @@ extension Credential {
         do {
             guard try security == .none else {
                 throw CredentialError.unsupported(
-                    "it requires a PIN or fingerprint", recovery: "Refresh it when the user can answer the prompt."
+                    "the credential requires a PIN or fingerprint",
+                    recovery: "Refresh it when the user can answer the prompt."
                 ).during("refresh the credential automatically")
             }
             switch schedule.next(try metadata, at: clock.now) {

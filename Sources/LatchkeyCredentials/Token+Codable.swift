@@ -28,7 +28,7 @@ extension Token {
     init(
         members: [String: JSONValue], context: Context?, id: String, receivedAt: Date
     ) throws(CredentialError) {
-        guard Self.isID(id) else { throw .unreadable("its id is empty, too long, or not visible ASCII") }
+        guard Self.isID(id) else { throw .unreadable("the token's id is empty, too long, or not visible ASCII") }
         // A JSON null counts as a missing member.
         var members = members.filter { $0.value != .null }
         // Some servers send the number as a string.
@@ -38,7 +38,7 @@ extension Token {
         try Self.check(members)
         let idToken = members[Member.idToken]?.string.flatMap(JWT.init)
         guard members[Member.idToken] == nil || idToken != nil else {
-            throw .unreadable("its ID token is not a JWT")
+            throw .unreadable("the ID token is not a JWT")
         }
         guard let context = context ?? idToken?.context else {
             throw .unreadable(
@@ -60,20 +60,20 @@ extension Token {
     private static func check(_ members: [String: JSONValue]) throws(CredentialError) {
         // A header field may only contain visible ASCII characters (RFC 6750 section 2.1).
         guard let access = members[Member.accessToken]?.string, !access.isEmpty, access.isVisibleASCII else {
-            throw .unreadable("its access token is missing or not visible ASCII")
+            throw .unreadable("the access token is missing or not visible ASCII")
         }
         guard let type = members[Member.tokenType]?.string, !type.isEmpty, type.isVisibleASCII else {
-            throw .unreadable("it has no token type")
+            throw .unreadable("the token has no token type")
         }
         for name in [Member.refreshToken, Member.deviceSecret, Member.scope, Member.idToken, Member.issuedTokenType] {
             guard let value = members[name] else { continue }
             guard let text = value.string, !text.isEmpty else {
-                throw .unreadable("its ‘\(name)’ is empty or not a string")
+                throw .unreadable("the token's ‘\(name)’ is empty or not a string")
             }
         }
         guard let life = members[Member.expiresIn] else { return }
         guard let seconds = life.number, (0...longestLife).contains(seconds) else {
-            throw .unreadable("its lifetime is not between 0 s and 100 years")
+            throw .unreadable("the token's lifetime is not between 0 s and 100 years")
         }
     }
 

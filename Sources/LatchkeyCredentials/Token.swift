@@ -94,9 +94,9 @@ extension Token {
         /// The ID token's claims about the user; see ``CredentialConfiguration/CopiedClaims``.
         public let claims: [String: JSONValue]
         /// The issuer's address.
-        public let server: String
+        package let server: String
         /// The OAuth client id.
-        public let clientID: String
+        package let clientID: String
         /// When the response was received; whole seconds.
         package let issuedAt: Date
         /// The expiry of the access token, if stated; whole seconds.

@@ -11,19 +11,18 @@ internal import Synchronization
 /// Sends HTTP requests with AsyncHTTPClient.
 ///
 /// TLS certificates are verified with the system's authorities, redirects are not followed, a response has at most 1 MiB, and
-/// a request takes at most ``timeout`` seconds. Plain `http` is refused except to a loopback host whose port belongs to a
-/// program of this user or of root. The client is created at the first request.
+/// a request has a maximum duration. Plain `http` is refused except to a loopback host whose port belongs to a program of this
+/// user or of root. The client is created at the first request.
 public final class AsyncHTTPTransport: HTTPTransport {
     /// The maximum size of a response body, in bytes.
-    public static let maximumResponseBytes = 1 << 20
+    package static let maximumResponseBytes = 1 << 20
 
-    /// The maximum duration of a request in seconds, from the first packet to the last.
-    public let timeout: Int
+    private let timeout: Int
     private static let operation = "reach the server"
     /// The clients, by scheme.
     private let clients = Mutex<[String: HTTPClient]>([:])
 
-    /// - Parameter timeout: See ``timeout``.
+    /// - Parameter timeout: The maximum duration of a request in seconds, from the first packet to the last.
     public init(timeout: Int = 30) {
         self.timeout = timeout
     }

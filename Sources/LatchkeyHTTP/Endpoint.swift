@@ -43,6 +43,8 @@ package struct Endpoint: Hashable, Sendable {
     /// Scheme, host and port (RFC 6454 section 4), without a trailing slash.
     package var origin: String { "\(scheme)://\(authority)" }
 
+    package var hasQuery: Bool { path.contains("?") }
+
     /// Another path on the same origin.
     package func onSameOrigin(path: String) -> Endpoint {
         Endpoint(scheme: scheme, authority: authority, path: path)

@@ -11,6 +11,21 @@ package enum JWS {
         try Base64URL.encode(CanonicalJSON.encode(header)) + "." + Base64URL.encode(CanonicalJSON.encode(payload))
     }
 
+    /// The header of a request that a hardware key signs with ES256.
+    package struct RequestHeader: Encodable {
+        private let typ: String
+        private let alg = "ES256"
+        private let kid: String
+        private let jwk: JWK?
+
+        /// - Parameter includesKey: Whether the header contains the public key.
+        package init(type: String, key: HardwareKey, includesKey: Bool) {
+            typ = type
+            kid = key.id.rawValue
+            jwk = includesKey ? JWK(key.publicKey, kid: key.id) : nil
+        }
+    }
+
     /// The complete JWS with an ES256 signature.
     package static func compact(_ signingInput: String, signature: ECDSASignature) -> String {
         signingInput + "." + Base64URL.encode(signature.rawRepresentation)

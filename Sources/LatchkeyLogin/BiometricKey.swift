@@ -1,4 +1,3 @@
-public import FoundationEssentials
 public import Latchkey
 
 /// A hardware key for login on this device.
@@ -15,7 +14,7 @@ public struct BiometricKey: Hashable, Sendable, Identifiable {
     let requiresAudience: Bool
     /// Why the hardware refused to make the key revocable. Only on the value that
     /// ``Container/enableBiometric(policy:replacing:)`` returns; nil on a key that was read from the store.
-    public internal(set) var notRevocableReason: String?
+    package internal(set) var notRevocableReason: String?
 
     /// Two values are equal if they come from the same stored row.
     public static func == (left: BiometricKey, right: BiometricKey) -> Bool {
@@ -26,16 +25,6 @@ public struct BiometricKey: Hashable, Sendable, Identifiable {
         hasher.combine(key)
         hasher.combine(generation)
     }
-
-    /// The user verification that each use requires.
-    public var policy: AccessPolicy { key.policy }
-    /// The assurance level of the key.
-    public var assurance: AssuranceLevel { key.assurance }
-    /// Whether the hardware can revoke the key. A copy of the store from before a PIN change, or from before biometric login
-    /// was disabled, is then useless.
-    public var isRevocable: Bool { key.isRevocable }
-    /// When the key was made; whole seconds.
-    public var createdAt: Date { key.createdAt }
 }
 
 extension BiometricKey {

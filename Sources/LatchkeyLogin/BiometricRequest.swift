@@ -35,19 +35,10 @@ struct BiometricRequest: Sendable {
     func signingInput() throws -> String {
         let issued = Int(issuedAt.timeIntervalSince1970)
         return try JWS.signingInput(
-            header: Header(
-                typ: Self.type, alg: "ES256", kid: key.id.rawValue,
-                jwk: action == .setup ? JWK(key.publicKey, kid: key.id) : nil),
+            header: JWS.RequestHeader(type: Self.type, key: key, includesKey: action == .setup),
             payload: Payload(
                 iat: issued, exp: issued + Self.life, challenge: challenge, action: action, deviceInfo: device,
                 aud: audience?.issuer, clientID: audience?.clientID))
-    }
-
-    private struct Header: Encodable {
-        let typ: String
-        let alg: String
-        let kid: String
-        let jwk: JWK?
     }
 
     private struct Payload: Encodable {

@@ -76,7 +76,7 @@ extension Container {
         let tokens = try response.json(TokenResponse.self)
         let result = try await adopt(tokens, keyID: stored.id, server) { [configuration] in
             guard let compact = tokens.idToken else { return stored.userID }
-            let token = try server.claims(of: compact, now: configuration.now(), serverDate: response.date)
+            let token = try server.client.claims(of: compact, now: configuration.now(), serverDate: response.date)
             guard token.sub == stored.userID else { throw LoginError.userMismatch }
             return token.sub
         }

@@ -46,15 +46,11 @@ extension Container {
             guard let compact = tokens.idToken else {
                 throw LoginError.invalidToken("the server sent no ID token")
             }
-            let keys = try await server.client.keys()
-            do throws(IDTokenFlaw) {
-                return try server.client.idTokens.validate(
-                    compact, keys: keys, .init(nonce: grant.nonce, accessToken: tokens.accessToken),
-                    now: configuration.now(), serverDate: date
-                ).sub
-            } catch {
-                throw LoginError(.idToken(error))
-            }
+            try await server.client.verifySignature(of: compact, with: server.client.keys())
+            return try server.client.claims(
+                of: compact, .init(nonce: grant.nonce, accessToken: tokens.accessToken), now: configuration.now(),
+                serverDate: date
+            ).sub
         }
     }
 

@@ -13,11 +13,11 @@ extension Container {
     /// 3. The server registers the key.
     /// 4. One transaction replaces that row with the key's row.
     ///
-    /// Where the hardware can revoke keys, the key is revocable: ``BiometricKey/isRevocable``. If the hardware refuses, the
-    /// key is made without revocation, and ``BiometricKey/notRevocableReason`` is the cause.
+    /// Where the hardware can revoke keys, ``BiometricKey/key`` is revocable. If the hardware refuses, the key is made
+    /// without revocation.
     ///
     /// - Parameters:
-    ///   - policy: The policy of the key; nil for ``ContainerConfiguration/policy`` or its default.
+    ///   - policy: The policy of the key; nil for the policy of ``ContainerConfiguration`` or its default.
     ///   - replacing: Whether to replace an enabled key. The old key is kept until the new one is stored.
     /// - Throws: ``LoginError``: `unauthenticated` without a session, `conflict` if biometric login is enabled already or
     ///   another process is enabling it. `KeystoreError`. Biometric login is then not enabled.
@@ -34,7 +34,9 @@ extension Container {
         try await checkServer()
         let existing = try await unverified.key()
         guard existing == nil || replacing else {
-            throw LoginError(code: .conflict, reason: "it is enabled already", recovery: "Use it, or disable it first.")
+            throw LoginError(
+                code: .conflict, reason: "biometric login is already enabled here",
+                recovery: "Use it, or disable it first.")
         }
         let abandoned = try await unverified.pending()
         // Unfinished revocations of earlier calls only take up space.

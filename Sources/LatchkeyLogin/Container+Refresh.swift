@@ -69,7 +69,7 @@ extension Container {
         }
         do {
             if let token = response.idToken,
-                try server.claims(of: token, now: now, serverDate: nil).sub != session.userID
+                try server.client.claims(of: token, now: now).sub != session.userID
             {
                 throw LoginError.invalidToken("the server's ID token belongs to another user")
             }

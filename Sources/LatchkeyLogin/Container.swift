@@ -17,7 +17,7 @@ public import LatchkeyOAuth
 /// checked without the user is checked before the first prompt.
 public actor Container {
     /// The container's configuration.
-    public nonisolated let configuration: ContainerConfiguration
+    let configuration: ContainerConfiguration
     let endpoint: Endpoint
     /// The stored login must belong to this server and client.
     let configuredServer: LoginServer
@@ -49,7 +49,7 @@ public actor Container {
         _ configuration: ContainerConfiguration, records: RecordContainer, presence: any PresenceAuthority,
         browser: any Browser, transport: any HTTPTransport = AsyncHTTPTransport()
     ) throws(LoginError) {
-        guard let endpoint = Endpoint(configuration.endpoint), !endpoint.path.contains("?") else {
+        guard let endpoint = Endpoint(configuration.endpoint), !endpoint.hasQuery else {
             throw LoginError(.invalidAddress(configuration.endpoint)).during("open a container")
         }
         guard let server = LoginServer(address: configuration.endpoint, clientID: configuration.clientID) else {
@@ -67,7 +67,7 @@ public actor Container {
     }
 
     /// The container's name.
-    public nonisolated var name: String { records.name }
+    nonisolated var name: String { records.name }
 
     // MARK: State without the hardware
 
@@ -82,11 +82,6 @@ public actor Container {
     /// The id of the last user who logged in, or nil. Kept after a logout. Does not use the hardware.
     public var lastUserID: String? {
         get async throws { try await unverified.lastUser() }
-    }
-
-    /// The id of the user that the biometric key belongs to, or nil. Does not use the hardware.
-    public var biometricUserID: String? {
-        get async throws { try await unverified.key()?.userID }
     }
 
     /// The keys for biometric login: at most one. Does not use the hardware.

@@ -2,8 +2,6 @@ public import Latchkey
 
 /// The state of a container on this device. Reading it does not prompt, and does not use the hardware or the network.
 public struct ContainerStatus: Hashable, Sendable {
-    /// The container's name.
-    public let container: String
     /// The id of the last user who logged in, or nil. Kept after a logout.
     public let lastUserID: String?
     /// The key for biometric login, or nil.
@@ -24,7 +22,6 @@ public struct ContainerStatus: Hashable, Sendable {
     /// - Throws: `KeystoreError`; `damaged` when a row can't be read.
     public init(of records: RecordContainer) async throws(KeystoreError) {
         let rows = UnverifiedRows(records: records)
-        container = records.name
         lastUserID = try await rows.lastUser()
         key = try await rows.key()
         sessionState = try await rows.sessionGeneration() == nil ? .noSession : .authenticated

@@ -1,5 +1,4 @@
 internal import FoundationEssentials
-internal import HTTPTypes
 internal import Latchkey
 internal import LatchkeyHTTP
 internal import LatchkeyOAuth
@@ -51,15 +50,14 @@ struct LoginEndpoints: Sendable {
         guard let endpoint = metadata.challenge else {
             throw LoginError(.missingEndpoint(.authorization))
         }
-        let response = try await client.connection.success(
-            endpoint.request(.post, [.contentType: "application/json"]), encode(["purpose": "biometric_request"]))
+        let response = try await client.connection.post(["purpose": "biometric_request"], to: endpoint).successful()
         return (Challenge(try response.json(Challenge.Envelope.self).result, date: response.date), response.date)
     }
 
     /// Registers the key in `jwt` for the user. The response has no body.
     func register(jwt: String, access: AccessToken) async throws(LoginError) {
         _ = try await client.requestToken(
-            BiometricRequest.grantType, [("jwt", jwt)], fields: [.authorization: access.authorization])
+            BiometricRequest.grantType, [("jwt", jwt)], authorization: access.authorization)
     }
 
     /// Logs in with the key that signed `jwt`.
@@ -75,9 +73,8 @@ struct LoginEndpoints: Sendable {
 
     /// Removes the key from the user's account.
     func removeIdentity(_ id: KeyID, access: AccessToken) async throws(LoginError) {
-        let request = try client.endpoint(.biometricRemoval).request(
-            .post, [.contentType: "application/json", .authorization: access.authorization])
-        let response = try await client.connection.send(request, encode(["kid": id.rawValue]))
+        let response = try await client.connection.post(
+            ["kid": id.rawValue], to: client.endpoint(.biometricRemoval), authorization: access.authorization)
         guard !response.isSuccess else { return }
         let refusal = response.refusal
         guard response.status == 404, refusal.serverError?.reason == "IdentityNotFound" else {
@@ -111,22 +108,7 @@ struct LoginEndpoints: Sendable {
         return user
     }
 
-    /// The claims of an ID token that comes directly from the server.
-    func claims(of idToken: String, now: Date, serverDate: Date?) throws(LoginError) -> IDToken {
-        do throws(IDTokenFlaw) {
-            return try client.idTokens.checkClaims(idToken, now: now, serverDate: serverDate)
-        } catch {
-            throw LoginError(.idToken(error))
-        }
-    }
-
     // MARK: Helpers
-
-    private func encode(_ value: [String: String]) throws(LoginError) -> [UInt8] {
-        do { return Array(try JSONEncoder().encode(value)) } catch {
-            throw .invalidInput("a request can't be encoded as JSON")
-        }
-    }
 
     private func deviceInfo() throws(LoginError) -> String {
         do { return try device.formValue() } catch {

@@ -18,56 +18,53 @@ public typealias LoginError = LatchkeyError<LoginErrorCode>
 
 /// The kinds of errors of login operations.
 public struct LoginErrorCode: LatchkeyErrorCode {
-    private enum Name: String {
-        case cancelled, timedOut, linkReused, notEnabled, identityNotFound, unauthenticated, userMismatch
-        case clockSkew, conflict, network, oauthError, serverError, unexpectedStatus, rateLimited
-        case invalidResponse, invalidToken, invalidInput
-    }
-
     /// The server's response that caused an error.
     public typealias Details = ServerRefusal
 
-    private let name: Name
+    /// The name, for example `notEnabled`.
+    public let description: String
     public let keystoreCode: KeystoreErrorCode
 
+    private init(_ name: String, _ keystoreCode: KeystoreErrorCode) {
+        description = name
+        self.keystoreCode = keystoreCode
+    }
+
     /// The user cancelled the login in the browser.
-    public static let cancelled = Self(name: .cancelled, keystoreCode: .cancelled)
+    public static let cancelled = Self("cancelled", .cancelled)
     /// The login in the browser was not finished in time.
-    public static let timedOut = Self(name: .timedOut, keystoreCode: .cancelled)
+    public static let timedOut = Self("timedOut", .cancelled)
     /// The link to the login page was opened more than once, perhaps by another user.
-    public static let linkReused = Self(name: .linkReused, keystoreCode: .refused)
+    public static let linkReused = Self("linkReused", .refused)
     /// Biometric login is not enabled in this container.
-    public static let notEnabled = Self(name: .notEnabled, keystoreCode: .notFound)
+    public static let notEnabled = Self("notEnabled", .notFound)
     /// The server doesn't know the key, for example because it was removed on the settings page.
-    public static let identityNotFound = Self(name: .identityNotFound, keystoreCode: .notFound)
+    public static let identityNotFound = Self("identityNotFound", .notFound)
     /// The operation requires a session.
-    public static let unauthenticated = Self(name: .unauthenticated, keystoreCode: .notFound)
+    public static let unauthenticated = Self("unauthenticated", .notFound)
     /// A different user than the owner of the container's key logged in.
-    public static let userMismatch = Self(name: .userMismatch, keystoreCode: .refused)
+    public static let userMismatch = Self("userMismatch", .refused)
     /// This machine's clock and the server's are too far apart.
-    public static let clockSkew = Self(name: .clockSkew, keystoreCode: .refused)
+    public static let clockSkew = Self("clockSkew", .refused)
     /// Biometric login is enabled already, another program changed it at the same time, or the login belongs to another
     /// server.
-    public static let conflict = Self(name: .conflict, keystoreCode: .conflict)
+    public static let conflict = Self("conflict", .conflict)
     /// The server can't be reached.
-    public static let network = Self(name: .network, keystoreCode: .unavailable)
+    public static let network = Self("network", .unavailable)
     /// The server refused the request with an OAuth error: `oauthError`.
-    public static let oauthError = Self(name: .oauthError, keystoreCode: .refused)
+    public static let oauthError = Self("oauthError", .refused)
     /// The server refused the request with an error of its JSON API: `serverError`.
-    public static let serverError = Self(name: .serverError, keystoreCode: .refused)
+    public static let serverError = Self("serverError", .refused)
     /// The server responded with the status `httpStatus` and no explanation.
-    public static let unexpectedStatus = Self(name: .unexpectedStatus, keystoreCode: .refused)
+    public static let unexpectedStatus = Self("unexpectedStatus", .refused)
     /// The server limits the rate of requests.
-    public static let rateLimited = Self(name: .rateLimited, keystoreCode: .refused)
+    public static let rateLimited = Self("rateLimited", .refused)
     /// The server's response does not follow the protocol.
-    public static let invalidResponse = Self(name: .invalidResponse, keystoreCode: .refused)
+    public static let invalidResponse = Self("invalidResponse", .refused)
     /// An ID token is not from the server, not for this program, not for this login, or too old.
-    public static let invalidToken = Self(name: .invalidToken, keystoreCode: .refused)
+    public static let invalidToken = Self("invalidToken", .refused)
     /// An argument is out of its bounds.
-    public static let invalidInput = Self(name: .invalidInput, keystoreCode: .invalidInput)
-
-    /// The name, for example `notEnabled`.
-    public var description: String { name.rawValue }
+    public static let invalidInput = Self("invalidInput", .invalidInput)
 }
 
 extension LoginError {

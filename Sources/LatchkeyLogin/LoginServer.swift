@@ -7,9 +7,9 @@ internal import LatchkeyOAuth
 public struct LoginServer: Hashable, Sendable {
     /// The server's address: scheme and host in lower case, without the scheme's default port and without slashes at
     /// the end.
-    public let address: String
+    package let address: String
     /// The OAuth client id.
-    public let clientID: String
+    package let clientID: String
 
     private static let addressName = "issuer"
     private static let clientName = "client"

@@ -13,19 +13,19 @@ public enum SessionState: String, Hashable, Sendable, Codable {
 /// A session state and the reason for it.
 public struct SessionStateChange: Hashable, Sendable {
     /// The cause of a state.
-    public enum Reason: String, Hashable, Sendable {
+    public enum Reason: Hashable, Sendable {
         /// No session is stored.
-        case noToken = "NO_TOKEN"
+        case noToken
         /// A stored session was found, or the session was refreshed.
-        case foundToken = "FOUND_TOKEN"
+        case foundToken
         /// A user logged in.
-        case authenticated = "AUTHENTICATED"
+        case authenticated
         /// The user logged out.
-        case logout = "LOGOUT"
+        case logout
         /// The server ended the session.
-        case invalid = "INVALID"
+        case invalid
         /// The session was deleted on this device only.
-        case clear = "CLEAR"
+        case clear
     }
 
     /// The new state.

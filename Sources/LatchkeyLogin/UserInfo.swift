@@ -1,4 +1,4 @@
-public import Latchkey
+package import Latchkey
 public import LatchkeyJOSE
 internal import LatchkeyOAuth
 
@@ -24,10 +24,6 @@ public struct UserInfo: Hashable, Sendable {
     public var preferredUsername: String? { claims["preferred_username"]?.string }
     /// The preferred email address.
     public var email: String? { claims["email"]?.string }
-    /// Whether the server has verified ``email``.
-    public var isEmailVerified: Bool? { claims["email_verified"]?.bool }
-    /// The preferred phone number, in E.164 form.
-    public var phoneNumber: String? { claims["phone_number"]?.string }
 }
 
 extension UserInfo: Codable {
@@ -50,5 +46,5 @@ public struct AuthorizeResult: Hashable, Sendable {
     /// The server's claims about the user.
     public let userInfo: UserInfo
     /// The biometric key of the login; nil after a login in the browser.
-    public let keyID: KeyID?
+    package let keyID: KeyID?
 }

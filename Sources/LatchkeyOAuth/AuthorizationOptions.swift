@@ -12,14 +12,14 @@ public struct AuthorizationOptions: Hashable, Sendable {
         case selectAccount = "select_account"
     }
 
-    /// The requested pages. If empty, the server decides.
-    public var prompt: [Prompt]
-    /// BCP 47 language tags in order of preference.
-    public var uiLocales: [String]
-    /// How long the login may take.
-    public var timeout: Duration
+    let prompt: [Prompt]
+    let uiLocales: [String]
+    package let timeout: Duration
 
-    /// - Parameter timeout: See ``timeout``; 10 minutes by default.
+    /// - Parameters:
+    ///   - prompt: The requested pages. If empty, the server decides.
+    ///   - uiLocales: BCP 47 language tags in order of preference.
+    ///   - timeout: How long the login may take; 10 minutes by default.
     public init(prompt: [Prompt] = [], uiLocales: [String] = [], timeout: Duration = .seconds(600)) {
         self.prompt = prompt
         self.uiLocales = uiLocales

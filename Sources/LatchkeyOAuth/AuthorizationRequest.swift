@@ -60,7 +60,7 @@ package struct AuthorizationRequest: Sendable {
         // A session cookie in the browser must not log in the next user.
         fields.append(("x_suppress_idp_session_cookie", "true"))
         fields.append(("x_sso_enabled", "false"))
-        return endpoint.text + (endpoint.path.contains("?") ? "&" : "?") + FormEncoding.encode(fields)
+        return endpoint.text + (endpoint.hasQuery ? "&" : "?") + FormEncoding.encode(fields)
     }
 
     /// Parses the query of a redirect.

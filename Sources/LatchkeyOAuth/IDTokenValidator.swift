@@ -180,7 +180,7 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
         case .clock(let ahead):
             "is not valid now: this machine's clock is \(Int(abs(ahead))) seconds \(ahead > 0 ? "ahead of" : "behind") the server's"
         case .nonce: "belongs to another login"
-        case .hash(let claim): "does not match what came with it (\(claim))"
+        case .hash(let claim): "has a ‘\(claim)’ that does not match the hashed value"
         case .login: "does not come from a new login"
         }
     }

@@ -5,7 +5,7 @@ internal import Latchkey
 ///
 /// The server's texts are safe for one line of text: characters that are invisible, move a cursor or change the text's
 /// direction are replaced by U+FFFD, and long texts are cut and end in `…`.
-public struct OAuth2Error: Hashable, Sendable, Codable {
+public struct OAuth2Error: Hashable, Sendable {
     /// The maximum length of the code in Unicode scalars.
     package static let maximumCodeLength = 100
     /// The maximum length of the description and of the URI in Unicode scalars.
@@ -23,24 +23,10 @@ public struct OAuth2Error: Hashable, Sendable, Codable {
         self.description = description.map { String(oneLine: $0, limit: Self.maximumTextLength) }
         self.uri = uri.map { String(oneLine: $0, limit: Self.maximumTextLength) }
     }
-
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        self.init(
-            error: try container.decode(String.self, forKey: .error),
-            description: try container.decodeIfPresent(String.self, forKey: .description),
-            uri: try container.decodeIfPresent(String.self, forKey: .uri))
-    }
-
-    private enum CodingKeys: String, CodingKey {
-        case error
-        case description = "error_description"
-        case uri = "error_uri"
-    }
 }
 
 /// An error of the server's JSON API. Its texts fit on one line, like those of an ``OAuth2Error``.
-public struct ServerError: Hashable, Sendable, Codable {
+public struct ServerError: Hashable, Sendable {
     /// The kind, which corresponds to the HTTP status, for example `NotFound`.
     public let name: String
     /// The exact cause, for example `IdentityNotFound`.
@@ -52,23 +38,6 @@ public struct ServerError: Hashable, Sendable, Codable {
         self.name = String(oneLine: name, limit: OAuth2Error.maximumCodeLength)
         self.reason = String(oneLine: reason, limit: OAuth2Error.maximumCodeLength)
         self.message = String(oneLine: message, limit: OAuth2Error.maximumTextLength)
-    }
-
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        self.init(
-            name: try container.decode(String.self, forKey: .name),
-            reason: try container.decode(String.self, forKey: .reason),
-            message: try container.decode(String.self, forKey: .message))
-    }
-
-    private enum CodingKeys: String, CodingKey {
-        case name, reason, message
-    }
-
-    /// The response body: `{"error": {…}}`.
-    fileprivate struct Envelope: Decodable {
-        let error: ServerError
     }
 }
 
@@ -89,10 +58,32 @@ public struct ServerRefusal: Hashable, Sendable {
 
     /// Reads the error in a body (RFC 6749 section 5.2), with any content type.
     package init(status: Int, body: Data) {
-        let decoder = JSONDecoder()
-        let oauthError = try? decoder.decode(OAuth2Error.self, from: body)
-        let envelope = oauthError == nil ? try? decoder.decode(ServerError.Envelope.self, from: body) : nil
-        self.init(oauthError, serverError: envelope?.error, status: status)
+        if let body = try? JSONDecoder().decode(OAuthBody.self, from: body) {
+            self.init(
+                OAuth2Error(error: body.error, description: body.error_description, uri: body.error_uri), status: status
+            )
+        } else {
+            let error = try? JSONDecoder().decode(APIBody.self, from: body).error
+            self.init(
+                serverError: error.map { ServerError(name: $0.name, reason: $0.reason, message: $0.message) },
+                status: status)
+        }
+    }
+
+    private struct OAuthBody: Decodable {
+        let error: String
+        let error_description: String?
+        let error_uri: String?
+    }
+
+    private struct APIBody: Decodable {
+        struct Error: Decodable {
+            let name: String
+            let reason: String
+            let message: String
+        }
+
+        let error: Error
     }
 
     /// Whether the server only limits the rate of requests.

@@ -12,17 +12,21 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     package let clientID: String
     private let clientSecret: String?
     private let additionalOrigins: Set<String>
+    private let fields: HTTPFields
     package let connection: ServerConnection<Code>
 
-    /// - Parameter additionalOrigins: Origins other than the issuer's that may get secrets.
+    /// - Parameters:
+    ///   - additionalOrigins: Origins other than the issuer's that may get secrets.
+    ///   - fields: The header fields of each form.
     package init(
         _ metadata: ProviderMetadata, clientID: String, clientSecret: String? = nil,
-        additionalOrigins: Set<String> = [], over connection: ServerConnection<Code>
+        additionalOrigins: Set<String> = [], fields: HTTPFields = [:], over connection: ServerConnection<Code>
     ) {
         self.metadata = metadata
         self.clientID = clientID
         self.clientSecret = clientSecret
         self.additionalOrigins = additionalOrigins
+        self.fields = fields
         self.connection = connection
     }
 
@@ -38,18 +42,18 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
 
     /// Uses a refresh token (RFC 6749 section 6).
     package func refresh(
-        _ token: String, _ more: Form = [], fields: HTTPFields = [:]
+        _ token: String, _ more: Form = []
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
-        try await requestToken("refresh_token", [("refresh_token", token)] + more, fields: fields)
+        try await requestToken("refresh_token", [("refresh_token", token)] + more)
     }
 
     /// Requests a token with any grant (RFC 6749 section 4.5).
     ///
     /// - Throws: For a status outside 200...299.
     package func requestToken(
-        _ grantType: String, _ form: Form, fields: HTTPFields = [:]
+        _ grantType: String, _ form: Form, authorization: String? = nil
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
-        try await post([("grant_type", grantType)] + form, to: .token, fields: fields).successful()
+        try await post([("grant_type", grantType)] + form, to: .token, authorization: authorization).successful()
     }
 
     /// Revokes a token (RFC 7009 section 2.1).
@@ -58,18 +62,15 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     ///   - hint: `token_type_hint`; nil for none.
     ///   - identifiesClient: Whether the form names the client.
     package func revoke(
-        _ token: String, hint: String? = nil, identifiesClient: Bool = true, fields: HTTPFields = [:]
+        _ token: String, hint: String? = nil, identifiesClient: Bool = true
     ) async throws(LatchkeyError<Code>) {
-        _ = try await post(
-            Self.tokenForm(token, hint), to: .revocation, fields: fields, identifiesClient: identifiesClient
-        ).successful()
+        _ = try await post(Self.tokenForm(token, hint), to: .revocation, identifiesClient: identifiesClient)
+            .successful()
     }
 
     /// Asks the server for the state of a token (RFC 7662 section 2.1).
-    package func introspect(_ token: String, hint: String, fields: HTTPFields = [:]) async throws(LatchkeyError<Code>)
-        -> Data
-    {
-        try await post(Self.tokenForm(token, hint), to: .introspection, fields: fields).successful().body
+    package func introspect(_ token: String, hint: String) async throws(LatchkeyError<Code>) -> Data {
+        try await post(Self.tokenForm(token, hint), to: .introspection).successful().body
     }
 
     private static func tokenForm(_ token: String, _ hint: String?) -> Form {
@@ -95,6 +96,23 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     /// The validator for ID tokens of this server for this client.
     package var idTokens: IDTokenValidator { IDTokenValidator(issuer: metadata.issuer, clientID: clientID) }
 
+    /// Verifies the signature of an ID token.
+    package func verifySignature(of idToken: String, with keys: JWKSet) throws(LatchkeyError<Code>) {
+        do { try idTokens.checkSignature(idToken, keys) } catch { throw LatchkeyError(.idToken(error)) }
+    }
+
+    /// The claims of an ID token, checked. Does not verify the signature.
+    @discardableResult
+    package func claims(
+        of idToken: String, _ expected: IDTokenValidator.Expectations = .init(), now: Date, serverDate: Date? = nil
+    ) throws(LatchkeyError<Code>) -> IDToken {
+        do {
+            return try idTokens.checkClaims(idToken, expected, now: now, serverDate: serverDate)
+        } catch {
+            throw LatchkeyError(.idToken(error))
+        }
+    }
+
     // MARK: Requests
 
     /// An endpoint that may get secrets.
@@ -110,11 +128,14 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
 
     /// Posts a form as this client (RFC 6749 section 2.3.1).
     ///
+    /// - Parameter authorization: The value of the field `Authorization`; nil for none.
     /// - Returns: The response, with any status.
     package func post(
-        _ form: Form, to name: ProviderMetadata.EndpointName, fields: HTTPFields = [:], identifiesClient: Bool = true
+        _ form: Form, to name: ProviderMetadata.EndpointName, authorization: String? = nil,
+        identifiesClient: Bool = true
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
         var request = try endpoint(name).request(.post, fields)
+        request.headerFields[.authorization] = authorization
         request.headerFields[.contentType] = "application/x-www-form-urlencoded"
         var form = form
         if let clientSecret, !metadata.takesSecretInForm {

@@ -99,7 +99,7 @@ extension ProviderMetadata {
     package static func read<Code>(
         at address: String, over connection: ServerConnection<Code>
     ) async throws(LatchkeyError<Code>) -> ProviderMetadata {
-        guard let endpoint = Endpoint(address), !endpoint.path.contains("?") else {
+        guard let endpoint = Endpoint(address), !endpoint.hasQuery else {
             throw LatchkeyError(.invalidAddress(address))
         }
         let metadata = try await connection.json(

@@ -23,15 +23,20 @@ package struct ServerConnection<Code: OAuthErrorCode>: Sendable {
         }
     }
 
-    /// - Throws: ``OAuthFailure/refused(_:)`` for a status outside 200...299.
-    package func success(
-        _ request: HTTPRequest, _ body: [UInt8] = []
+    /// Posts a JSON object.
+    ///
+    /// - Returns: The response, with any status.
+    package func post(
+        _ members: [String: String], to endpoint: Endpoint, authorization: String? = nil
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
-        try await send(request, body).successful()
+        guard let body = try? JSONEncoder().encode(members) else { throw LatchkeyError(.malformed) }
+        var request = endpoint.request(.post, [.contentType: "application/json"])
+        request.headerFields[.authorization] = authorization
+        return try await send(request, Array(body))
     }
 
     package func json<T: Decodable>(_ type: T.Type, _ request: HTTPRequest) async throws(LatchkeyError<Code>) -> T {
-        try await success(request).json(type)
+        try await send(request).successful().json(type)
     }
 }
 

@@ -14,7 +14,7 @@ public enum PINSource: Hashable, Sendable {
 
     /// - Returns: nil if the text has none of the four forms, the descriptor is not a number from 0 up, or the path is
     ///   empty.
-    public init?(_ text: String) {
+    package init?(_ text: String) {
         switch text {
         case "tty": self = .terminal
         case "pinentry": self = .pinentry
@@ -27,9 +27,9 @@ public enum PINSource: Hashable, Sendable {
         }
     }
 
-    /// The source that a setting names; ``standard`` if the setting is absent or empty.
+    /// The source that a setting names; if it is absent or empty, the terminal if the process has one, else pinentry.
     ///
-    /// - Throws: `KeystoreError` with code `invalidInput` for text that ``init(_:)`` does not accept.
+    /// - Throws: `KeystoreError` with code `invalidInput` for any other text.
     public init(named text: String?) throws(KeystoreError) {
         guard let text, !text.isEmpty else {
             self = .standard
@@ -42,7 +42,7 @@ public enum PINSource: Hashable, Sendable {
     }
 
     /// The terminal if the process has one, else pinentry.
-    public static var standard: PINSource {
+    package static var standard: PINSource {
         TerminalPresence.isPresent() ? .terminal : .pinentry
     }
 
@@ -75,7 +75,7 @@ public enum PINSource: Hashable, Sendable {
 }
 
 extension PINSource: CustomStringConvertible {
-    /// The form that ``init(_:)`` reads.
+    /// The text that names this source.
     public var description: String {
         switch self {
         case .terminal: "tty"

@@ -45,11 +45,6 @@ package struct TPMDiagnosis: Hashable, Sendable {
     /// The command that sets the lockout password. tpm2-tools reads the password from standard input, so that it is not in the
     /// process list. Without the last argument the command sets an empty password.
     package static let lockoutPasswordCommand = "sudo tpm2_changeauth -c lockout file:-"
-
-    /// Whether a key can be created now.
-    package var canCreateKeys: Bool {
-        hasP256 && pin != .different && (storageRootKey == .present || !isOwnerPasswordSet)
-    }
 }
 
 /// The identity that a TPM reports (TPM 2.0 Part 2 section 6.13).

@@ -46,7 +46,7 @@ extension TPMKeystore {
 
     func publicKey(of publicArea: PublicArea) throws(KeystoreError) -> PublicKey {
         guard let point = publicArea.p256Point?.p256Representation else {
-            throw .damaged("the key in its stored bytes is not a P-256 key")
+            throw .damaged("the stored key is not a P-256 key")
         }
         return try PublicKey(x963Representation: point)
     }
@@ -56,7 +56,7 @@ extension TPMKeystore {
         let blob = try blob(
             key.blob, kind: .loadable, policy: key.policy, backend: key.backend, isRevocable: key.isRevocable)
         guard blob.key.publicArea.p256Point?.p256Representation == Array(key.publicKey.x963Representation) else {
-            throw .damaged("its public key does not match its stored bytes")
+            throw .damaged("the key's public key does not match its stored bytes")
         }
         try KeyBinding.check(blob.binding, of: key)
         return blob
@@ -108,7 +108,7 @@ extension TPMKeystore {
                 try tpm.unseal(object, authorizedBy: authorization(.encrypt)) { SecretBytes(copying: $0) }
             }
             guard opened.count == RevocableSecret.byteCount else {
-                throw .damaged("it has \(opened.count) bytes and must have \(RevocableSecret.byteCount)")
+                throw .damaged("the secret has \(opened.count) bytes and must have \(RevocableSecret.byteCount)")
             }
             return opened
         } catch { throw error.during("open a sealed secret") }

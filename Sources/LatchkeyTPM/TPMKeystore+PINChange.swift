@@ -122,7 +122,7 @@ extension TPMKeystore {
     /// Wraps each object with its own PIN again for a new PIN, and binds keys to their rows.
     ///
     /// - Parameter bindings: One for each blob, nil for a secret.
-    func rewrapAll(
+    private func rewrapAll(
         _ blobs: [TPMKeyBlob], boundTo bindings: [KeyBinding?], under root: StorageRoot, from old: PIN, to new: PIN
     ) async throws(KeystoreError) -> [TPMKeyBlob] {
         guard blobs.contains(where: { $0.pinSalt != nil }) else { return blobs }
@@ -143,7 +143,7 @@ extension TPMKeystore {
 
 extension TPM {
     /// Wraps one object for the new PIN.
-    fileprivate func rewrapForPIN(
+    func rewrapForPIN(
         _ blob: TPMKeyBlob, boundTo binding: KeyBinding?, under parent: TPMObject, from old: PIN, to new: PIN,
         _ session: Session
     ) throws(TPMError) -> TPMKeyBlob {

@@ -18,13 +18,7 @@ extension TPMKeystore {
             if let kept = try authorization(of: key, blob) {
                 renamed = try await rebindRevocable(blob, kept, to: binding, under: root, prompt, presence)
             } else if blob.pinSalt != nil {
-                let pin = try await currentPIN(prompt, presence)
-                let wrapped = try await presence.reporting(pin) { () async throws(KeystoreError) in
-                    try await rewrapAll([blob], boundTo: [binding], under: root, from: pin, to: pin)
-                }
-                renamed =
-                    wrapped.first
-                    ?? blob
+                renamed = try await rebindPIN(blob, to: binding, under: root, prompt, presence)
             } else {
                 renamed = blob.replacing(privatePart: blob.key.privatePart, pinSalt: nil, binding: binding)
             }
@@ -34,6 +28,21 @@ extension TPMKeystore {
 
     /// Wraps a revocable key for another binding. The index with its secret does not change, so a crash leaves the old key or
     /// the new one.
+    private func rebindPIN(
+        _ blob: TPMKeyBlob, to binding: KeyBinding, under root: StorageRoot, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> TPMKeyBlob {
+        let pin = try await currentPIN(prompt, presence)
+        let explain: Explanation = { await explainResponse($0, root, hasPIN: true) }
+        return try await presence.reporting(pin) { () async throws(KeystoreError) in
+            try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
+                try tpm.withSaltedSession(under: root) { (session, parent) throws(TPMError) in
+                    try tpm.rewrapForPIN(blob, boundTo: binding, under: parent, from: pin, to: pin, session)
+                }
+            }
+        }
+    }
+
     private func rebindRevocable(
         _ blob: TPMKeyBlob, _ kept: RevocableSecret, to binding: KeyBinding, under root: StorageRoot,
         _ prompt: PromptContext, _ presence: any PresenceAuthority

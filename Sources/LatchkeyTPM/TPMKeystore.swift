@@ -12,7 +12,7 @@ internal import TPM2TCTI
 /// the TPM counts wrong PINs. For a fingerprint, the key's policy requires the presence broker's signature over this use.
 public struct TPMKeystore: Keystore, BackendKeystore {
     /// The default device: the kernel's resource manager.
-    public static let defaultTCTI = "device:/dev/tpmrm0"
+    package static let defaultTCTI = "device:/dev/tpmrm0"
 
     public let backend = "tpm"
 
@@ -24,14 +24,14 @@ public struct TPMKeystore: Keystore, BackendKeystore {
 
     /// The minimum length of a new PIN in characters, on a TPM whose lockout password is empty. All users of such a TPM can reset
     /// the count of wrong PINs and continue to guess. Does not apply to a PIN that the presence broker manages.
-    public static let minimumPINCharacters = 6
+    package static let minimumPINCharacters = 6
 
     /// Uses the TPM at a TCTI string of tpm2-tss. Does not connect yet.
     ///
     /// - Parameters:
-    ///   - tcti: For example `device:/dev/tpmrm0`, `swtpm:path=/run/tpm.sock`, `tabrmd:`.
+    ///   - tcti: For example `device:/dev/tpmrm0` (the kernel's resource manager, the default), `swtpm:path=/run/tpm.sock`, `tabrmd:`.
     ///   - anchors: The store that pins the storage root key. Keys of one store need the same anchors.
-    ///   - allowsShortPINs: Whether a new PIN may have fewer than ``minimumPINCharacters`` if the TPM counts it and the lockout
+    ///   - allowsShortPINs: Whether a new PIN may have fewer than 6 characters if the TPM counts it and the lockout
     ///     password is empty. Otherwise the error code is `invalidInput`.
     public init(tcti: String? = nil, anchors: any TrustAnchors, allowsShortPINs: Bool = false) {
         let tcti = tcti.flatMap { $0.isEmpty ? nil : $0 } ?? Self.defaultTCTI

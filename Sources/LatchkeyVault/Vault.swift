@@ -27,7 +27,7 @@ extension Vault {
     public var key: String { slot.key }
 
     /// Whether the vault is stored with biometrics, locked or not.
-    public var biometricsEnabled: Bool {
+    package var biometricsEnabled: Bool {
         switch self {
         case .biometrics, .locked: true
         case .empty, .emptyWithBiometrics, .keychain, .keychainUpgradable: false

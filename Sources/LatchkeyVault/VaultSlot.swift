@@ -31,7 +31,7 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
             return KeychainSecureVault(slot: self, record: record).wrap()
         }
         guard row.classes.contains(record.protection) else {
-            throw .damaged("its protection class does not belong to a vault")
+            throw .damaged("the record's protection class does not belong to a vault")
         }
         guard let session = space.records.session(record.protection), session.isOpen else {
             return .locked(LockedBiometricsSecureVault(slot: self, record: record, failure: nil))
@@ -119,7 +119,7 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
 
     func wrongState(_ state: String) -> KeystoreError {
         KeystoreError(
-            operation: "use the vault ‘\(key)’", code: .wrongState, reason: "it is \(state)",
+            operation: "use the vault ‘\(key)’", code: .wrongState, reason: "the vault is \(state)",
             recovery: "Retrieve the vault again, and use the calls of its state.")
     }
 

@@ -13,9 +13,9 @@ internal import Synchronization
 /// disk. Calls that need hardware or the user are `async`.
 public final class VaultSpace: Sendable {
     /// The records, and the keystore that protects them.
-    public let records: RecordContainer
+    package let records: RecordContainer
     /// The policy of vaults that are stored with biometrics.
-    public let policy: AccessPolicy
+    let policy: AccessPolicy
     let presence: any PresenceAuthority
     private let available = Mutex(false)
     private static let bootstrapped = Mutex<VaultSpace?>(nil)
@@ -39,9 +39,9 @@ public final class VaultSpace: Sendable {
     }
 
     /// The space of ``VaultFactory/retrieveVault(key:)``, or nil before ``bootstrap(_:)``.
-    public static var shared: VaultSpace? { bootstrapped.withLock { $0 } }
+    static var shared: VaultSpace? { bootstrapped.withLock { $0 } }
 
-    /// Opens a space, queries the hardware's capabilities, and makes the space the ``shared`` one.
+    /// Opens a space, queries the hardware's capabilities, and makes it the space of ``VaultFactory/retrieveVault(key:)``.
     ///
     /// - Throws: The errors of ``open()``. The shared space then stays unchanged.
     public static func bootstrap(_ space: VaultSpace) async throws(KeystoreError) {
@@ -71,7 +71,7 @@ public final class VaultSpace: Sendable {
     ///
     /// - Returns: nil for a vault in which nothing is stored with biometrics.
     /// - Throws: `KeystoreError`; `invalidInput` for an invalid key.
-    public func isStoredRevocably(key: String) async throws(KeystoreError) -> Bool? {
+    package func isStoredRevocably(key: String) async throws(KeystoreError) -> Bool? {
         let row = try VaultRow(key: key)
         guard let record = try await records.metadata(row.id), row.classes.contains(record.protection) else {
             return nil
@@ -80,7 +80,7 @@ public final class VaultSpace: Sendable {
     }
 
     /// The keys of the vaults that are not empty, readable or not, oldest first. Does not use the hardware.
-    public func keys() throws(KeystoreError) -> [String] {
+    package func keys() throws(KeystoreError) -> [String] {
         try records.idsNow(VaultRow.kind).map(VaultRow.key)
     }
 

@@ -66,7 +66,7 @@ struct AvailabilityTests {
             let enabling = try await looks(alone) { container in
                 try await container.authorize()
                 let key = try await container.enableBiometric()
-                #expect(key.policy == .pin)
+                #expect(key.key.policy == .pin)
             }
             #expect(enabling == 0)
         }
@@ -85,17 +85,17 @@ struct AvailabilityTests {
         try await with { bench, broker in
             let container = try await bench.start(presence: presence(broker), policy: nil)
             try await container.authorize()
-            #expect(try await container.enableBiometric().policy == .userPresence)
+            #expect(try await container.enableBiometric().key.policy == .userPresence)
             #expect(try await container.authenticateBiometric().userInfo.userID == "user-a")
             let cautious = try await bench.start(
                 name: "pin", presence: presence(broker, preferring: .pin), policy: nil)
             try await cautious.authorize()
-            #expect(try await cautious.enableBiometric().policy == .pin)
+            #expect(try await cautious.enableBiometric().key.policy == .pin)
             var unready = broker
             unready.state = .notEnrolled
             let plain = try await bench.start(name: "plain", presence: presence(unready), policy: nil)
             try await plain.authorize()
-            #expect(try await plain.enableBiometric().policy == .pin)
+            #expect(try await plain.enableBiometric().key.policy == .pin)
         }
     }
 }

@@ -47,10 +47,10 @@ import Testing
             let container = try await bench.start(presence: presence)
             await #expect(throws: keystore(.damaged)) { try await container.authenticateBiometric() }
             #expect(presence.requests.isEmpty)
-            #expect(try await container.biometricUserID == "user-b")
+            #expect(try await container.listBiometricKeys().first?.userID == "user-b")
             #expect(try await !container.isBiometricEnabled)
             try await container.disableBiometric(force: true)
-            #expect(try await container.biometricUserID == nil)
+            #expect(try await container.listBiometricKeys().first?.userID == nil)
         }
     }
 

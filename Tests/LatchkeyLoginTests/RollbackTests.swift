@@ -20,7 +20,7 @@ struct RollbackTests {
             let container = try await bench.start()
             try await container.authorize()
             let enabled = try await container.enableBiometric()
-            #expect(enabled.isRevocable)
+            #expect(enabled.key.isRevocable)
             let copied = Bench(
                 directory: try bench.directory.copyOfStore(), tpm: bench.tpm, identity: bench.identity,
                 browser: bench.browser)

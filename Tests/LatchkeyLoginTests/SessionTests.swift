@@ -159,9 +159,9 @@ import Testing
             try await container.authenticateBiometric()
             try await container.logout()
             try await container.refreshAccessTokenIfNeeded()
-            var reasons: [String] = []
-            for _ in 0..<6 { reasons.append(await changes.next()?.reason.rawValue ?? "") }
-            #expect(reasons == ["NO_TOKEN", "AUTHENTICATED", "AUTHENTICATED", "CLEAR", "AUTHENTICATED", "LOGOUT"])
+            var reasons: [SessionStateChange.Reason?] = []
+            for _ in 0..<6 { reasons.append(await changes.next()?.reason) }
+            #expect(reasons == [.noToken, .authenticated, .authenticated, .clear, .authenticated, .logout])
             #expect(await changes.next()?.reason == .noToken)
         }
     }

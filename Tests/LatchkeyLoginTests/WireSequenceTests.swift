@@ -145,7 +145,7 @@ import Testing
             let container = try await bench.start(transport: wire, keystore: AbsentKeystore())
             #expect(try await container.isBiometricEnabled)
             #expect(try await container.lastUserID == "user-a")
-            #expect(try await container.biometricUserID == "user-a")
+            #expect(try await container.listBiometricKeys().first?.userID == "user-a")
             #expect(try await container.sessionState == .authenticated)
             #expect(try await container.listBiometricKeys().map(\.id) == [key.id])
             #expect(await !container.isBiometricAvailable())

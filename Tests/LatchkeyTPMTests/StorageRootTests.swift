@@ -54,7 +54,7 @@ struct StorageRootTests {
         #expect(error?.reason.contains("owner password") == true)
         #expect(presence.requests.isEmpty)
         let diagnosis = try await keystore.diagnose()
-        #expect(diagnosis.isOwnerPasswordSet && !diagnosis.canCreateKeys)
+        #expect(diagnosis.isOwnerPasswordSet && diagnosis.storageRootKey == .absent)
     }
 
     @Test(.requires(program: "tpm2_clear"))
@@ -74,7 +74,7 @@ struct StorageRootTests {
         }
         #expect(making?.code == .wrongDevice)
         let diagnosis = try await keystore.diagnose()
-        #expect(diagnosis.pin == .different && !diagnosis.canCreateKeys)
+        #expect(diagnosis.pin == .different)
         #expect(try Scene.look { try $0.handles(from: .persistentFirst) } == [])
         #expect(try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [.lockoutCounter: 0])
         try Scene.expectNothingLoaded("after a clear")
@@ -83,7 +83,7 @@ struct StorageRootTests {
     @Test func `a diagnosis reports the state and changes nothing`() async throws {
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         let before = try await keystore.diagnose()
-        #expect(before.storageRootKey == .absent && before.pin == .none && before.canCreateKeys)
+        #expect(before.storageRootKey == .absent && before.pin == .none)
         #expect(before.identity.isSimulated && before.identity.manufacturer == "IBM" && before.hasP256)
         #expect(
             before.pinStatus == PINStatus(attemptsLeft: 3, attemptLimit: 3, isLockedOut: false, recoverySeconds: 1000))

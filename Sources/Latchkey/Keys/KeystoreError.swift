@@ -3,52 +3,49 @@ public typealias KeystoreError = LatchkeyError<KeystoreErrorCode>
 
 /// The kinds of errors of keys, secrets and records, the same for every backend.
 public struct KeystoreErrorCode: LatchkeyErrorCode {
-    private enum Name: String {
-        case notFound, cancelled, wrongProof, lockedOut, unavailable, notEnrolled, passcodeNotSet, invalidated
-        case wrongDevice, damaged, transient, conflict, unsupported, invalidInput, wrongState, refused, failed
+    /// The name, for example `lockedOut`.
+    public let description: String
+
+    private init(_ name: String) {
+        description = name
     }
 
-    private let name: Name
-
     /// The key, record or secret does not exist.
-    public static let notFound = Self(name: .notFound)
+    public static let notFound = Self("notFound")
     /// The user declined, or did not answer in time.
-    public static let cancelled = Self(name: .cancelled)
+    public static let cancelled = Self("cancelled")
     /// The PIN is wrong, or the fingerprint does not match.
-    public static let wrongProof = Self(name: .wrongProof)
+    public static let wrongProof = Self("wrongProof")
     /// The hardware refuses every PIN for now.
-    public static let lockedOut = Self(name: .lockedOut)
+    public static let lockedOut = Self("lockedOut")
     /// The hardware, reader, broker or network cannot be reached.
-    public static let unavailable = Self(name: .unavailable)
+    public static let unavailable = Self("unavailable")
     /// No fingerprint is enrolled.
-    public static let notEnrolled = Self(name: .notEnrolled)
+    public static let notEnrolled = Self("notEnrolled")
     /// The policy requires a PIN, and none is set.
-    public static let passcodeNotSet = Self(name: .passcodeNotSet)
+    public static let passcodeNotSet = Self("passcodeNotSet")
     /// The key was revoked, or the enrolled fingerprints that it depends on have changed.
-    public static let invalidated = Self(name: .invalidated)
+    public static let invalidated = Self("invalidated")
     /// The key belongs to other hardware, or the hardware was cleared.
-    public static let wrongDevice = Self(name: .wrongDevice)
+    public static let wrongDevice = Self("wrongDevice")
     /// Stored bytes were changed by something other than Latchkey. Latchkey has not overwritten them.
-    public static let damaged = Self(name: .damaged)
+    public static let damaged = Self("damaged")
     /// A retry may succeed.
-    public static let transient = Self(name: .transient)
+    public static let transient = Self("transient")
     /// Another caller or program changed the value first, or it exists already.
-    public static let conflict = Self(name: .conflict)
+    public static let conflict = Self("conflict")
     /// This hardware or version does not support the operation.
-    public static let unsupported = Self(name: .unsupported)
+    public static let unsupported = Self("unsupported")
     /// An argument is out of its bounds.
-    public static let invalidInput = Self(name: .invalidInput)
+    public static let invalidInput = Self("invalidInput")
     /// The call does not fit the present state.
-    public static let wrongState = Self(name: .wrongState)
+    public static let wrongState = Self("wrongState")
     /// A server, or a rule of this machine, refused the operation.
-    public static let refused = Self(name: .refused)
+    public static let refused = Self("refused")
     /// Any other error.
-    public static let failed = Self(name: .failed)
+    public static let failed = Self("failed")
 
     public var keystoreCode: KeystoreErrorCode { self }
-
-    /// The name, for example `lockedOut`.
-    public var description: String { name.rawValue }
 }
 
 extension KeystoreError {

@@ -41,12 +41,8 @@ struct Enrolment: Sendable {
     /// the container has another PIN.
     static func offlineClasses(of id: String) -> ClassFamily { ClassFamily("locker.offline", of: id).withOwnPIN }
 
-    private static let idCharacters = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
-
     /// Whether the text has 8 to 64 characters of base64url.
-    static func isValid(id: String) -> Bool {
-        (8...64).contains(id.utf8.count) && id.utf8.allSatisfy(idCharacters.contains)
-    }
+    static func isValid(id: String) -> Bool { KeyID(rawValue: id) != nil }
 
     /// All classes of an enrolment.
     static func classes(of id: String) -> [ClassFamily] { [baseClasses(of: id), offlineClasses(of: id)] }

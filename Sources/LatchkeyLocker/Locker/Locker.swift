@@ -26,7 +26,7 @@ public final class Locker: Sendable {
     ///
     /// - Throws: ``ErsteGroupAuthError`` with code `invalidConfiguration`.
     package init(_ configuration: LockerConfiguration) throws(ErsteGroupAuthError) {
-        guard let issuer = Endpoint(configuration.issuer), !issuer.path.contains("?") else {
+        guard let issuer = Endpoint(configuration.issuer), !issuer.hasQuery else {
             throw .invalidConfiguration("issuer", "is neither an https address nor on this machine")
         }
         let checks = [

@@ -31,7 +31,7 @@ public enum ProtectionLevel: String, Hashable, Sendable, Codable, CaseIterable {
 public typealias ProtectionError = LatchkeyError<ProtectionErrorCode>
 
 /// The kinds of errors of encryption and decryption.
-public enum ProtectionErrorCode: LatchkeyErrorCode {
+public enum ProtectionErrorCode: String, LatchkeyErrorCode {
     /// The text is not from `encrypt`, or is incomplete.
     case malformed
     /// The secret is longer than 1 MiB.
@@ -45,11 +45,8 @@ public enum ProtectionErrorCode: LatchkeyErrorCode {
     /// The text was changed after encryption.
     case integrity
 
-    /// The level that is required, and the phase that does not open it.
-    public struct Details: Sendable {
-        let required: ProtectionLevel
-        let current: SessionPhase
-    }
+    /// The level that is required.
+    public typealias Details = ProtectionLevel
 
     public var keystoreCode: KeystoreErrorCode {
         switch self {
@@ -61,23 +58,12 @@ public enum ProtectionErrorCode: LatchkeyErrorCode {
     }
 
     /// The name of the code, for example `wrongEnrolment`.
-    public var description: String {
-        switch self {
-        case .malformed: "malformed"
-        case .tooLong: "tooLong"
-        case .wrongEnrolment: "wrongEnrolment"
-        case .levelNotSatisfied: "levelNotSatisfied"
-        case .keyUnavailable: "keyUnavailable"
-        case .integrity: "integrity"
-        }
-    }
+    public var description: String { rawValue }
 }
 
 extension ProtectionError {
     /// The required level of an error with code `levelNotSatisfied`.
-    public var requiredLevel: ProtectionLevel? { details?.required }
-    /// The phase that does not open the required level.
-    public var currentPhase: SessionPhase? { details?.current }
+    public var requiredLevel: ProtectionLevel? { details }
 
     static let malformed = ProtectionError(
         operation: "decrypt", code: .malformed, reason: "the text is not from a locker, or is incomplete",
@@ -106,6 +92,6 @@ extension ProtectionError {
         return ProtectionError(
             operation: "use the level ‘\(required.rawValue)’", code: .levelNotSatisfied, reason: reason,
             recovery: "Start a session that opens the level, then try again.",
-            details: .init(required: required, current: current))
+            details: required)
     }
 }

@@ -50,20 +50,11 @@ struct LockerAssertion: Sendable {
     func signingInput() throws -> String {
         let issued = Int(issuedAt.timeIntervalSince1970)
         return try JWS.signingInput(
-            header: Header(
-                typ: Self.type, alg: "ES256", kid: key.id.rawValue,
-                jwk: action.hasKey ? JWK(key.publicKey, kid: key.id) : nil),
+            header: JWS.RequestHeader(type: Self.type, key: key, includesKey: action.hasKey),
             payload: Payload(
                 action: action, aud: issuer, iss: enrolmentID, iat: issued,
                 exp: action.expires ? issued + Self.life : nil, challenge: challenge, metadata: metadata,
                 deviceInfo: device, easyAccessKey: easyAccessKey?.rawValue))
-    }
-
-    private struct Header: Encodable {
-        let typ: String
-        let alg: String
-        let kid: String
-        let jwk: JWK?
     }
 
     private struct Payload: Encodable {

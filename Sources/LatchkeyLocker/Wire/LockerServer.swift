@@ -27,7 +27,7 @@ struct LockerServer: Sendable {
         let origin = Endpoint(metadata.issuer)?.origin
         let endpoints = [metadata[.authorization], metadata[.token], metadata[.keys]].map { $0?.origin }
         guard let origin, endpoints.allSatisfy({ $0 == origin }), metadata.enrolment?.origin ?? origin == origin,
-            metadata.enrolment?.path.contains("?") != true
+            metadata.enrolment?.hasQuery != true
         else { throw ErsteGroupAuthError(.malformed) }
         return metadata
     }
@@ -40,8 +40,8 @@ struct LockerServer: Sendable {
             let result: Result
         }
         guard let endpoint = discovery.challenge else { throw ErsteGroupAuthError(.malformed) }
-        let (request, body) = try json(endpoint, ["purpose": "locker_request"])
-        let answer = try await client.connection.success(request, body).json(Answer.self).result.token
+        let response = try await client.connection.post(["purpose": "locker_request"], to: endpoint).successful()
+        let answer = try response.json(Answer.self).result.token
         guard !answer.isEmpty, answer.utf8.count <= 256 else {
             throw ErsteGroupAuthError.invalidResponse("the server's challenge is empty or longer than 256 bytes")
         }
@@ -108,14 +108,11 @@ struct LockerServer: Sendable {
     private func post(
         _ path: String, _ members: [String: String], _ token: SecretBytes? = nil
     ) async throws -> ServerResponse<ErsteGroupAuthErrorCode> {
-        var (request, body) = try json(enrolment(path), members)
-        if let token { request.headerFields[.authorization] = "Bearer \(token.text)" }
-        return try await client.connection.send(request, body).checkedByLocker()
+        let authorization = token.map { "Bearer \($0.text)" }
+        return try await client.connection.post(members, to: enrolment(path), authorization: authorization)
+            .checkedByLocker()
     }
 
-    private func json(_ endpoint: Endpoint, _ members: [String: String]) throws -> (HTTPRequest, [UInt8]) {
-        (endpoint.request(.post, [.contentType: "application/json"]), Array(try JSONEncoder().encode(members)))
-    }
 }
 
 extension ProviderMetadata {

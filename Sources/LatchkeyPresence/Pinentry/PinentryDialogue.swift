@@ -49,7 +49,7 @@ struct PinentryDialogue: ~Copyable {
     /// Handles one line of the program, without its line feed.
     mutating func receive(_ line: UnsafeRawBufferPointer) -> Action {
         lines += 1
-        guard lines <= Self.maximumLines else { return .finish(.failure(Self.broken("it sent too many lines"))) }
+        guard lines <= Self.maximumLines else { return .finish(.failure(Self.broken("pinentry sent too many lines"))) }
         switch Response(line) {
         case .ok: return proceed()
         case .error(let code, let text): return refused(code, text)
@@ -59,7 +59,7 @@ struct PinentryDialogue: ~Copyable {
             return .wait
         case .comment: return .wait
         case .inquiry: return .send("CAN")
-        case nil: return .finish(.failure(Self.broken("it sent an invalid line")))
+        case nil: return .finish(.failure(Self.broken("pinentry sent an invalid line")))
         }
     }
 
@@ -100,7 +100,7 @@ struct PinentryDialogue: ~Copyable {
     }
 
     private mutating func collect(_ escaped: UnsafeRawBufferPointer) -> Action {
-        guard case .asking = phase else { return .finish(.failure(Self.broken("it sent unexpected data"))) }
+        guard case .asking = phase else { return .finish(.failure(Self.broken("pinentry sent unexpected data"))) }
         var rest = escaped[...]
         while let byte = rest.popFirst() {
             guard byte == UInt8(ascii: "%") else {
@@ -108,7 +108,7 @@ struct PinentryDialogue: ~Copyable {
                 continue
             }
             guard let high = rest.popFirst().flatMap(Self.hexValue), let low = rest.popFirst().flatMap(Self.hexValue)
-            else { return .finish(.failure(Self.broken("it sent data with an invalid escape"))) }
+            else { return .finish(.failure(Self.broken("pinentry sent data with an invalid escape"))) }
             answer.append(high << 4 | low)
         }
         return .wait
@@ -199,7 +199,7 @@ struct AssuanLine: ~Copyable {
     mutating func append(_ byte: UInt8) throws(KeystoreError) -> Bool {
         if byte == UInt8(ascii: "\n") { return true }
         text.append(byte)
-        guard !text.isOverfull else { throw PinentryDialogue.broken("it sent a line that is too long") }
+        guard !text.isOverfull else { throw PinentryDialogue.broken("pinentry sent a line that is too long") }
         return false
     }
 

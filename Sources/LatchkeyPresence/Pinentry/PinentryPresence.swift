@@ -76,7 +76,7 @@ struct PinentryConversation: Sendable {
                 switch action {
                 case .wait: break
                 case .send(let command):
-                    guard process.send(command) else { throw PinentryDialogue.broken("it closed the connection") }
+                    guard process.send(command) else { throw PinentryDialogue.broken("pinentry closed the connection") }
                     if command == PinentryDialogue.question {
                         reader = DeadlineReader(
                             descriptor: process.descriptor, wakeUp: wakeUp, deadline: .now + timeout + Self.grace)
@@ -87,7 +87,7 @@ struct PinentryConversation: Sendable {
                 }
             case .woken: return .declined("the prompt was cancelled")
             case .late: return .declined("there was no answer within \(timeout.components.seconds) seconds")
-            case .end, .failed: throw PinentryDialogue.broken("it ended without an answer")
+            case .end, .failed: throw PinentryDialogue.broken("pinentry ended without an answer")
             }
         }
     }

@@ -7,13 +7,8 @@ struct QuietTerminal: ~Copyable {
     let descriptor: Int32
     private let saved: termios
 
-    private init(descriptor: Int32, saved: termios) {
-        self.descriptor = descriptor
-        self.saved = saved
-    }
-
     /// - Throws: ``KeystoreError`` with code `unavailable` if there is no terminal at `path`.
-    static func open(path: String) throws(KeystoreError) -> QuietTerminal {
+    init(path: String) throws(KeystoreError) {
         let descriptor = Glibc.open(path, O_RDWR | O_CLOEXEC | O_NOCTTY)
         var saved = termios()
         guard descriptor >= 0, tcgetattr(descriptor, &saved) == 0 else {
@@ -23,7 +18,8 @@ struct QuietTerminal: ~Copyable {
                 "there is no terminal (\(path): \(reason))",
                 recovery: "Run it at a terminal. \(KeystoreError.otherPINSource)")
         }
-        return QuietTerminal(descriptor: descriptor, saved: saved)
+        self.descriptor = descriptor
+        self.saved = saved
     }
 
     /// Turns the echo off and passes each key to the reader. Discards earlier input, which was meant for another
@@ -103,7 +99,7 @@ package enum TerminalQuestion {
         _ question: String, path: String = "/dev/tty", timeout: Duration = .seconds(120)
     ) async throws(KeystoreError) -> Bool {
         try await onOwnThread { wakeUp throws(KeystoreError) in
-            let terminal = try QuietTerminal.open(path: path)
+            let terminal = try QuietTerminal(path: path)
             terminal.show("\(question)\nType ‘yes’ to confirm: ")
             let reader = DeadlineReader(descriptor: terminal.descriptor, wakeUp: wakeUp, deadline: .now + timeout)
             return line(from: reader) == Array("yes".utf8)

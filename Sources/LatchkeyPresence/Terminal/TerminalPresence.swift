@@ -26,7 +26,7 @@ public struct TerminalPresence: PresenceAuthority {
     }
 
     /// Whether the process has a terminal.
-    public static func isPresent(path: String = "/dev/tty") -> Bool {
+    package static func isPresent(path: String = "/dev/tty") -> Bool {
         let descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
@@ -66,7 +66,7 @@ struct TerminalConversation: Sendable {
         var signal: Int32?
         let result = SignalCatcher.whileCatching(into: wakeUp) {
             Result { () throws(KeystoreError) in
-                let terminal = try QuietTerminal.open(path: path)
+                let terminal = try QuietTerminal(path: path)
                 return try ask(terminal, wakeUp, &signal)
             }
         }
@@ -79,7 +79,7 @@ struct TerminalConversation: Sendable {
     ) throws(KeystoreError) -> PINAnswer {
         terminal.silence()
         terminal.show(wording.description + "\n")
-        var objection = KeystoreError.invalidInput("none was given").during("read a PIN")
+        var objection = KeystoreError.invalidInput("no PIN was given").during("read a PIN")
         for _ in 0..<TerminalPresence.rounds {
             switch try line(wording.label, terminal, wakeUp, &signal) {
             case .unusable(let error):

@@ -68,8 +68,7 @@ extension ApprovalAuthority {
 
 extension TPM {
     func authorityName(_ store: AuthorityStore) throws(TPMError) -> TPMName {
-        guard let state = store.current else { throw TPMError(.malformed, reason: "the state has no approval key") }
-        return try PublicArea(unmarshalling: state.publicArea).name
+        try PublicArea(unmarshalling: store.existing.publicArea).name
     }
 
     /// Whether an index exists unchanged. One command if it does. Otherwise checks in an audited session, because the broker
@@ -81,8 +80,7 @@ extension TPM {
         } catch {
             guard case .response(.handle) = error.kind else { throw error }
         }
-        guard let state = store.current else { throw TPMError(.malformed, reason: "the state has no approval key") }
-        return try hasIndex(expected, under: StorageRoot(anchor: state.root))
+        return try hasIndex(expected, under: StorageRoot(anchor: store.existing.root))
     }
 
     fileprivate func value(of counter: NVIndex) throws(TPMError) -> UInt64 {
@@ -115,28 +113,18 @@ extension TPM {
         }
     }
 
-    private func record(
-        _ enrolment: AuthorityState.Enrolment, of user: UInt32, _ store: AuthorityStore
-    ) throws(TPMError) {
-        do throws(KeystoreError) {
-            try store.update(user) { $0.enrolment = enrolment }
-        } catch {
-            throw TPMError(.unsupported, reason: "\(error)")
-        }
-    }
-
     /// Creates a counter. Its value is higher than that of all earlier counters (Part 1 section 37.2.4), so old keys stay invalid.
     ///
     /// - Returns: nil if the TPM has no memory.
     fileprivate func makeCounter(of user: UInt32, _ store: AuthorityStore) throws(TPMError) -> NVIndex? {
-        guard let handle = try freeIndex() else { return nil }
+        guard let handle = try freeIndex(in: Self.authorityIndices) else { return nil }
         let policy = PolicyDigest().signed(
             by: try authorityName(store), policyRef: PresenceReference.enrolmentChange(of: user))
         let area = NVPublicArea(
             index: handle, attributes: [.policyWrite, .authRead, .ownerRead, .noDA, .counter], authPolicy: policy.bytes,
             dataSize: 8)
         // Record the index first, so that it is found again after a crash.
-        try record(.init(set: Data(), counter: Data(area.written.marshalled)), of: user, store)
+        try store.record(user) { $0.enrolment = .init(set: Data(), counter: Data(area.written.marshalled)) }
         do throws(TPMError) {
             let unwritten = try nvDefineSpace(area)
             try increment(unwritten, of: user, store)

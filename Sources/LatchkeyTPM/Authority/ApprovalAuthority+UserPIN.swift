@@ -18,7 +18,7 @@ extension ApprovalAuthority {
                 if let existing = store.user(user).pin, let initial = existing.initialValue {
                     return UnsetUserPIN(pin: existing.terms(name), initialValue: SecretBytes(initial))
                 }
-                guard let handle = try tpm.freeIndex() else { throw Self.noMemory }
+                guard let handle = try tpm.freeIndex(in: TPM.authorityIndices) else { throw Self.noMemory }
                 let (pin, area) = AuthorityState.UserPIN.make(of: user, at: handle, by: name)
                 try store.update(user) { $0.pin = pin }
                 do throws(TPMError) {
@@ -87,13 +87,13 @@ extension TPM {
         guard var pin = store.user(user).pin else { return nil }
         guard try isIntact(pin.publicArea, store) else {
             try removeUnwritten(pin.publicArea)
-            try record(nil, of: user, store)
+            try store.record(user) { $0.pin = nil }
             return nil
         }
         guard let initial = pin.initialValue else { return pin }
         guard try !holds(initial, pin, store) else { return nil }
         pin.initialValue = nil
-        try record(pin, of: user, store)
+        try store.record(user) { [pin] in $0.pin = pin }
         // The check used an attempt.
         try reset(pin, store)
         return pin
@@ -153,16 +153,6 @@ extension TPM {
             case .badAuth?, .authFail?, .authUnavailable?: return false
             default: throw error
             }
-        }
-    }
-
-    private func record(
-        _ pin: AuthorityState.UserPIN?, of user: UInt32, _ store: AuthorityStore
-    ) throws(TPMError) {
-        do throws(KeystoreError) {
-            try store.update(user) { $0.pin = pin }
-        } catch {
-            throw TPMError(.unsupported, reason: "\(error)")
         }
     }
 }

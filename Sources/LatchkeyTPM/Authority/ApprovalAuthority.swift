@@ -86,7 +86,8 @@ package struct ApprovalAuthority: Sendable {
             guard request.policy.hasFinger else { throw .invalidInput("the policy permits no fingerprint") }
             let texts = [request.context.reason, request.context.container]
             guard texts.allSatisfy({ $0.utf8.count <= ApprovalRequest.maximumTextBytes }) else {
-                throw .invalidInput("its reason or container is longer than \(ApprovalRequest.maximumTextBytes) bytes")
+                throw .invalidInput(
+                    "the prompt's reason or container is longer than \(ApprovalRequest.maximumTextBytes) bytes")
             }
         } catch { throw error.during("approve a use") }
     }

@@ -7,7 +7,7 @@ extension TPM {
     /// localities).
     private static let keyHandles = (0..<16).map { TPMHandle(rawValue: 0x8102_4c4b + $0) }
     /// The handles of the broker's indices, in the owner's range.
-    private static let indices = UInt32(0x0180_4c00)..<0x0180_4cff
+    static let authorityIndices = UInt32(0x0180_4c00)..<0x0180_4cff
     /// The maximum number of indices in a range, for all users together. It leaves TPM memory for other programs.
     static let maximumIndices = 32
 
@@ -18,7 +18,8 @@ extension TPM {
         if let state = store.current {
             let root = try StorageRoot(anchor: state.root)
             guard try discoverStorageRoot(pinned: root).name == root.name else {
-                throw KeystoreError.wrongDevice("its key belongs to another TPM, or this TPM was cleared")
+                throw KeystoreError.wrongDevice(
+                    "the presence broker's key belongs to another TPM, or this TPM was cleared")
             }
         } else {
             let root = try discoverStorageRoot(pinned: nil)
@@ -40,8 +41,10 @@ extension TPM {
     func withAuthority<R>(
         _ store: AuthorityStore, _ body: (LoadedAuthority) throws(TPMError) -> R
     ) throws(TPMError) -> R {
-        guard let state = store.current, let privatePart = PrivateBlob(bytes: Array(state.privatePart))
-        else { throw TPMError(.malformed, reason: "the presence broker's state has no key") }
+        let state = try store.existing
+        guard let privatePart = PrivateBlob(bytes: Array(state.privatePart)) else {
+            throw TPMError(.malformed, reason: "the presence broker's state has no key")
+        }
         let authValue = try authValue(store)
         let publicArea = try PublicArea(unmarshalling: state.publicArea)
         return try withStorageRoot(try StorageRoot(anchor: state.root)) { (parent) throws(TPMError) in
@@ -74,11 +77,6 @@ extension TPM {
         return nil
     }
 
-    /// Finds a free handle for an index of the broker. Nil when the maximum number is in use.
-    func freeIndex() throws(TPMError) -> TPMHandle? {
-        try freeIndex(in: Self.indices)
-    }
-
     /// Finds a free handle for an index in a range. Nil when ``maximumIndices`` are in use.
     ///
     /// - Parameter start: The first handle to try. Nil for the first of the range.
@@ -102,6 +100,25 @@ extension TPM {
                 // Without memory or the owner's password, clients load the public area for each use.
                 guard error.responseCode != nil else { throw error }
             }
+        }
+    }
+}
+
+extension AuthorityStore {
+    /// The state. It exists after the start.
+    var existing: AuthorityState {
+        get throws(TPMError) {
+            guard let current else { throw TPMError(.malformed, reason: "the presence broker's state has no key") }
+            return current
+        }
+    }
+
+    /// Changes the record of one user between commands of the TPM.
+    func record(_ user: UInt32, _ change: (inout AuthorityState.User) -> Void) throws(TPMError) {
+        do {
+            try update(user, change)
+        } catch {
+            throw TPMError(.unsupported, reason: "\(error)")
         }
     }
 }

@@ -39,7 +39,7 @@ extension TPMKeystore {
         guard let authorization = key.authorization else { return nil }
         let kept = try revocable(authorization)
         guard authorization.policy == key.policy, authorization.isRevocable, kept.parentName == blob.parentName else {
-            throw .damaged("its authorization belongs to another key")
+            throw .damaged("the key's authorization belongs to another key")
         }
         return kept
     }

@@ -167,7 +167,7 @@ extension TPMKeystore {
     func revocable(_ secret: SealedSecret) throws(KeystoreError) -> RevocableSecret {
         let revocable: RevocableSecret = try decoded(secret.blob, backend: secret.backend)
         guard secret.policy.fits(nil), secret.policy.hasPIN == revocable.hasPIN else {
-            throw .damaged("its stored bytes do not match its policy")
+            throw .damaged("the secret's stored bytes do not match its policy")
         }
         return revocable
     }

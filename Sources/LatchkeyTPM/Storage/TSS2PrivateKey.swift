@@ -1,4 +1,4 @@
-public import Latchkey
+package import Latchkey
 internal import SwiftASN1
 internal import TPM2
 
@@ -75,7 +75,7 @@ extension TPMKeystore {
     /// derived from the PIN and a salt that the file does not contain, so only Latchkey can use it.
     ///
     /// - Throws: `KeystoreError` with code `damaged`, or `wrongDevice` for a key of another keystore.
-    public static func tss2PrivateKey(of key: HardwareKey) throws(KeystoreError) -> String {
+    package static func tss2PrivateKey(of key: HardwareKey) throws(KeystoreError) -> String {
         do throws(KeystoreError) {
             guard key.backend == "tpm" else {
                 throw .wrongDevice("the key belongs to a keystore of the type ‘\(key.backend)’")
@@ -85,7 +85,7 @@ extension TPMKeystore {
                 try serializer.serialize(try TPMKeyBlob(key.blob).key)
                 return PEMDocument(type: TSS2PrivateKey.pemType, derBytes: serializer.serializedBytes).pemString
             } catch {
-                throw KeystoreError.damaged("its stored bytes cannot be decoded: \(error)")
+                throw KeystoreError.damaged("the key's stored bytes cannot be decoded: \(error)")
             }
         } catch { throw error.during("export a key") }
     }

@@ -83,7 +83,7 @@ extension TPMKeystore {
     /// Reports changes that make an approval impossible, before the prompt.
     private func checkCurrent(_ use: KeyUse, _ broker: any ApprovalService) async throws(KeystoreError) {
         guard let finger = use.protection?.finger else {
-            throw .damaged("its policy has no branch for a fingerprint")
+            throw .damaged("the policy of the key or secret has no branch for a fingerprint")
         }
         let terms: PresenceTerms
         do throws(KeystoreError) {

@@ -114,8 +114,12 @@ extension PresenceAuthority {
 extension TPMKeystore {
     /// Decodes the stored bytes of a key or secret of this keystore.
     func decoded<S: StoredStructure>(_ bytes: Data, backend: String) throws(KeystoreError) -> S {
-        guard backend == self.backend else { throw .wrongDevice("it belongs to a keystore of the type ‘\(backend)’") }
-        do { return try S(bytes) } catch { throw .damaged("its stored bytes cannot be decoded: \(error)") }
+        guard backend == self.backend else {
+            throw .wrongDevice("the key or secret belongs to a keystore of the type ‘\(backend)’")
+        }
+        do { return try S(bytes) } catch {
+            throw .damaged("the stored bytes of the key or secret cannot be decoded: \(error)")
+        }
     }
 
     /// Decodes a stored blob and compares it with the stored policy.
@@ -129,7 +133,7 @@ extension TPMKeystore {
                 from: isRevocable ? KeyTemplates.revocableKey : try template(kind, policy, protection)),
             (blob.pinSalt?.count == PINHardening.saltBytes) == (policy.hasOwnPIN(protection) && !isRevocable),
             kind == .loadable || blob.binding == nil
-        else { throw .damaged("its stored bytes do not match its policy") }
+        else { throw .damaged("the stored bytes of the key or secret do not match its policy") }
         return blob
     }
 
@@ -143,7 +147,7 @@ extension TPMKeystore {
         _ assurance: AssuranceLevel, of policy: AccessPolicy, _ protection: PresenceProtection?, under root: StorageRoot
     ) throws(KeystoreError) {
         guard assurance == Self.assurance(of: policy, protection, under: root) else {
-            throw .damaged("its stored assurance ‘\(assurance)’ does not match this TPM")
+            throw .damaged("the stored assurance ‘\(assurance)’ does not match this TPM")
         }
     }
 
@@ -167,7 +171,7 @@ extension TPMKeystore {
             guard error.command == .sign, [.badAuth, .authFail].contains(error.responseCode?.base) else {
                 return await explainRevocable(error, kept, use.root)
             }
-            return .damaged("its authorization belongs to another key", underlying: .init(error))
+            return .damaged("the key's authorization belongs to another key", underlying: .init(error))
         }
         switch (error.command, error.responseCode?.base) {
         case (.policySecret, .badAuth), (.policySecret, .authFail), (.policySecret, .authUnavailable):
@@ -216,7 +220,7 @@ extension TPMKeystore {
             case (.load, .integrity), (.load, .binding), (.load, .attributes), (.load, .size), (.load, .value),
                 (.load, .type), (.load, .handle), (.load, .hash), (.load, .scheme), (.load, .key), (.load, .eccPoint):
                 guard try await isPinned(root) else { return Self.otherTPM(underlying: error) }
-                return .damaged("the TPM rejected its stored bytes", underlying: .init(error))
+                return .damaged("the TPM rejected the stored bytes of the key or secret", underlying: .init(error))
             case (.load, .badAuth), (.load, .authFail), (.getCapability, .badAuth), (.getCapability, .authFail),
                 (.nvUndefineSpace, .badAuth), (.nvUndefineSpace, .authFail), (.startAuthSession, .handle),
                 (.startAuthSession, .value), (.startAuthSession, .key):

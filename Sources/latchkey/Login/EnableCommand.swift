@@ -45,10 +45,10 @@ struct EnableReport: Report {
         let reason = key.notRevocableReason.map { " The reason: \(printable($0))." } ?? ""
         warning = key.key.copyWarning.map { "\n\($0)\(reason)" } ?? ""
         kid = key.id.rawValue
-        policy = key.policy.description
-        assurance = key.assurance.description
-        enforcedPresence = key.assurance.presence.rawValue
-        isRevocable = key.isRevocable
+        policy = key.key.policy.description
+        assurance = key.key.assurance.description
+        enforcedPresence = key.key.assurance.presence.rawValue
+        isRevocable = key.key.isRevocable
     }
 
     var text: String { "Biometric login is enabled with the key \(kid): \(assurance), policy \(policy).\(warning)" }
@@ -72,12 +72,12 @@ struct DisableCommand: ContextCommand {
 
     func perform(in context: CommandContext) async throws -> RevokingReport<StatusReport> {
         let container = try await context.login(binding: arguments.bindServer)
-        let keys = (try? await container.listBiometricKeys()) ?? []
+        let keys = (try? await container.listBiometricKeys())?.map(\.key) ?? []
         try await pointingToForce {
             try await container.disableBiometric(force: force)
         }
-        for key in keys where key.policy != .none && !PKCS11Keystore.isAdopted(key.key) {
-            guard let uri = try? PKCS11Keystore.location(of: key.key) else { continue }
+        for key in keys where key.policy != .none && !PKCS11Keystore.isAdopted(key) {
+            guard let uri = try? PKCS11Keystore.location(of: key) else { continue }
             context.console.warn(
                 "The key is removed from the server, but the private key stays on the token until you delete it with the "
                     + "token's own tool: \(printable(uri))")

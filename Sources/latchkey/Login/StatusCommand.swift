@@ -44,12 +44,12 @@ struct StatusReport: Report {
         clientID = status.server?.clientID
         let configured = LoginServer(address: settings.endpoint ?? "", clientID: settings.clientID ?? "")
         isConfiguredServer = status.server.flatMap { server in configured.map { $0 == server } }
-        container = status.container
+        container = settings.container
         lastUserID = Nullable(status.lastUserID)
         biometricEnabled = status.isBiometricEnabled
         sessionState = status.sessionState
         kid = Nullable(status.key?.id.rawValue)
-        isRevocable = status.key?.isRevocable
+        isRevocable = status.key?.key.isRevocable
         warning = status.key?.key.copyWarning.map { "\n\($0)" } ?? ""
     }
 
