@@ -1,5 +1,5 @@
-internal import Dispatch
 internal import Glibc
+internal import Latchkey
 
 /// A connection to a server on a UNIX socket, for one request and its response.
 struct UNIXSocket: ~Copyable {
@@ -46,7 +46,7 @@ struct UNIXSocket: ~Copyable {
 
     /// Connects, sends `request` and returns the response, on a thread that may block.
     static func exchange(_ request: [UInt8], with path: String, within milliseconds: Int32) async -> [UInt8]? {
-        await onThread { UNIXSocket(path: path)?.exchange(request, within: milliseconds) }
+        await BlockingThread().run { UNIXSocket(path: path)?.exchange(request, within: milliseconds) }
     }
 
     /// Connects, sends `message`, closes the sending side, and waits until the server closes the connection, on a thread that may
@@ -54,7 +54,7 @@ struct UNIXSocket: ~Copyable {
     ///
     /// - Returns: Whether the server accepted the message: false if no server listens, or if it does not close in time.
     static func deliver(_ message: [UInt8], to path: String, within milliseconds: Int32) async -> Bool {
-        await onThread { UNIXSocket(path: path)?.deliver(message, within: milliseconds) ?? false }
+        await BlockingThread().run { UNIXSocket(path: path)?.deliver(message, within: milliseconds) ?? false }
     }
 
     private borrowing func deliver(_ message: [UInt8], within milliseconds: Int32) -> Bool {
@@ -72,12 +72,5 @@ struct UNIXSocket: ~Copyable {
         address.sun_family = sa_family_t(AF_UNIX)
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
         return address
-    }
-}
-
-/// Runs blocking work on another thread.
-func onThread<R: Sendable>(_ work: @escaping @Sendable () -> R) async -> R {
-    await withCheckedContinuation { continuation in
-        DispatchQueue.global().async { continuation.resume(returning: work()) }
     }
 }
