@@ -27,7 +27,11 @@ private typealias Meaning = (code: KeystoreErrorCode, reason: String, recovery: 
 extension CryptokiError {
     fileprivate var meaning: Meaning {
         switch kind {
-        case .tokenAbsent: (.unavailable, reason, "Plug the token in and try again.")
+        case .tokenAbsent:
+            (
+                .unavailable, reason,
+                "Plug the token in and try again. ‘latchkey token list’ shows the tokens and the modules that cannot be used."
+            )
         case .noReaders:
             (
                 .unavailable, reason,
