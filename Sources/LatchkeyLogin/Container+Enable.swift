@@ -34,7 +34,9 @@ extension Container {
         try await checkServer()
         let existing = try await unverified.key()
         guard existing == nil || replacing else {
-            throw LoginError(code: .conflict, reason: "it is enabled already", recovery: "Use it, or disable it first.")
+            throw LoginError(
+                code: .conflict, reason: "it is enabled already",
+                recovery: "Log in with ‘latchkey authenticate’, or run ‘latchkey disable’ first.")
         }
         let abandoned = try await unverified.pending()
         // Unfinished revocations of earlier calls only take up space.
