@@ -8,13 +8,11 @@ import Synchronization
 final class ConfiguredPINSource: PresenceAuthority {
     private let source: PINSource?
     private let environment: [String: String]
-    private let newPINRule: String?
     private let opened = Mutex<(any PresenceAuthority)?>(nil)
 
     init(_ settings: Settings, environment: [String: String]) {
         source = settings.pinSource
         self.environment = environment
-        newPINRule = settings.newPINRule
     }
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
@@ -34,8 +32,7 @@ final class ConfiguredPINSource: PresenceAuthority {
                     "descriptor \(number) was not open when the program started",
                     recovery: "Open the descriptor (3<file for fd:3), or set another source with --pin-source.")
             }
-            let authority = try (source ?? .standard).authority(
-                environment: environment, newPINRule: newPINRule)
+            let authority = try (source ?? .standard).authority(environment: environment)
             opened = authority
             return authority
         }

@@ -73,15 +73,6 @@ struct Settings: Sendable {
         return origins
     }
 
-    /// What a user must know before choosing a PIN; nil for a token, which has its own rule.
-    var newPINRule: String? {
-        guard token.uri == nil else { return nil }
-        let fewest = PIN.minimumCharacters
-        return allowsShortPINs
-            ? "Use at least \(fewest) characters."
-            : "Use at least \(TPMKeystore.minimumPINCharacters) characters (\(fewest) if the TPM's lockout password is set)."
-    }
-
     fileprivate static func invalid(_ setting: String, _ reason: String) -> KeystoreError {
         KeystoreError(
             operation: "read the settings", code: .invalidInput, reason: "\(setting): \(reason)",
