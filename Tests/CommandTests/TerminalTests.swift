@@ -125,7 +125,7 @@ struct TerminalTests {
         }
         let failed = try await type(
             [], at: machine, program: "/usr/bin/env", ["TERM=xterm", Products.latchkey.string, "key", "show", "none"])
-        #expect(failed.screen.contains("\u{1B}[31mlatchkey:\u{1B}[0m Could not find the key"))
+        #expect(failed.screen.contains("\u{1B}[31mlatchkey:\u{1B}[0m Could not show the key"))
         #expect(try await !machine.run("doctor").output.contains("\u{1B}"))
     }
 
