@@ -35,8 +35,8 @@ extension Container {
         let existing = try await unverified.key()
         guard existing == nil || replacing else {
             throw LoginError(
-                code: .conflict, reason: "biometric login is already enabled here",
-                recovery: "Use it, or disable it first.")
+                code: .conflict, reason: "biometric login is already enabled",
+                recovery: "Log in with ‘latchkey authenticate’, or run ‘latchkey disable’ first.")
         }
         let abandoned = try await unverified.pending()
         // Unfinished revocations of earlier calls only take up space.

@@ -59,8 +59,8 @@ extension LoginError {
             code: .conflict,
             reason: "the stored login belongs to \(stored), and the configured server is \(configured)",
             recovery:
-                "Configure \(stored), or use another container. To remove the stored login from this device without "
-                + "contacting a server, log out with force.")
+                "Set --endpoint and --client-id to \(stored), or use another --container. To remove the stored login from "
+                + "this device without contacting a server, run ‘latchkey logout --force’.")
     }
 
     static func unknownServer(configured: LoginServer) -> LoginError {

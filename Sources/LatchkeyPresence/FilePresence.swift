@@ -75,7 +75,9 @@ public final class DescriptorPresence: PresenceAuthority {
     ///   a line that cannot be a PIN.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         try await onOwnThread { wakeUp throws(KeystoreError) in
-            try self.turn.withLock { _ throws(KeystoreError) in try self.readLine(wakeUp) }
+            try self.turn.withLock { _ throws(KeystoreError) in
+                try self.readLine(following: request.rule ?? .general, wakeUp)
+            }
         }
     }
 
@@ -84,21 +86,21 @@ public final class DescriptorPresence: PresenceAuthority {
         NoticeLine(notice).write(to: STDERR_FILENO)
     }
 
-    private func readLine(_ wakeUp: WakeUp) throws(KeystoreError) -> PINAnswer {
+    private func readLine(following rule: NewPINRule, _ wakeUp: WakeUp) throws(KeystoreError) -> PINAnswer {
         let reader = DeadlineReader(descriptor: descriptor, wakeUp: wakeUp, deadline: .now + timeout)
         var line = SecretBuffer()
         while true {
             let (event, byte) = reader.readByte()
             switch event {
-            case .bytes where byte == UInt8(ascii: "\n"): return .pin(try line.pin())
+            case .bytes where byte == UInt8(ascii: "\n"): return .pin(try line.pin(following: rule))
             case .bytes: line.append(byte)
-            case .end where line.count > 0: return .pin(try line.pin())
+            case .end where line.count > 0: return .pin(try line.pin(following: rule))
             case .end:
                 throw .unavailable(
                     "the PIN source has no line left", recovery: "Provide one line for each PIN prompt.")
             case .woken: return .declined("the prompt was cancelled")
             case .late: return .declined("no PIN came within \(timeout.components.seconds) seconds")
-            case .failed(EBADF): throw .invalidPINSource("the descriptor \(descriptor) is not open")
+            case .failed(EBADF): throw .invalidPINSource("the descriptor \(descriptor) is not open for reading")
             case .failed(let number):
                 throw .unavailable(
                     "the PIN source cannot be read: \(systemReason(number))",

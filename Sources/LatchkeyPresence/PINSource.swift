@@ -52,22 +52,9 @@ public enum PINSource: Hashable, Sendable {
     ///   program.
     /// - Throws: `KeystoreError` with code `invalidInput` for a file that cannot be read or that others can read.
     public func authority(environment: [String: String]) throws(KeystoreError) -> any PresenceAuthority {
-        try authority(environment: environment, newPINRule: nil)
-    }
-
-    /// - Parameter newPINRule: A sentence about the length of a new PIN, for its prompt.
-    package func authority(
-        environment: [String: String], newPINRule: String?
-    ) throws(KeystoreError) -> any PresenceAuthority {
         switch self {
-        case .terminal:
-            var authority = TerminalPresence()
-            authority.newPINRule = newPINRule
-            return authority
-        case .pinentry:
-            var authority = PinentryPresence(environment: environment)
-            authority.newPINRule = newPINRule
-            return authority
+        case .terminal: return TerminalPresence()
+        case .pinentry: return PinentryPresence(environment: environment)
         case .descriptor(let number): return DescriptorPresence(number)
         case .file(let path): return try FilePresence(path: path)
         }

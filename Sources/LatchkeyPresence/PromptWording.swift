@@ -1,6 +1,6 @@
 internal import FoundationEssentials
 internal import Glibc
-internal import Latchkey
+package import Latchkey
 
 /// The text of a PIN prompt, the same at a terminal and in a pinentry window.
 struct PromptWording: Sendable {
@@ -9,12 +9,15 @@ struct PromptWording: Sendable {
     static let differ = KeystoreError.invalidInput("the two PINs differ").during("read a new PIN")
 
     let isNew: Bool
+    /// The rule for the typed PIN.
+    let rule: NewPINRule
     let label: String
     /// The reason, the container and the attempts left.
     let description: String
 
-    init(_ request: PINRequest, newPINRule: String? = nil) {
+    init(_ request: PINRequest) {
         isNew = request.purpose == .new
+        rule = request.rule ?? .general
         let reason = Self.foreign(request.context.reason)
         let wanted: String
         switch request.purpose {
@@ -31,7 +34,7 @@ struct PromptWording: Sendable {
         case let left?: text += " \(left) attempts are left."
         case nil: break
         }
-        if isNew, let newPINRule { text += " \(newPINRule)" }
+        if let rule = request.rule { text += " Use at least \(rule.minimumCharacters) characters." }
         description = text
     }
 
@@ -42,17 +45,20 @@ struct PromptWording: Sendable {
         "That cannot be a PIN: \(error.reason)."
     }
 
-    /// A line that says what to do at the hardware.
-    static func text(of notice: PresenceNotice) -> String {
-        switch notice {
+    /// Removes control characters, so that another program's text cannot move the cursor or end a protocol line.
+    fileprivate static func foreign(_ text: String) -> String { String(oneLine: text, limit: 200) }
+}
+
+extension PresenceNotice {
+    /// A sentence that says what to do at the hardware.
+    package var sentence: String {
+        switch self {
         case .useReader(let prompt):
-            "Use the pad or the finger sensor of the reader or token to \(foreign(prompt.reason))."
-        case .touch(let prompt): "The token waits for a touch: touch it to \(foreign(prompt.reason))."
+            "Use the pad or the finger sensor of the reader or token to \(PromptWording.foreign(prompt.reason))."
+        case .touch(let prompt):
+            "The token waits for a touch: touch it to \(PromptWording.foreign(prompt.reason))."
         }
     }
-
-    /// Removes control characters, so that another program's text cannot move the cursor or end a protocol line.
-    private static func foreign(_ text: String) -> String { String(oneLine: text, limit: 200) }
 }
 
 /// A line for the user, on a terminal or on standard error. A failure to write it is ignored, because the hardware
@@ -61,7 +67,7 @@ struct NoticeLine {
     private let bytes: [UInt8]
 
     init(_ notice: PresenceNotice) {
-        bytes = Array("\(PromptWording.text(of: notice))\n".utf8)
+        bytes = Array("\(notice.sentence)\n".utf8)
     }
 
     func write(to descriptor: Int32) {

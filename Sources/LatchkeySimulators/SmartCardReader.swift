@@ -152,7 +152,7 @@ package actor SmartCardReader {
         return isDone
     }
 
-    private static func readers() async -> [PCSCDaemon.Reader]? { await onThread { PCSCDaemon.readers() } }
+    private static func readers() async -> [PCSCDaemon.Reader]? { await BlockingThread().run { PCSCDaemon.readers() } }
 }
 
 /// A client for pcscd's list of readers (pcsc-lite, winscard_msg.h, protocol version 4.4).

@@ -1,5 +1,5 @@
-internal import Dispatch
 internal import Glibc
+internal import Latchkey
 internal import UNIXSockets
 
 /// A connection to a server on a UNIX socket, for one request and its response.
@@ -33,7 +33,7 @@ struct UNIXSocket: ~Copyable {
 
     /// Connects, sends `request` and returns the response, on a thread that may block.
     static func exchange(_ request: [UInt8], with path: String, within milliseconds: Int32) async -> [UInt8]? {
-        await onThread { UNIXSocket(path: path)?.exchange(request, within: milliseconds) }
+        await BlockingThread().run { UNIXSocket(path: path)?.exchange(request, within: milliseconds) }
     }
 
     /// Connects, sends `message`, closes the sending side, and waits until the server closes the connection, on a thread that may
@@ -41,7 +41,7 @@ struct UNIXSocket: ~Copyable {
     ///
     /// - Returns: Whether the server accepted the message: false if no server listens, or if it does not close in time.
     static func deliver(_ message: [UInt8], to path: String, within milliseconds: Int32) async -> Bool {
-        await onThread { UNIXSocket(path: path)?.deliver(message, within: milliseconds) ?? false }
+        await BlockingThread().run { UNIXSocket(path: path)?.deliver(message, within: milliseconds) ?? false }
     }
 
     private borrowing func deliver(_ message: [UInt8], within milliseconds: Int32) -> Bool {
@@ -51,12 +51,5 @@ struct UNIXSocket: ~Copyable {
         var readiness = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         var byte: UInt8 = 0
         return poll(&readiness, 1, milliseconds) == 1 && recv(descriptor, &byte, 1, 0) == 0
-    }
-}
-
-/// Runs blocking work on another thread.
-func onThread<R: Sendable>(_ work: @escaping @Sendable () -> R) async -> R {
-    await withCheckedContinuation { continuation in
-        DispatchQueue.global().async { continuation.resume(returning: work()) }
     }
 }

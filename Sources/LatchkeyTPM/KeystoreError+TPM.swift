@@ -77,7 +77,7 @@ extension KeystoreError {
         case .transport(.silent):
             (
                 .unavailable, reason,
-                "Start the software TPM or resource manager, or select another TPM with --tcti or LATCHKEY_TCTI."
+                "Correct --tcti or LATCHKEY_TCTI, or start the software TPM or resource manager that it names."
             )
         case .transport(.forbidden):
             (

@@ -70,6 +70,19 @@ struct ConfigurationFileTests {
         try Data(#"{"endpoint": "https://id.example"}"#.utf8).write(to: URL(filePath: file))
         let outcome = try await machine.run("login", "--json")
         #expect(outcome.status == 2)
-        #expect(try outcome.json()["error"]?["message"]?.string?.contains("no client-id is configured") == true)
+        let error = try #require(outcome.json()["error"])
+        #expect(error["message"]?.string?.contains("no client-id is configured") == true)
+        #expect(
+            error["recovery"]?.string == #"Set --client-id, or put it into \#(file): {"client-id": "…"}."#, "\(error)")
+    }
+
+    @Test func `an endpoint that is not valid names the configuration file in use`() async throws {
+        let (machine, _, file) = try machine()
+        try Data(#"{"endpoint": "foo", "client-id": "x"}"#.utf8).write(to: URL(filePath: file))
+        let error = try await machine.run("login", "--json").json()["error"]
+        #expect(
+            error?["recovery"]?.string
+                == "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file (\(file)).")
+        #expect(try await machine.run("doctor").output.contains("configuration file (\(file))"))
     }
 }

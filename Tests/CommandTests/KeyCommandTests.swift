@@ -196,6 +196,54 @@ struct KeyCommandTests {
         #expect(try await machine.run("pin", "change", first, "--secrets").status == 2)
     }
 
+    @Test func `pin change names the keys in its prompt, result and errors`() async throws {
+        let machine = try machine()
+        func make(_ arguments: String...) async throws {
+            let outcome = try await machine.run(["key", "create", "--label"] + arguments, pins: ["2580"])
+            #expect(outcome.status == 0, "\(outcome.errors)")
+        }
+        try await make("open", "--policy", "none")
+        try await make("mine")
+        let open = try await machine.run("pin", "change", "open", pins: [])
+        #expect(open.status == 6 && open.errors.contains("the key ‘open’ has no PIN (its policy is ‘none’)"))
+        let secrets = try await machine.run("pin", "change", "--secrets", pins: [])
+        #expect(secrets.status == 6 && secrets.errors.contains("no vault or credential with a PIN"))
+        let wrong = try await machine.run("pin", "change", "mine", pins: ["0000", "1357"])
+        #expect(wrong.errors.contains("Could not change the PIN of the key ‘mine’: the PIN is wrong"))
+        for (arguments, text) in [(["mine"], "the key ‘mine’"), ([], "one key")] {
+            let change = try await machine.run(["pin", "change"] + arguments, pins: ["2580", "2580"])
+            #expect(change.output == "The new PIN is set for \(text) of the container ‘default’.\n")
+        }
+        #expect(
+            try await machine.run(
+                ["vault", "store", "v", "--biometrics", "--policy", "pin"], pins: ["2580"], input: "x"
+            )
+            .status == 0)
+        let all = try await machine.run("pin", "change", pins: ["2580", "2580"])
+        #expect(all.output.contains("for one key and the vaults and credentials of"), "\(all.output) \(all.errors)")
+    }
+
+    @Test func `two keys with one label are named as such, and a slot without a card is reported`() async throws {
+        let machine = try machine()
+        for _ in 0..<2 {
+            let made = try await machine.run("key", "create", "--policy", "none", "--label", "r", "--slot", "9a")
+            #expect(made.status == 0 && made.errors.contains("--slot has no effect"))
+        }
+        let ambiguous = try await machine.run("key", "sign", "r", "/dev/null")
+        #expect(ambiguous.errors.contains("2 keys of the container ‘default’ have the label ‘r’"))
+    }
+
+    @Test func `a descriptor for output, or with the data to sign, is not a source of PINs`() async throws {
+        let machine = try machine()
+        let id = try await createKey(machine)
+        let output = try await machine.run("key", "sign", id, "/dev/null", "--pin-source", "fd:2")
+        #expect(output.status == 2)
+        #expect(output.errors.contains("descriptor 2, which is standard error, is open for writing only"))
+        let both = try await machine.run("key", "sign", id, "-", "--pin-source", "fd:0", input: "data\n2580\n")
+        #expect(both.status == 7)
+        #expect(both.errors.contains("standard input is both the data and the source of PINs"), "\(both.errors)")
+    }
+
     /// Other descriptors are the tool's own files.
     @Test func `a descriptor that was not open at the start is not a source of PINs`() async throws {
         let machine = try machine()

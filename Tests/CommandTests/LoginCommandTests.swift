@@ -216,6 +216,29 @@ struct LoginCommandTests {
         }
     }
 
+    @Test func `errors about biometric login name the commands, and key show finds its key`() async throws {
+        try await withServer(machine()) { machine, _, _ in
+            #expect(try await machine.run("login").status == 0)
+            let early = try await machine.run("disable", "--json")
+            #expect(try early.json()["error"]?["recovery"] == "There is nothing to disable.")
+            let id = try await enable(machine)
+            #expect(try await machine.run("enable", pins: ["2580"]).errors.contains("‘latchkey disable’ first"))
+            let other = try await machine.run("logout", "--endpoint", "http://127.0.0.1:1")
+            #expect(other.status == 10 && other.errors.contains("latchkey logout --force"), "\(other.errors)")
+            let commands = [
+                ["key", "sign", id, "/dev/null"], ["key", "delete", id], ["key", "rename", String(id.prefix(4)), "x"],
+                ["pin", "change", id],
+            ]
+            for command in commands {
+                let outcome = try await machine.run(command, pins: ["2580"])
+                #expect(outcome.status == 6)
+                #expect(outcome.errors.contains("the key \(id) belongs to biometric login"), "\(outcome.errors)")
+                #expect(outcome.errors.contains("latchkey authenticate"))
+            }
+            #expect(try await machine.run("key", "show", id, "--json").json()["usedBy"] == "login")
+        }
+    }
+
     @Test func `without the server a login ends with 7 and the next step`() async throws {
         var machine = try machine()
         machine.environment["LATCHKEY_ENDPOINT"] = "http://127.0.0.1:9"

@@ -74,6 +74,17 @@ struct TerminalTests {
         for screen in [created.screen, signed.screen] { #expect(!screen.contains("2580")) }
     }
 
+    @Test func `a PIN that is too short here is refused before it is repeated`() async throws {
+        let tpm = try await SoftwareTPM(hasLockoutPassword: false)
+        let machine = try Machine(tcti: tpm.tcti)
+        let created = try await type(["2580\r", "258036\r", "258036\r"], at: machine, "key", "create")
+        #expect(created.status == 0, "\(created.screen)")
+        #expect(created.screen.contains("Use at least 6 characters."))
+        #expect(created.screen.contains("the PIN has fewer than 6 characters, and the TPM's lockout password is empty"))
+        #expect(created.screen.ranges(of: "again:").count == 1)
+        await tpm.cutPower()
+    }
+
     @Test(arguments: ["\u{3}", "\u{4}"])
     func `Ctrl-C and Ctrl-D end with 3 without a PIN attempt`(key: String) async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
@@ -114,7 +125,7 @@ struct TerminalTests {
         }
         let failed = try await type(
             [], at: machine, program: "/usr/bin/env", ["TERM=xterm", Products.latchkey.string, "key", "show", "none"])
-        #expect(failed.screen.contains("\u{1B}[31mlatchkey:\u{1B}[0m Could not find the key"))
+        #expect(failed.screen.contains("\u{1B}[31mlatchkey:\u{1B}[0m Could not show the key"))
         #expect(try await !machine.run("doctor").output.contains("\u{1B}"))
     }
 

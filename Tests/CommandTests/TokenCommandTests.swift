@@ -180,6 +180,8 @@ struct TokenCommandTests {
         let failure = try #require(listed.json()["failures"]?.array?.first)
         #expect(failure["modulePath"] == "/nonexistent.so")
         #expect(failure["message"]?.string?.isEmpty == false && failure["recovery"]?.string?.isEmpty == false)
+        let text = try await machine.run("--token", "pkcs11:?module-path=/nonexistent.so", "token", "list").output
+        #expect(text.hasPrefix("No tokens were found, but not all modules can be used:\n"))
         withExtendedLifetime(token) {}
     }
 

@@ -91,10 +91,35 @@ struct UsageTests {
         #expect(outcome.output.isEmpty)
         #expect(
             outcome.errors == """
-                latchkey: Could not find the key: the container ‘default’ has no key ‘NO-SUCH-KEY’.
+                latchkey: Could not show the key: the container ‘default’ has no key ‘NO-SUCH-KEY’.
                 latchkey: See ‘latchkey key list’, and --container for the keys of other containers.
 
                 """)
+    }
+
+    @Test func `an error names the command, and the option, variable or name to correct`() async throws {
+        let machine = try machine()
+        let cases: [(arguments: [String], message: String, recovery: String)] = [
+            (["key", "sign", "zzz", "/dev/null"], "Could not sign: the container", "latchkey key list"),
+            (["key", "sign", "a", "/no/file"], "Could not sign: /no/file cannot be read", "Name a file"),
+            (["status", "--pin-source", "foo"], "pin-source: ‘foo’", "--pin-source, LATCHKEY_PIN_SOURCE or"),
+            (["status", "--token", "foo"], "token: ", "--token, LATCHKEY_TOKEN or"),
+            (["key", "list", "--container", ""], "‘’ is not the name of a container", "1 to 128 bytes"),
+            (["key", "list", "--store", "/etc/passwd"], "the store cannot be opened: /etc/passwd", "LATCHKEY_STORE"),
+            (["credential", "add"], "Could not add the credential: standard input is empty", "< FILE"),
+            (["vault", "show", "nope"], "there is no vault ‘nope’", "latchkey vault list"),
+            (["key", "sign", "a"], "The data to sign is missing", "‘latchkey key sign --help’"),
+        ]
+        for expected in cases {
+            let error = try await machine.run(expected.arguments + ["--json"]).json()["error"]
+            #expect(error?["message"]?.string?.contains(expected.message) == true, "\(String(describing: error))")
+            #expect(error?["recovery"]?.string?.contains(expected.recovery) == true, "\(String(describing: error))")
+        }
+        let token = try await machine.run("credential", "add", "--json", input: "x").json()["error"]
+        #expect(token?["message"] == "Could not add the credential: standard input is not a JSON object.")
+        #expect(try await machine.run("credential", "list").output == "There are no credentials.\n")
+        #expect(
+            try await machine.run("credential", "list", "--where", "a=b").output == "There are no such credentials.\n")
     }
 
     @Test func `login without a server is a usage error`() async throws {

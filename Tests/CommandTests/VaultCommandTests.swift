@@ -79,6 +79,17 @@ struct VaultCommandTests {
         #expect(try await machine.run("vault", "reset", "app", extra: offline).status == 0)
     }
 
+    @Test func `a vault that does not exist is not reported as an empty or deleted one`() async throws {
+        let machine = try machine()
+        #expect(try await machine.run("vault", "store", "app", input: "x").status == 0)
+        let absent = "The vault ‘nope’ does not exist; see ‘latchkey vault list’.\n"
+        for command in ["status", "reset"] {
+            #expect(try await machine.run("vault", command, "nope").output == absent)
+        }
+        #expect(try await machine.run("vault", "reset", "app").output == "The vault ‘app’ is deleted.\n")
+        #expect(try await machine.run("vault", "list").output == "There are no vaults.\n")
+    }
+
     @Test func `a policy without biometrics is refused, and nothing is stored`() async throws {
         let machine = try machine()
         let outcome = try await machine.run(

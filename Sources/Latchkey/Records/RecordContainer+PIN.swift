@@ -18,14 +18,17 @@ extension RecordContainer {
     public func changePIN(
         for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> Int {
-        try await changePIN(of: .container, for: prompt, authorizedBy: presence)
+        let changed = try await changePIN(of: .container, for: prompt, authorizedBy: presence)
+        return changed.keys + changed.classes
     }
 
     /// Changes the PIN of a part of the container, if its keys have different PINs.
+    ///
+    /// - Returns: The number of keys, and of protection classes, that have the new PIN.
     @discardableResult
     package func changePIN(
         of scope: PINScope, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> Int {
+    ) async throws(KeystoreError) -> (keys: Int, classes: Int) {
         do throws(KeystoreError) {
             let name = name
             let (rows, classRows) = try await store.read("change the PIN") { database in
@@ -46,9 +49,7 @@ extension RecordContainer {
                 held.append((row, key))
             }
             guard !(held.isEmpty && classRows.isEmpty) else {
-                throw .notFound(
-                    "no key or class in the container ‘\(name)’ has the container's PIN",
-                    recovery: "Create a key with the policy ‘pin’ first.")
+                throw scope.nothing(in: name)
             }
             let isMACed = { (row: RecordRow) in !row.isSelfAuthenticated }
             var recordKeys: [String: RecordKey] = [:]
@@ -71,7 +72,7 @@ extension RecordContainer {
                     try row.replace(database, with: sealed)
                 }
             }
-            return held.count + classRows.count
+            return (held.count, classRows.count)
         } catch {
             throw error.during("change the PIN")
         }
@@ -145,6 +146,20 @@ package enum PINScope: Sendable {
         case .container: true
         case .key(let one): one == key
         case .classes: false
+        }
+    }
+
+    /// The error if nothing in this part of a container has a PIN.
+    func nothing(in container: String) -> KeystoreError {
+        switch self {
+        case .container, .key:
+            .notFound(
+                "the container ‘\(container)’ has no key, vault or credential with a PIN",
+                recovery: "Create a key with the policy ‘pin’ first.")
+        case .classes:
+            .notFound(
+                "the container ‘\(container)’ has no vault or credential with a PIN",
+                recovery: "Store one with a PIN first, for example with ‘latchkey vault store NAME --biometrics’.")
         }
     }
 

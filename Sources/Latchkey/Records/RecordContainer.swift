@@ -26,7 +26,11 @@ public final class RecordContainer: Sendable {
         guard
             (1...128).contains(name.utf8.count),
             !name.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
-        else { throw KeystoreError.invalidInput("‘\(name)’ is not a valid name").during("open a container") }
+        else {
+            throw KeystoreError(
+                operation: "open a container", code: .invalidInput, reason: "‘\(name)’ is not the name of a container",
+                recovery: "Give a name of 1 to 128 bytes without control characters.")
+        }
         self.name = name
         self.store = store
         self.keystore = keystore

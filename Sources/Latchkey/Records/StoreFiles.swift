@@ -48,7 +48,11 @@ struct StoreFiles {
             let cause = errno
             // A parent on a read-only file system answers EROFS even where it exists.
             var status = stat()
-            guard stat(made, &status) == 0 else { throw unusable(made, cause) }
+            guard stat(made, &status) == 0 else {
+                throw unfit(
+                    "the directory \(made) cannot be created: \(String(cString: strerror(cause)))",
+                    "Create it, owned by your user, or choose another directory.")
+            }
         }
     }
 
@@ -72,7 +76,7 @@ struct StoreFiles {
             throw unfit("\(path) is not a \(isDirectory ? "directory" : "regular file")", "Choose another directory.")
         }
         guard status.st_uid == geteuid() else {
-            throw unfit("\(path) belongs to another user", "Use your own store.")
+            throw unfit("\(path) belongs to another user", "Choose a directory of your own.")
         }
         guard status.st_mode & 0o077 == 0 else {
             let mode = isDirectory ? "700" : "600"

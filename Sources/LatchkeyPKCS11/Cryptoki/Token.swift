@@ -40,13 +40,13 @@ final class Token: Sendable {
     static func find(_ uri: TokenURI, options: TokenOptions = TokenOptions()) async throws(CryptokiError) -> Token {
         let paths = try uri.modulePaths()
         var tokens: [Token] = []
-        var errors: [CryptokiError] = []
+        var errors: [(path: String, error: CryptokiError)] = []
         for path in paths {
             do throws(CryptokiError) {
                 let module = try await Module.load(path, options: options)
                 tokens += try await module.tokens(options: options) { uri.matches($0) }
             } catch {
-                errors.append(error)
+                errors.append((path, error))
             }
         }
         if tokens.count > 1 {
@@ -58,8 +58,8 @@ final class Token: Sendable {
         }
         if let token = tokens.first { return token }
         // With several modules the failures may have nothing to do with the token.
-        if paths.count == 1, let error = errors.first { throw error }
-        let causes = errors.map { "; \($0)" }.joined()
+        if paths.count == 1, let (_, error) = errors.first { throw error }
+        let causes = errors.map { "; the module \($0.path) cannot be used: \($0.error)" }.joined()
         throw CryptokiError(.tokenAbsent, reason: "no token matches \(uri)\(causes)")
     }
 

@@ -30,7 +30,11 @@ private let reportAdvice = "Run `latchkey doctor` and report its output."
 extension CryptokiError.Kind {
     fileprivate var codeAndRecovery: (KeystoreErrorCode, String) {
         switch self {
-        case .tokenAbsent: (.unavailable, "Plug the token in and try again.")
+        case .tokenAbsent:
+            (
+                .unavailable,
+                "Plug the token in and try again. ‘latchkey token list’ shows the tokens and the modules that cannot be used."
+            )
         case .noReaders:
             (
                 .unavailable,

@@ -9,8 +9,6 @@ public struct PinentryPresence: PresenceAuthority {
     private let program: String
     private let environment: [String: String]
     private let timeout: Duration
-    /// A sentence about the length of a new PIN, for its prompt.
-    var newPINRule: String?
 
     /// - Parameters:
     /// - program: A path, or a name to look up in `PATH`; by default the value of `PINENTRY_PROGRAM`, otherwise
@@ -28,8 +26,7 @@ public struct PinentryPresence: PresenceAuthority {
     ///   follow the protocol, `invalidInput` if three answers in a row were not valid PINs.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let conversation = PinentryConversation(
-            program: program, environment: environment, timeout: timeout,
-            wording: PromptWording(request, newPINRule: newPINRule))
+            program: program, environment: environment, timeout: timeout, wording: PromptWording(request))
         return try await onOwnThread { wakeUp throws(KeystoreError) in try conversation.run(wakeUp) }
     }
 

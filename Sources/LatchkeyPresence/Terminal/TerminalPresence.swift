@@ -14,8 +14,6 @@ public struct TerminalPresence: PresenceAuthority {
 
     private let path: String
     private let timeout: Duration
-    /// A sentence about the length of a new PIN, for its prompt.
-    var newPINRule: String?
 
     /// - Parameters:
     ///   - path: The terminal's device; by default that of the process.
@@ -36,8 +34,7 @@ public struct TerminalPresence: PresenceAuthority {
     /// - Throws: `KeystoreError`: `unavailable` without a terminal, `invalidInput` if three lines in a row were not
     ///   valid PINs, or were not the same PIN twice.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
-        let conversation = TerminalConversation(
-            path: path, timeout: timeout, wording: PromptWording(request, newPINRule: newPINRule))
+        let conversation = TerminalConversation(path: path, timeout: timeout, wording: PromptWording(request))
         return try await onOwnThread { wakeUp throws(KeystoreError) in
             try Self.turn.withLock { _ throws(KeystoreError) in try conversation.run(wakeUp).get() }
         }
@@ -114,7 +111,9 @@ struct TerminalConversation: Sendable {
                 switch line.receive(byte) {
                 case .wait: break
                 case .finished:
-                    do throws(KeystoreError) { return .typed(try line.text.pin()) } catch { return .unusable(error) }
+                    do throws(KeystoreError) { return .typed(try line.text.pin(following: wording.rule)) } catch {
+                        return .unusable(error)
+                    }
                 case .declined: return .declined("you declined")
                 case .suspend: suspend(terminal, label, &line)
                 }

@@ -9,11 +9,11 @@ struct DemoBrowser: Browser {
     /// The maximum number of pages of a login.
     private static let maximumSteps = 12
 
-    let narrator: Narrator
+    let output: DemoOutput
     let user: LocalIdentityServer.Address.User
 
     func open(_ url: String) async throws {
-        try narrator.detail("The browser shows the login page; the demo logs in as \(user.username).")
+        try output.detail("The browser shows the login page; the demo logs in as \(user.username).")
         var session = BrowserSession()
         var page = try await session.load(try Self.endpoint(url), .get)
         for _ in 0..<Self.maximumSteps {

@@ -14,7 +14,7 @@ struct DemoCommand: ContextCommand {
     @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
     func perform(in context: CommandContext) async throws -> DemoReport {
-        try await Demonstration(narrator: Narrator(console: context.console), log: context.log).run()
+        try await Demonstration(output: DemoOutput(console: context.console), log: context.log).run()
     }
 }
 
@@ -27,17 +27,17 @@ struct DemoReport: Report {
 
 /// Runs the tool's commands with a software TPM, a local identity server, and a scripted browser and user.
 struct Demonstration {
-    let narrator: Narrator
+    let output: DemoOutput
     let log: Logger
 
     func run() async throws -> DemoReport {
         let directory = try TemporaryDirectory()
-        try narrator.heading("Start a software TPM and an identity server for this demo.")
+        try output.heading("Start a software TPM and an identity server for this demo.")
         return try await SoftwareTPM.withRunning { tpm in
             try await LocalIdentityServer.withRunning { server in
                 let context = try context(tpm.tcti, server, store: directory.path(of: "store"))
-                try narrator.detail("TPM:     \(tpm.tcti)")
-                try narrator.detail("Server:  \(server.endpoint), client \(server.clientID)")
+                try output.detail("TPM:     \(tpm.tcti)")
+                try output.detail("Server:  \(server.endpoint), client \(server.clientID)")
                 return try await DemoReport(steps: steps(in: context))
             }
         }
@@ -52,8 +52,8 @@ struct Demonstration {
         let settings = Settings(
             container: "demo", store: store, tcti: tcti, endpoint: server.endpoint, clientID: server.clientID)
         return CommandContext(
-            settings: settings, console: narrator.console, presence: DemoPresence(narrator: narrator),
-            browser: DemoBrowser(narrator: narrator, user: user), log: log)
+            settings: settings, console: output.console, presence: DemoPresence(output: output),
+            browser: DemoBrowser(output: output, user: user), log: log)
     }
 
     private func steps(in context: CommandContext) async throws -> [String] {
@@ -63,37 +63,37 @@ struct Demonstration {
             steps.append(step)
         }
 
-        try narrator.heading("First the user logs in with a password in the browser.")
+        try output.heading("First the user logs in with a password in the browser.")
         let login = try await perform("login", LoginCommand.parse([]), context)
         try hold("login", !login.userInfo.userID.isEmpty)
 
-        try narrator.heading("Biometric login is enabled: the TPM creates a key that it uses only with the PIN.")
+        try output.heading("Biometric login is enabled: the TPM creates a key that it uses only with the PIN.")
         let enabled = try await perform("enable", EnableCommand.parse([]), context)
         try hold("enable", enabled.policy == "pin")
-        try narrator.detail("The TPM created the private key and never exports it. The server has the public key.")
+        try output.detail("The TPM created the private key and never exports it. The server has the public key.")
 
         let before = try await perform("status", StatusCommand.parse([]), context)
         try hold("status: enabled", before.biometricEnabled && before.sessionState == .authenticated)
 
-        try narrator.heading("The user logs out and keeps biometric login.")
+        try output.heading("The user logs out and keeps biometric login.")
         let out = try await perform("logout --keep-biometric", LogoutCommand.parse(["--keep-biometric"]), context)
         try hold("logout", out.biometricEnabled && out.sessionState == .noSession)
 
-        try narrator.heading("The user logs in again with the PIN, without the browser and the password.")
+        try output.heading("The user logs in again with the PIN, without the browser and the password.")
         let back = try await perform("authenticate", AuthenticateCommand.parse([]), context)
         try hold("authenticate", back.userInfo.userID == login.userInfo.userID && back.kid == enabled.kid)
-        try narrator.detail("The TPM checked the encrypted PIN and signed the server's challenge.")
+        try output.detail("The TPM checked a proof of the PIN and signed the server's challenge.")
 
         let attempts = try await perform("pin status", PINCommand.Status.parse([]), context)
         try hold("pin status", !attempts.lockedOut)
 
-        try narrator.heading("Biometric login is disabled: the key is deleted here and removed from the server.")
+        try output.heading("Biometric login is disabled: the key is deleted here and removed from the server.")
         let disabled = try await perform("disable", DisableCommand.parse([]), context)
         try hold("disable", !disabled.output.biometricEnabled)
         let after = try await perform("status", StatusCommand.parse([]), context)
         try hold("status: not enabled", !after.biometricEnabled && after.kid.value == nil)
 
-        try narrator.heading("That is all. The demo has removed its TPM, server and store.")
+        try output.heading("That is all. The demo has removed its TPM, server and store.")
         return steps
     }
 
@@ -101,9 +101,9 @@ struct Demonstration {
     private func perform<C: ContextCommand>(
         _ words: String, _ command: C, _ context: CommandContext
     ) async throws -> C.Output {
-        try narrator.command(words)
+        try output.command(words)
         let report = try await command.perform(in: context)
-        try narrator.detail(report.text)
+        try output.detail(report.text)
         return report
     }
 
@@ -118,7 +118,7 @@ struct Demonstration {
 struct DemoPresence: PresenceAuthority {
     private static let pin = "258025"
 
-    let narrator: Narrator
+    let output: DemoOutput
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let wanted =
@@ -129,14 +129,14 @@ struct DemoPresence: PresenceAuthority {
             case .unblocking: "the token's unblocking code (PUK)"
             }
         let left = request.attemptsLeft.map { "; \($0) attempts are left" } ?? ""
-        try narrator.detail("Latchkey asks for \(wanted) to \(request.context.reason)\(left).")
-        try narrator.detail("The demo enters \(Self.pin), as you would at a terminal.")
+        try output.detail("Latchkey asks for \(wanted) to \(request.context.reason)\(left).")
+        try output.detail("The demo enters \(Self.pin), as you would at a terminal.")
         return .pin(try PIN(Self.pin))
     }
 }
 
 /// Prints the demo's steps while they run: to stdout, or with `--json` to stderr.
-struct Narrator: Sendable {
+struct DemoOutput: Sendable {
     let console: Console
 
     func heading(_ text: String) throws(KeystoreError) { try tell("\n\(text)", .strong) }

@@ -11,7 +11,7 @@ struct DoctorCommand: ContextCommand {
     @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
     func perform(in context: CommandContext) async throws -> DoctorReport {
-        DoctorReport(checks: await Examination(context: context).checks())
+        DoctorReport(checks: await Diagnostics(context: context).checks())
     }
 }
 

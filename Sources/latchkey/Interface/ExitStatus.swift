@@ -64,8 +64,11 @@ struct Failure {
         case _ where LatchkeyTool.exitCode(for: error) == .validationFailure:
             status = .usage
             (code, message) = ("usage", LatchkeyTool.message(for: error))
-            recovery = "Run ‘latchkey help’ for the commands and options."
-            usage = LatchkeyTool.fullMessage(for: error)
+            let text = LatchkeyTool.fullMessage(for: error)
+            // The parser names the help of the command: See 'latchkey key sign --help' for more information.
+            let help = text.firstMatch(of: /See '(latchkey [^']+)'/).map { String($0.1) } ?? "latchkey help"
+            recovery = "Run ‘\(help)’ for the commands and options."
+            usage = text
         default:
             status = .failed
             (code, message) = ("failed", "Could not finish: \(error).")

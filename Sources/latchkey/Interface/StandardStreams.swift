@@ -1,5 +1,6 @@
 import Glibc
 import Latchkey
+import Synchronization
 import SystemPackage
 
 /// Reads and writes secrets on the standard streams without buffers, so that no copy stays in memory.
@@ -8,6 +9,14 @@ enum StandardStreams {
     static let limit = RecordContainer.maximumPayloadBytes / 2
 
     static let adviceForLarger = "Encrypt larger data in a file with a random key, and store only that key here."
+
+    private static let hasReadInput = Atomic(false)
+
+    /// Whether a command has read standard input to its end, so that it contains no PINs.
+    static var isInputRead: Bool { hasReadInput.load(ordering: .relaxed) }
+
+    /// Records that a command reads standard input to its end.
+    static func noteInputRead() { hasReadInput.store(true, ordering: .relaxed) }
 
     /// Reads all of standard input.
     ///
@@ -31,7 +40,7 @@ enum StandardStreams {
             length += count
         }
         guard length > 0 else {
-            throw invalid("standard input is empty", "Redirect a file or a pipe to it.")
+            throw invalid("standard input is empty", "Pass the data on standard input: < FILE, or from a pipe.")
         }
         guard length <= limit else {
             throw invalid("standard input has more than \(limit) bytes", larger)
@@ -69,14 +78,14 @@ enum StandardStreams {
     }
 
     /// Discards what libraries write to standard error while `body` runs.
-    static func withoutForeignMessages<R>(_ body: () async -> R) async -> R {
+    static func withoutForeignMessages<R, E: Error>(_ body: () async throws(E) -> R) async throws(E) -> R {
         guard errors != .standardError,
             let null = try? FileDescriptor.open("/dev/null", .writeOnly, options: .closeOnExec)
-        else { return await body() }
+        else { return try await body() }
         _ = try? null.duplicate(as: .standardError)
         try? null.close()
         defer { _ = try? errors.duplicate(as: .standardError) }
-        return await body()
+        return try await body()
     }
 
     /// Writes to standard output, byte for byte.

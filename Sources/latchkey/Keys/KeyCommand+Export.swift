@@ -24,14 +24,15 @@ extension KeyCommand {
 
         @Option(help: "tss2 (TSS2 PRIVATE KEY, for the tpm2 provider of OpenSSL), pem or jwk.") var format: Format
 
+        var operation: String? { "export a key" }
+
         func perform(in context: CommandContext) async throws -> BriefReport {
             let stored = try await context.records().storedKey(arguments.key).key
             switch format {
             case .tss2:
                 guard stored.backend == "tpm" else {
-                    throw KeystoreError(
-                        operation: "export the key as TSS2 PRIVATE KEY", code: .unsupported,
-                        reason: "it is on a token, which does not export keys",
+                    throw KeystoreError.unsupported(
+                        "the key is on a token, which does not export private keys",
                         recovery: "Export its public key with --format pem or jwk.")
                 }
                 let pem = try TPMKeystore.tss2PrivateKey(of: stored)
@@ -62,6 +63,8 @@ extension KeyCommand {
                 throw ValidationError("A challenge is 8 to 32 bytes in base64url.")
             }
         }
+
+        var operation: String? { "attest a key" }
 
         func perform(in context: CommandContext) async throws -> AttestationReport {
             let records = try await context.records()

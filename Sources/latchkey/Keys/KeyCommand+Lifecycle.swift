@@ -34,7 +34,13 @@ extension KeyCommand {
             if let label { try KeyCommand.check(label: label) }
         }
 
+        var operation: String? { "create a key" }
+
         func perform(in context: CommandContext) async throws -> KeyReport {
+            if slot != nil, context.settings.token.uri == nil {
+                context.console.warn(
+                    "--slot has no effect: only the keys of PIV cards have slots, and no token is configured.")
+            }
             let records = try await context.records(slot: slot?.slot)
             let prompt = context.prompt("protect the new key\(label.map { " ‘\($0)’" } ?? "")")
             // A crash can leave unused keys in the hardware, which take up space.
@@ -71,6 +77,8 @@ extension KeyCommand {
 
         func validate() throws { try KeyCommand.check(label: label) }
 
+        var operation: String? { "rename a key" }
+
         func perform(in context: CommandContext) async throws -> KeyReport {
             let records = try await context.records()
             let (stored, generation) = try await records.ownKey(arguments.key)
@@ -101,12 +109,14 @@ extension KeyCommand {
                 """)
         var forget = false
 
+        var operation: String? { "delete a key" }
+
         func perform(in context: CommandContext) async throws -> RevokingReport<BriefReport> {
             let records = try await context.records()
             let (stored, generation) = try await records.ownKey(key, isUsed: !forget)
             guard stored.id.rawValue == key.text else {
                 throw KeystoreError(
-                    operation: "delete the key", code: .invalidInput, reason: "deleting requires the complete ID",
+                    code: .invalidInput, reason: "deleting requires the complete ID",
                     recovery: "Run ‘latchkey key delete \(stored.id)’.")
             }
             let prompt = context.prompt("delete the key ‘\(stored.name)’")

@@ -49,6 +49,8 @@ extension KeyCommand {
             }
         }
 
+        var operation: String? { "sign" }
+
         func perform(in context: CommandContext) async throws -> BriefReport {
             if let output { try Self.checkFolder(of: output) }
             let message = try digest.flatMap(Self.messageDigest) ?? FileDigest.sha256(of: file ?? "-")
@@ -89,7 +91,7 @@ extension KeyCommand {
 
         private static func unwritable(_ path: String, _ reason: String) -> KeystoreError {
             KeystoreError(
-                operation: "write the signature to \(path)", code: .invalidInput, reason: reason,
+                code: .invalidInput, reason: "the signature cannot be written to \(path): \(reason)",
                 recovery: "Name a file in a directory that you can write with --output.")
         }
 
@@ -119,6 +121,8 @@ extension KeyCommand {
             ))
         var subject: String
 
+        var operation: String? { "create the certificate request" }
+
         func perform(in context: CommandContext) async throws -> BriefReport {
             let subject = try DistinguishedName(rfc4514: subject)
             let records = try await context.records()
@@ -139,12 +143,15 @@ enum FileDigest {
     /// - Throws: ``KeystoreError`` with code `invalidInput` for a file that cannot be read.
     static func sha256(of path: String) throws(KeystoreError) -> MessageDigest {
         do {
-            guard path != "-" else { return try sha256(of: .standardInput) }
+            guard path != "-" else {
+                StandardStreams.noteInputRead()
+                return try sha256(of: .standardInput)
+            }
             let file = try FileDescriptor.open(path, .readOnly, options: .closeOnExec)
             return try file.closeAfter { try sha256(of: file) }
         } catch {
             throw KeystoreError(
-                operation: "read \(path)", code: .invalidInput, reason: "\(error)",
+                code: .invalidInput, reason: "\(path == "-" ? "standard input" : path) cannot be read: \(error)",
                 recovery: "Name a file that you can read, or ‘-’ for standard input.")
         }
     }

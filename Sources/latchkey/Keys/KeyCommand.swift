@@ -31,6 +31,8 @@ extension KeyCommand {
 
         @Flag(help: "Include the keys of biometric login and the locker.") var all = false
 
+        var operation: String? { "list the keys" }
+
         func perform(in context: CommandContext) async throws -> KeyListReport {
             let records = try await context.records()
             let lockers = try await StoredEnrolment.keys(in: records)
@@ -52,8 +54,16 @@ extension KeyCommand {
 
         @OptionGroup var arguments: KeyArguments
 
+        var operation: String? { "show the key" }
+
         func perform(in context: CommandContext) async throws -> KeyReport {
-            KeyReport(try await context.records().storedKey(arguments.key).key)
+            let records = try await context.records()
+            do throws(KeystoreError) {
+                return KeyReport(try await records.storedKey(arguments.key).key)
+            } catch {
+                guard error.code == .notFound, let key = try await records.loginKey(arguments.key) else { throw error }
+                return KeyReport(key, usedBy: "login")
+            }
         }
     }
 }
@@ -131,7 +141,7 @@ struct KeyReport: Report {
             Backend:    \(printable(backend))
             Revocable:  \(isRevocable ? "yes: the TPM can revoke it in all copies of the store" : "no")
             Where:      \(uri.value.map(printable) ?? "in the store, wrapped by the TPM")
-            Created:    \(createdAt.formatted(.iso8601))
+            Created:    \(createdAt.formatted(.iso8601))\(usedBy.map { "\nUsed by:    \($0)" } ?? "")
             """
     }
 }
@@ -146,5 +156,10 @@ struct KeyIDArgument: ExpressibleByArgument {
     init?(argument: String) {
         guard !argument.isEmpty else { return nil }
         text = argument
+    }
+
+    /// Whether this names the key. Text with the form of a complete ID is never a label.
+    func matches(_ key: HardwareKey) -> Bool {
+        UUID(uuidString: text) == nil && key.label == text || IDPrefix(text)?.begins(key.id.rawValue) == true
     }
 }

@@ -35,30 +35,59 @@ extension PINCommand {
             guard key == nil || !secrets else { throw ValidationError("Name a key or give --secrets, not both.") }
         }
 
-        var operation: String? { "change the PIN" }
+        var operation: String? {
+            if let key { return "change the PIN of the key ‘\(key.text)’" }
+            return secrets ? "change the PIN of the vaults and credentials" : "change the PIN"
+        }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             let records = try await context.records()
-            let scope: PINScope =
-                if let key {
-                    .key(try await records.usableKey(key).key.id)
-                } else {
-                    secrets ? .classes : .container
-                }
+            let (scope, name) = try await scope(in: records)
+            // A token has one PIN, whatever the user names.
+            let isToken = context.settings.token.uri != nil
+            let prompt = context.prompt("change the PIN of \(isToken ? "the token" : name)")
             do {
-                let count = try await records.changePIN(
-                    of: scope, for: context.prompt("change the PIN"), authorizedBy: context.presence)
+                let count = try await records.changePIN(of: scope, for: prompt, authorizedBy: context.presence)
                 let container = context.settings.container
-                let what = count == 1 ? "one key or protection class" : "\(count) keys and protection classes"
+                let place = "of the container ‘\(printable(container))’"
                 return BriefReport(
-                    ["container": .string(container), "changed": .number(Double(count))],
-                    text: "The new PIN is set for \(what) of the container ‘\(printable(container))’.")
+                    ["container": .string(container), "changed": .number(Double(count.keys + count.classes))],
+                    text: isToken
+                        ? "The token has the new PIN."
+                        : "The new PIN is set for \(printable(changed(count) ?? name)) \(place).")
             } catch {
                 guard error.code == .wrongProof, case .container = scope else { throw error }
                 throw error.with(
                     recovery: "\(error.recovery) If the keys have different PINs, change them one at a time: "
                         + "‘latchkey pin change KEY’, and ‘latchkey pin change --secrets’ for the vaults and credentials."
                 )
+            }
+        }
+
+        /// The part of the container whose PIN changes, and its name for prompts and results.
+        private func scope(in records: RecordContainer) async throws -> (PINScope, String) {
+            guard let key else {
+                return secrets ? (.classes, Self.secretsName) : (.container, "the keys, vaults and credentials")
+            }
+            let named = try await records.usableKey(key).key
+            guard named.policy.hasPIN else {
+                throw KeystoreError.notFound(
+                    "the key ‘\(named.name)’ has no PIN (its policy is ‘\(named.policy)’)",
+                    recovery: "‘latchkey key list’ shows the policies of the keys.")
+            }
+            return (.key(named.id), "the key ‘\(named.name)’")
+        }
+
+        private static let secretsName = "the vaults and credentials"
+
+        /// The changed part of the container if the user named none; nil otherwise.
+        private func changed(_ count: (keys: Int, classes: Int)) -> String? {
+            guard key == nil, !secrets else { return nil }
+            let keys = count.keys == 1 ? "one key" : "\(count.keys) keys"
+            return switch count {
+            case (_, 0): keys
+            case (0, _): Self.secretsName
+            default: "\(keys) and \(Self.secretsName)"
             }
         }
     }
@@ -69,6 +98,8 @@ extension PINCommand {
             abstract: "Show how many wrong PINs the hardware still accepts. Does not prompt.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+
+        var operation: String? { "read the count of wrong PINs" }
 
         func perform(in context: CommandContext) async throws -> PINStatusReport {
             let records = try await context.records()

@@ -3,38 +3,42 @@ import Latchkey
 import LatchkeyLocker
 
 extension RecordContainer {
-    /// The key that an argument names, from its record. Does not use the hardware. An argument with the form of a complete
-    /// ID is never a label.
+    /// The key that an argument names, from its record. Does not use the hardware.
     ///
-    /// - Throws: ``KeystoreError``: `notFound` if the container has no such key, `invalidInput` if the argument matches
-    ///   several keys.
+    /// - Throws: ``KeystoreError``: `notFound` if the container has no such key or biometric login uses it, `invalidInput`
+    ///   if the argument matches several keys.
     func storedKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
         if let id = KeyID(rawValue: argument.text), let record = try await metadata(RecordID(id)),
             record.kind == Record.keyKind, let key = record.key
         {
             return try Self.checked(key, record)
         }
-        let isID = UUID(uuidString: argument.text) != nil
-        let prefix = IDPrefix(argument.text)
-        let fitting = try await list(Record.keyKind).filter { record in
-            guard let key = record.key else { return false }
-            return !isID && key.label == argument.text
-                || prefix?.begins(key.id.rawValue) == true
-        }
+        let fitting = try await list(Record.keyKind).filter { $0.key.map(argument.matches) ?? false }
         guard let record = fitting.first, let key = record.key else {
-            throw KeystoreError(
-                operation: "find the key", code: .notFound,
-                reason: "the container ‘\(name)’ has no key ‘\(argument.text)’",
+            if let login = try await loginKey(argument) {
+                throw .notFound(
+                    "the key \(login.id) belongs to biometric login",
+                    recovery: "‘latchkey authenticate’ logs in with it, ‘latchkey pin change’ changes its PIN, and "
+                        + "‘latchkey disable’ deletes it.")
+            }
+            throw .notFound(
+                "the container ‘\(name)’ has no key ‘\(argument.text)’",
                 recovery: "See ‘latchkey key list’, and --container for the keys of other containers.")
         }
         guard fitting.count == 1 else {
+            let haveLabel = fitting.allSatisfy { $0.key?.label == argument.text }
             throw KeystoreError(
-                operation: "find the key", code: .invalidInput,
-                reason:
-                    "\(fitting.count) keys of the container ‘\(name)’ have the label or an ID that begins with ‘\(argument.text)’",
+                code: .invalidInput,
+                reason: "\(fitting.count) keys of the container ‘\(name)’ have "
+                    + "the label \(haveLabel ? "" : "or an ID that begins with ")‘\(argument.text)’",
                 recovery: "Use the complete ID; see ‘latchkey key list’.")
         }
         return try Self.checked(key, record)
+    }
+
+    /// The key of biometric login that an argument names; nil if there is none. Does not use the hardware.
+    func loginKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> HardwareKey? {
+        try await keys().filter { $0.kind != .key }.compactMap(\.key).first(where: argument.matches)
     }
 
     /// Checks that the record and its key have the same ID.
@@ -43,7 +47,7 @@ extension RecordContainer {
     ) throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
         guard record.id == RecordID(key.id) else {
             throw KeystoreError(
-                operation: "find the key", code: .damaged,
+                code: .damaged,
                 reason: "the record ‘\(record.id)’ contains the key ‘\(key.id)’",
                 recovery:
                     "Nothing was changed. Restore the store from a backup, or delete this key and create a new one.")
@@ -60,10 +64,10 @@ extension RecordContainer {
         guard key.backend != keystore.backend else { return found }
         let isToken = key.backend == "pkcs11"
         throw KeystoreError(
-            operation: "use the key ‘\(key.name)’", code: .wrongDevice,
+            code: .wrongDevice,
             reason: isToken
-                ? "the key is on a token, and no token is configured"
-                : "the key is in the TPM, and a token is configured",
+                ? "the key ‘\(key.name)’ is on a token, and no token is configured"
+                : "the key ‘\(key.name)’ is in the TPM, and a token is configured",
             recovery: isToken
                 ? "Set its token with --token or LATCHKEY_TOKEN; ‘latchkey token list’ shows the URIs."
                 : "Remove --token and LATCHKEY_TOKEN.")
@@ -79,7 +83,7 @@ extension RecordContainer {
         let found = isUsed ? try await usableKey(argument) : try await storedKey(argument)
         guard try await StoredEnrolment.keys(in: self).contains(found.key.id) else { return found }
         throw KeystoreError(
-            operation: "use the key ‘\(found.key.name)’", code: .conflict,
+            code: .conflict,
             reason: "the key \(found.key.id) belongs to the locker",
             recovery:
                 "See ‘latchkey locker status’; ‘latchkey locker end --mode destroy’ deletes it with the enrolment.")

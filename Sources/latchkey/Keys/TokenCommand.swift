@@ -29,7 +29,6 @@ extension TokenCommand {
                 guard let uri = token.uri else { return await TokenDirectory.read(options: token.options.token) }
                 return await TokenDirectory.read(uri, options: token.options.token)
             }
-            // Some modules write their own messages to standard error.
             return TokenListReport(
                 arguments.verbose ? await directory() : await StandardStreams.withoutForeignMessages(directory))
         }
@@ -51,6 +50,8 @@ extension TokenCommand {
         @Option(help: "The token's new label, 1 to 32 bytes.") var label: String
 
         @Flag(help: "Erase an initialized token, with all keys on it, permanently.") var erase = false
+
+        var operation: String? { "initialize the token" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             let information = try await context.administrator().initialize(label: label, erasing: erase)
@@ -85,6 +86,11 @@ extension TokenCommand {
             guard [so, initialize, unblock].count(where: \.self) <= 1 else {
                 throw ValidationError("Give at most one of --so, --init and --unblock.")
             }
+        }
+
+        var operation: String? {
+            if unblock { return "unblock the token's PIN" }
+            return initialize ? "set the token's PIN" : "change the \(so ? "security officer" : "token")'s PIN"
         }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
@@ -131,8 +137,8 @@ struct TokenListReport: Report {
     }
 
     var text: String {
-        let found = tokens.isEmpty ? ["There are no tokens."] : tokens.map(\.text)
-        return (found + failures.map(\.text)).joined(separator: "\n\n")
+        let none = failures.isEmpty ? "There are no tokens." : "No tokens were found, but not all modules can be used:"
+        return ((tokens.isEmpty ? [none] : tokens.map(\.text)) + failures.map(\.text)).joined(separator: "\n\n")
     }
 }
 

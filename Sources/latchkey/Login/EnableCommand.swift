@@ -73,8 +73,10 @@ struct DisableCommand: ContextCommand {
     func perform(in context: CommandContext) async throws -> RevokingReport<StatusReport> {
         let container = try await context.login(binding: arguments.bindServer)
         let keys = (try? await container.listBiometricKeys())?.map(\.key) ?? []
-        try await pointingToForce {
-            try await container.disableBiometric(force: force)
+        do {
+            try await mentioningForce { try await container.disableBiometric(force: force) }
+        } catch let error as LoginError where error.code == .notEnabled {
+            throw error.with(recovery: "There is nothing to disable.")
         }
         for key in keys where key.policy != .none && !PKCS11Keystore.isAdopted(key) {
             guard let uri = try? PKCS11Keystore.location(of: key) else { continue }

@@ -52,7 +52,7 @@ struct LogoutCommand: ContextCommand {
 
     func perform(in context: CommandContext) async throws -> StatusReport {
         let container = try await context.login(binding: arguments.bindServer)
-        try await pointingToForce {
+        try await mentioningForce {
             try await container.logout(keepBiometric: keepBiometric, force: force)
         }
         return StatusReport(try await ContainerStatus(of: context.records()), context.settings)

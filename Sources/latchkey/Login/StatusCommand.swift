@@ -10,6 +10,8 @@ struct StatusCommand: ContextCommand {
 
     @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
+    var operation: String? { "show the container's state" }
+
     func perform(in context: CommandContext) async throws -> StatusReport {
         StatusReport(try await ContainerStatus(of: context.records()), context.settings)
     }

@@ -39,22 +39,19 @@ extension CommandContext {
                 operation: "find the identity server", code: .invalidInput, reason: reason, recovery: recovery)
         }
         guard let endpoint = settings.endpoint, let clientID = settings.clientID, !clientID.isEmpty else {
-            throw invalid(
-                "no \(settings.endpoint == nil ? "endpoint" : "client-id") is configured",
-                "Set --endpoint and --client-id, or put both into the configuration file: "
-                    + #"{"endpoint": "https://…", "client-id": "…"}."#)
+            throw invalid(settings.missingServer.reason, settings.missingServer.recovery)
         }
         guard let address = Endpoint(endpoint), !address.path.contains("?") else {
             throw invalid(
                 "the endpoint ‘\(endpoint)’ is neither an https address nor an http address of this machine",
-                "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file (~/.config/latchkey/config.json).")
+                Settings.advice(toCorrect: "endpoint", in: settings.configurationFile))
         }
         return (endpoint, clientID)
     }
 }
 
 /// Runs an operation that informs the server. If the server cannot be reached, the error's next step mentions `--force`.
-func pointingToForce(_ body: () async throws -> Void) async throws {
+func mentioningForce(_ body: () async throws -> Void) async throws {
     do {
         try await body()
     } catch let error as LoginError where error.code == .network {

@@ -32,7 +32,8 @@ struct CommandContext: Sendable {
             browser: SystemBrowser(
                 environment: environment,
                 message: {
-                    console.say("If the page does not know the app, press Ctrl-C and check --client-id. " + $0)
+                    console.say($0)
+                    console.say("If the page does not know the app, press Ctrl-C and check --client-id.")
                 },
                 warning: { console.warn($0) }), log: log)
     }
@@ -69,7 +70,14 @@ struct CommandContext: Sendable {
 
     /// The container's records.
     func records(slot: PIVSlot? = nil) async throws(KeystoreError) -> RecordContainer {
-        let store = try await store()
+        let store: RecordStore
+        do throws(KeystoreError) {
+            store = try await self.store()
+        } catch {
+            throw error.with(
+                reason: "the store cannot be opened: \(error.reason)",
+                recovery: "\(error.recovery) --store or LATCHKEY_STORE selects the directory.")
+        }
         return try RecordContainer(name: settings.container, store: store, keystore: keystore(store, slot: slot))
     }
 
@@ -125,7 +133,11 @@ extension ContextCommand {
         let context = try await CommandContext(options)
         let report: Output
         do {
-            report = try await perform(in: context)
+            // Some modules of tokens write their own messages to standard error.
+            report =
+                options.verbose || context.settings.token.uri == nil
+                ? try await perform(in: context)
+                : try await StandardStreams.withoutForeignMessages { try await perform(in: context) }
         } catch {
             throw reported(error)
         }
@@ -146,7 +158,7 @@ extension ContextCommand {
         let error = operation.map(error.during) ?? error
         return switch error {
         case let error as KeystoreError where error.recovery == KeystoreError.invalidInput("").recovery:
-            error.with(recovery: "Correct it, and run ‘\(Self.words)’ again.")
+            error.with(recovery: "Correct the value, and run ‘\(Self.words)’ again.")
         case let error as LoginError where error.code == .unauthenticated:
             error.with(recovery: "Run ‘latchkey login’, then ‘\(Self.words)’ again.")
         default: error

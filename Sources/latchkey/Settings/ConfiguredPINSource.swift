@@ -8,36 +8,53 @@ import Synchronization
 final class ConfiguredPINSource: PresenceAuthority {
     private let source: PINSource?
     private let environment: [String: String]
-    private let newPINRule: String?
     private let opened = Mutex<(any PresenceAuthority)?>(nil)
 
     init(_ settings: Settings, environment: [String: String]) {
         source = settings.pinSource
         self.environment = environment
-        newPINRule = settings.newPINRule
     }
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         try await authority().pin(request)
     }
 
-    /// Shows the notice where the tool prompts for PINs; does nothing if it cannot prompt.
+    /// Shows the notice where the tool prompts for PINs, otherwise on standard error.
     func notice(_ notice: PresenceNotice) async {
-        try? await authority().notice(notice)
+        switch source ?? .standard {
+        case .terminal: try? await authority().notice(notice)
+        // The authority writes to the descriptor, which may be discarded while a token's module runs.
+        case .pinentry, .descriptor, .file: StandardStreams.writeError(notice.sentence)
+        }
     }
 
     private func authority() throws(KeystoreError) -> any PresenceAuthority {
         try opened.withLock { opened throws(KeystoreError) in
+            if case .descriptor(let number) = source { try Self.check(number) }
             if let opened { return opened }
-            if case .descriptor(let number) = source, !InheritedDescriptors.contains(number) {
-                throw .invalidPINSource(
-                    "descriptor \(number) was not open when the program started",
-                    recovery: "Open the descriptor (3<file for fd:3), or set another source with --pin-source.")
-            }
-            let authority = try (source ?? .standard).authority(
-                environment: environment, newPINRule: newPINRule)
+            let authority = try (source ?? .standard).authority(environment: environment)
             opened = authority
             return authority
+        }
+    }
+
+    private static func check(_ number: Int32) throws(KeystoreError) {
+        guard InheritedDescriptors.contains(number) else {
+            throw .invalidPINSource(
+                "descriptor \(number) was not open when the program started",
+                recovery: "Open the descriptor (3<file for fd:3), or set another source with --pin-source.")
+        }
+        guard fcntl(number, F_GETFL) & O_ACCMODE != O_WRONLY else {
+            let name = [STDOUT_FILENO: ", which is standard output,", STDERR_FILENO: ", which is standard error,"][
+                number]
+            throw .invalidPINSource(
+                "descriptor \(number)\(name ?? "") is open for writing only",
+                recovery: "Use standard input (fd:0), or a descriptor from 3: --pin-source fd:3, with 3<file.")
+        }
+        guard number != STDIN_FILENO || !StandardStreams.isInputRead else {
+            throw KeystoreError(
+                code: .unavailable, reason: "standard input is both the data and the source of PINs",
+                recovery: "Use another descriptor for the PINs: --pin-source fd:3, with 3<file.")
         }
     }
 }

@@ -26,6 +26,8 @@ struct Settings: Sendable {
     /// Other origins that may receive the identity server's tokens. The list is used only if its source (option, environment,
     /// file) is the source of the endpoint or has precedence over it.
     var trustedOrigins: Set<String> = []
+    /// The path of the configuration file, which may not exist; nil if it is unknown.
+    var configurationFile: String?
 
     /// Settings without options, environment or file.
     init(container: String, store: String, tcti: String, endpoint: String, clientID: String) {
@@ -38,6 +40,7 @@ struct Settings: Sendable {
 
     init(_ options: GlobalOptions, environment: [String: String]) async throws {
         let values = try await SettingsReader(options, environment: environment)
+        configurationFile = values.path
         token = try await TokenSettings(values)
         preference = options.presence ?? .any
         allowsShortPINs = options.allowShortPin
@@ -53,40 +56,46 @@ struct Settings: Sendable {
         if try await values.isAsSpecific("trusted-origins", as: "endpoint"),
             let text = try await values["trusted-origins"]
         {
-            trustedOrigins = try Self.origins(text)
+            trustedOrigins = try Self.origins(text, values)
         }
         if let text = try await values["pin-source"] {
             guard let source = PINSource(text) else {
-                throw Settings.invalid("the PIN source", "‘\(text)’ is not tty, pinentry, fd:N or file:PATH")
+                throw values.invalid("pin-source", "‘\(text)’ is not tty, pinentry, fd:N or file:PATH")
             }
             pinSource = source
         }
     }
 
-    private static func origins(_ text: String) throws(KeystoreError) -> Set<String> {
+    private static func origins(_ text: String, _ values: SettingsReader) throws(KeystoreError) -> Set<String> {
         var origins: Set<String> = []
         for name in text.split(separator: ",").map(String.init) {
             guard let endpoint = Endpoint(name), endpoint.path == "/" else {
-                throw invalid("trusted-origins", "‘\(name)’ is not an origin of the form https://a.example")
+                throw values.invalid("trusted-origins", "‘\(name)’ is not an origin of the form https://a.example")
             }
             origins.insert(endpoint.origin)
         }
         return origins
     }
 
-    /// What a user must know before choosing a PIN; nil for a token, which has its own rule.
-    var newPINRule: String? {
-        guard token.uri == nil else { return nil }
-        let fewest = PIN.minimumCharacters
-        return allowsShortPINs
-            ? "Use at least \(fewest) characters."
-            : "Use at least \(TPMKeystore.minimumPINCharacters) characters (\(fewest) if the TPM's lockout password is set)."
+    /// The next step for a wrong setting: the three places that may contain it.
+    ///
+    /// - Parameter path: The path of the configuration file; nil if it is unknown.
+    static func advice(toCorrect name: String, in path: String?) -> String {
+        let variable = "LATCHKEY_" + name.uppercased().replacing("-", with: "_")
+        return "Correct --\(name), \(variable) or the configuration file\(path.map { " (\($0))" } ?? "")."
     }
 
-    fileprivate static func invalid(_ setting: String, _ reason: String) -> KeystoreError {
-        KeystoreError(
-            operation: "read the settings", code: .invalidInput, reason: "\(setting): \(reason)",
-            recovery: "Correct the option, the environment variable or the configuration file; see ‘man latchkey’.")
+    /// The reason and the next step if the endpoint, the client ID or both are missing.
+    var missingServer: (reason: String, recovery: String) {
+        let missing = [("endpoint", endpoint ?? "", "https://…"), ("client-id", clientID ?? "", "…")].filter(
+            \.1.isEmpty)
+        let (isOne, names) = (missing.count == 1, missing.map(\.0))
+        let members = missing.map { #""\#($0.0)": "\#($0.2)""# }.joined(separator: ", ")
+        return (
+            "no \(names.joined(separator: " and no ")) \(isOne ? "is" : "are") configured",
+            "Set \(names.map { "--" + $0 }.joined(separator: " and ")), or put \(isOne ? "it" : "both") into "
+                + "\(configurationFile ?? "the configuration file"): {\(members)}."
+        )
     }
 
     /// - Throws: ``KeystoreError`` with code `invalidInput` for a file that is not a device. A missing device is not an error here.
@@ -112,7 +121,7 @@ struct TokenSettings: Sendable {
         do {
             uri = try await values["token"].map(TokenURI.init)
         } catch let error as CryptokiError {
-            throw Settings.invalid("the token's URI", error.reason)
+            throw values.invalid("token", error.reason)
         }
     }
 
@@ -128,7 +137,7 @@ struct TokenSettings: Sendable {
         case nil, "auto"?: return .asTokenSays
         case "pin"?: return .never
         case "reader"?: return .always
-        case let text?: throw Settings.invalid("token-login", "‘\(text)’ is not auto, pin or reader")
+        case let text?: throw values.invalid("token-login", "‘\(text)’ is not auto, pin or reader")
         }
     }
 
@@ -138,7 +147,7 @@ struct TokenSettings: Sendable {
         case "always"?: return .always
         case "never"?: return .never
         case let text?:
-            throw Settings.invalid("token-isolation", "‘\(text)’ is not auto, always or never")
+            throw values.invalid("token-isolation", "‘\(text)’ is not auto, always or never")
         }
     }
 }

@@ -11,7 +11,8 @@ struct SettingsReader {
     private let reader: ConfigReader
     /// The sources in order of precedence.
     private let sources: [ConfigReader]
-    private let path: String?
+    /// The path of the configuration file, which may not exist; nil without a home directory.
+    let path: String?
 
     /// - Throws: ``KeystoreError``: `refused` for a configuration file that others can write, `invalidInput` for a file
     ///   that cannot be read.
@@ -79,6 +80,13 @@ struct SettingsReader {
             return directory + "/latchkey/config.json"
         }
         return environment["HOME"].map { $0 + "/.config/latchkey/config.json" }
+    }
+
+    /// An error for a value that a setting cannot have.
+    func invalid(_ name: String, _ reason: String) -> KeystoreError {
+        KeystoreError(
+            operation: "read the settings", code: .invalidInput, reason: "\(name): \(reason)",
+            recovery: Settings.advice(toCorrect: name, in: path))
     }
 
     private static func unreadable(_ path: String, _ reason: String) -> KeystoreError {

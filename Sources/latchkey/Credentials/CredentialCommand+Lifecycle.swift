@@ -26,6 +26,8 @@ extension CredentialCommand {
         @Option(help: "The user verification that the hardware requires to open the token.")
         var policy = AccessPolicy.none
 
+        var operation: String? { "add the credential" }
+
         func perform(in context: CommandContext) async throws -> CredentialReport {
             let token = try Self.token(context.readSecret(), settings: context.settings)
             let store = try await context.credentials()
@@ -36,21 +38,27 @@ extension CredentialCommand {
         /// Reads a token in the format of ``Token``, or a server's token response.
         private static func token(_ json: SecretBytes, settings: Settings) throws -> Token {
             let data = json.withUnsafeBytes { Data($0) }
+            guard let members = (try? JSONDecoder().decode(JSONValue.self, from: data))?.object else {
+                throw invalid("standard input is not a JSON object")
+            }
             // Only the format of ``Token`` has this member.
-            if (try? JSONDecoder().decode(JSONValue.self, from: data))?["response"]?.object != nil {
+            if members["response"]?.object != nil {
                 do {
                     return try JSONDecoder().decode(Token.self, from: data)
                 } catch is DecodingError {
-                    throw KeystoreError(
-                        operation: "read the token", code: .invalidInput,
-                        reason: "it is damaged, or another version of Latchkey wrote it",
-                        recovery: "Pass the JSON object from the server's token endpoint.")
+                    throw invalid("the token is damaged, or another version of Latchkey wrote it")
                 }
             }
             let server = settings.endpoint.flatMap { issuer in
                 settings.clientID.map { Token.Context(issuer: issuer, clientID: $0) }
             }
             return try Token(response: data, context: server)
+        }
+
+        private static func invalid(_ reason: String) -> KeystoreError {
+            KeystoreError(
+                code: .invalidInput, reason: reason,
+                recovery: "Pass the JSON object from the server's token endpoint.")
         }
     }
 
@@ -61,6 +69,8 @@ extension CredentialCommand {
             discussion: "Programs that refresh one credential at the same time share one request.")
 
         @OptionGroup var arguments: CredentialArguments
+
+        var operation: String? { "refresh the credential" }
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
             let store = try await context.credentials()
@@ -83,6 +93,8 @@ extension CredentialCommand {
 
         @Option(help: "The part to revoke.") var type = RevocationArgument.all
 
+        var operation: String? { "revoke the credential" }
+
         func perform(in context: CommandContext) async throws -> BriefReport {
             let store = try await context.credentials()
             let credential = try store.stored(arguments.id)
@@ -102,6 +114,8 @@ extension CredentialCommand {
             abstract: "Remove a credential from this machine. Does not prompt or contact the server.")
 
         @OptionGroup var arguments: CredentialArguments
+
+        var operation: String? { "remove the credential" }
 
         func perform(in context: CommandContext) async throws -> RevokingReport<BriefReport> {
             let store = try await context.credentials()

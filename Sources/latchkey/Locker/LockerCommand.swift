@@ -31,6 +31,8 @@ extension LockerCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
+        var operation: String? { "show the enrolment" }
+
         func perform(in context: CommandContext) async throws -> LockerStatusReport {
             LockerStatusReport(try await StoredEnrolment(of: context.records()), context.settings)
         }
@@ -125,12 +127,17 @@ struct LockerReport: Report {
 
     /// Whether the command changed the PIN or finger of easy access.
     private let hasNewSecret: Bool
+    /// Whether the command destroyed the enrolment.
+    private let isDestroyed: Bool
 
     private enum CodingKeys: CodingKey {
         case phase, easyAccessEnabled, expiresAt, scopes, isRevocable
     }
 
-    init(_ status: AuthSessionStatus, hasNewSecret: Bool = false, isRevocable: Bool? = nil) {
+    init(
+        _ status: AuthSessionStatus, hasNewSecret: Bool = false, isDestroyed: Bool = false, isRevocable: Bool? = nil
+    ) {
+        self.isDestroyed = isDestroyed
         self.isRevocable = isRevocable
         self.hasNewSecret = hasNewSecret
         phase = status.phase.rawValue
@@ -148,7 +155,9 @@ struct LockerReport: Report {
             case .backgroundAccess: "Background access works; it ends with this command."
             case .verifiedOffline:
                 "Your PIN or finger is verified without the server; the session ends with this command."
-            case .unregistered, nil: "This machine is not enrolled."
+            case .unregistered, nil:
+                isDestroyed
+                    ? "The enrolment and its data on this machine are destroyed." : "This machine is not enrolled."
             }
         guard phase != SessionPhase.unregistered.rawValue else { return words }
         let secret = hasNewSecret ? " It uses the new PIN or finger from now on." : ""

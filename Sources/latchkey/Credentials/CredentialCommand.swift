@@ -40,6 +40,8 @@ extension CredentialCommand {
             transform: TagArgument.init)
         var conditions: [TagArgument] = []
 
+        var operation: String? { "list the credentials" }
+
         func perform(in context: CommandContext) async throws -> CredentialListReport {
             let store = try await context.credentials()
             let found = try store.metadata { credential in
@@ -53,7 +55,9 @@ extension CredentialCommand {
                 }
             }
             let defaultID = try store.defaultCredential?.id
-            return CredentialListReport(credentials: found.map { CredentialReport($0, isDefault: $0.id == defaultID) })
+            return CredentialListReport(
+                credentials: found.map { CredentialReport($0, isDefault: $0.id == defaultID) },
+                isFiltered: !conditions.isEmpty)
         }
 
         private static let claimPrefix = "claim."
@@ -65,6 +69,8 @@ extension CredentialCommand {
             abstract: "Show a credential without its token. Does not prompt or use the hardware.")
 
         @OptionGroup var arguments: CredentialArguments
+
+        var operation: String? { "show the credential" }
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
             let store = try await context.credentials()
@@ -84,6 +90,11 @@ extension CredentialCommand {
 
         func validate() throws {
             guard id == nil || !none else { throw ValidationError("Name a credential or give --none, not both.") }
+        }
+
+        var operation: String? {
+            if id == nil, !none { return "show the default credential" }
+            return id == nil ? "clear the default credential" : "set the default credential"
         }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
@@ -111,6 +122,8 @@ extension CredentialCommand {
             help: ArgumentHelp("A tag to set; an empty value removes the tag.", valueName: "k=v"),
             transform: TagArgument.init)
         var tags: [TagArgument]
+
+        var operation: String? { "tag the credential" }
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
             let store = try await context.credentials()
@@ -141,13 +154,13 @@ extension CredentialStore {
         let fitting = try IDPrefix(id).map { try allIDs.filter($0.begins) } ?? []
         guard fitting.count < 2 else {
             throw KeystoreError(
-                operation: "find the credential", code: .invalidInput,
+                code: .invalidInput,
                 reason: "the IDs of \(fitting.count) credentials begin with ‘\(id)’",
                 recovery: "Use the complete ID; see ‘latchkey credential list’.")
         }
         guard let found = fitting.first, let credential = try credential(id: found) else {
             throw KeystoreError(
-                operation: "find the credential", code: .notFound, reason: "there is no credential ‘\(id)’",
+                code: .notFound, reason: "there is no credential ‘\(id)’",
                 recovery: "See ‘latchkey credential list’, and --container for those of other containers.")
         }
         return credential
@@ -162,9 +175,17 @@ extension CredentialStore {
 
 struct CredentialListReport: Report {
     let credentials: [CredentialReport]
+    /// Whether the list has only the credentials with certain tags or claims.
+    let isFiltered: Bool
+
+    private enum CodingKeys: CodingKey {
+        case credentials
+    }
 
     var text: String {
-        guard !credentials.isEmpty else { return "There are no such credentials." }
+        guard !credentials.isEmpty else {
+            return isFiltered ? "There are no such credentials." : "There are no credentials."
+        }
         return credentials.map { credential in
             let user = printable(credential.claims["sub"]?.string ?? "-")
             return "\(printable(credential.id))\(credential.isDefault ? " *" : "")  \(user)  \(credential.tagText)"

@@ -6,15 +6,15 @@ import LatchkeyPresence
 import LatchkeyTPM
 
 /// Checks everything that a key requires: store, hardware, user verification and server.
-struct Examination {
+struct Diagnostics {
     let context: CommandContext
 
     func checks() async -> [Check] {
         let (store, finding) = await store()
         var checks = [finding]
-        let readers = ReaderExamination()
+        let readers = ReaderDiagnostics()
         if let uri = context.settings.token.uri {
-            checks += await TokenExamination(uri: uri, options: context.settings.token.options, readers: readers)
+            checks += await TokenDiagnostics(uri: uri, options: context.settings.token.options, readers: readers)
                 .checks()
         } else {
             checks += await hardware(store)
@@ -23,7 +23,7 @@ struct Examination {
             checks.append(await finger())
         }
         checks.append(pinSource())
-        checks.append(await ServerExamination(settings: context.settings).check())
+        checks.append(await ServerDiagnostics(settings: context.settings).check())
         return checks
     }
 
@@ -61,7 +61,7 @@ struct Examination {
     }
 
     private func hardware(_ store: RecordStore?) async -> [Check] {
-        let device = DeviceExamination(tcti: context.settings.tcti)
+        let device = DeviceDiagnostics(tcti: context.settings.tcti)
         if let problem = device?.problem() { return [problem] }
         let warnings = [device?.warning()].compactMap(\.self)
         do throws(KeystoreError) {

@@ -103,6 +103,8 @@ extension VaultCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
+        var operation: String? { "list the vaults" }
+
         func perform(in context: CommandContext) async throws -> VaultListReport {
             let space = try VaultSpace(records: try await context.records(), presence: context.presence)
             return VaultListReport(
@@ -143,9 +145,16 @@ struct VaultReport: Report {
     let biometricsEnabled: Bool
     /// Whether the hardware can revoke a vault with biometrics; only in the reports of `vault status`, `store` and `upgrade`.
     let isRevocable: Bool?
+    /// Whether the command deleted the secret.
+    private let isDeleted: Bool
 
-    init(_ vault: Vault<Data>, isRevocable: Bool? = nil) {
+    private enum CodingKeys: CodingKey {
+        case name, state, biometricsEnabled, isRevocable
+    }
+
+    init(_ vault: Vault<Data>, isRevocable: Bool? = nil, isDeleted: Bool = false) {
         self.isRevocable = isRevocable
+        self.isDeleted = isDeleted
         name = vault.key
         biometricsEnabled = vault.biometricsEnabled
         state =
@@ -169,7 +178,7 @@ struct VaultReport: Report {
     var text: String {
         let words =
             switch state {
-            case "empty": "is empty"
+            case "empty": isDeleted ? "is deleted" : "does not exist; see ‘latchkey vault list’"
             case "keychain": "is stored; this machine opens it without a PIN or fingerprint"
             case "biometrics": "is stored and unlocked; it locks again when this command ends"
             case "locked": "is stored and locked; unlocking requires a PIN or fingerprint"

@@ -73,7 +73,8 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
             let session = try await VaultSession(arguments.name, in: context)
-            let report = VaultReport(try await session.vault.reset())
+            let wasStored = try session.space.keys().contains(session.key)
+            let report = VaultReport(try await session.vault.reset(), isDeleted: wasStored)
             return await context.afterRevoking(report, in: session.space.records)
         }
     }

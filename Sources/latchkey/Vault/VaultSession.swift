@@ -54,7 +54,9 @@ struct VaultSession {
     func existing() throws -> Vault<Data> {
         switch vault {
         case .empty, .emptyWithBiometrics:
-            throw KeystoreError.notFound("the vault is empty", recovery: "Store a secret with ‘latchkey vault store’.")
+            throw KeystoreError.notFound(
+                "there is no vault ‘\(key)’",
+                recovery: "See ‘latchkey vault list’, and --container for the vaults of other containers.")
         case .locked(let locked):
             if let failure = locked.failure { throw failure }
             return .locked(locked)
@@ -70,9 +72,11 @@ struct VaultSession {
         guard vault.biometricsEnabled == isProtected else {
             throw KeystoreError(
                 code: .wrongState,
-                reason: isProtected ? "the vault has no biometrics" : "the vault already has biometrics",
+                reason: isProtected
+                    ? "the vault opens without a PIN or fingerprint"
+                    : "the vault already requires a PIN or fingerprint",
                 recovery: isProtected
-                    ? "First require a PIN or fingerprint for it with ‘latchkey vault upgrade’."
+                    ? "To require one, run ‘latchkey vault upgrade’. ‘latchkey vault show’ prints the secret."
                     : "To change its policy, run ‘latchkey vault downgrade’ first.")
         }
         return vault

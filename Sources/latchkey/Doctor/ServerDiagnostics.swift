@@ -5,9 +5,8 @@ import LatchkeyHTTP
 import LatchkeyLogin
 
 /// Checks that the identity server answers and knows the client. Does not log in.
-struct ServerExamination {
-    /// The timeout in seconds.
-    private static let timeout = 5
+struct ServerDiagnostics {
+    private static let timeoutSeconds = 5
 
     let settings: Settings
 
@@ -15,17 +14,16 @@ struct ServerExamination {
         let name = "server"
         guard let text = settings.endpoint, let client = settings.clientID else {
             return .warning(
-                name, "No identity server is configured. Keys work; logins do not.",
-                "Set --endpoint and --client-id, or put both into the configuration file.")
+                name, "No identity server is configured. Keys work; logins do not.", settings.missingServer.recovery)
         }
         guard let endpoint = Endpoint(text) else {
             return .warning(
                 name, "The endpoint ‘\(text)’ is neither an https address nor an http address of this machine.",
-                "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file (~/.config/latchkey/config.json).")
+                Settings.advice(toCorrect: "endpoint", in: settings.configurationFile))
         }
         let request = endpoint.appending("/.well-known/openid-configuration").request(.get)
         do throws(KeystoreError) {
-            let (response, body) = try await AsyncHTTPTransport(timeout: Self.timeout).send(request, body: [])
+            let (response, body) = try await AsyncHTTPTransport(timeout: Self.timeoutSeconds).send(request, body: [])
             guard response.status.code == 200, let offer = try? JSONDecoder().decode(Offer.self, from: Data(body))
             else {
                 return .warning(
@@ -54,7 +52,7 @@ struct ServerExamination {
             ("code_challenge_method", "S256"), ("x_suppress_idp_session_cookie", "true"),
         ])
         let path = page.path + (page.path.contains("?") ? "&" : "?") + query
-        let transport = AsyncHTTPTransport(timeout: Self.timeout)
+        let transport = AsyncHTTPTransport(timeout: Self.timeoutSeconds)
         let (response, _) = try await transport.send(page.onSameOrigin(path: path).request(.get), body: [])
         return !(400..<500).contains(response.status.code)
     }

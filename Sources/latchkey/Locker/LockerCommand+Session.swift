@@ -123,7 +123,8 @@ extension LockerCommand {
                 return try await forget(session, error, console)
             }
             guard session.locker.authSessionStatus.phase != .unregistered else { throw LockerSession.notEnrolled }
-            return LockerReport(try await session.locker.endAuthSession(mode: mode))
+            return LockerReport(
+                try await session.locker.endAuthSession(mode: mode), isDestroyed: mode == .destroy)
         }
 
         /// Deletes an enrolment that cannot be opened.
@@ -141,7 +142,7 @@ extension LockerCommand {
                     "The server still lists this machine, because the device's key is lost. Remove this machine at the server."
                 )
             }
-            return LockerReport(session.locker.authSessionStatus)
+            return LockerReport(session.locker.authSessionStatus, isDestroyed: true)
         }
     }
 }

@@ -2,7 +2,7 @@ import Glibc
 import Latchkey
 
 /// Checks the TPM's device file and its permissions. Does not use the TPM.
-struct DeviceExamination {
+struct DeviceDiagnostics {
     /// The group that Latchkey's package creates for the users of the TPM.
     private static let ownGroup = "latchkey"
 

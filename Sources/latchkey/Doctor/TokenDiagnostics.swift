@@ -5,10 +5,10 @@ import LatchkeyPKCS11
 import UNIXSockets
 
 /// Checks the configured token and its module. Does not prompt, and does not send a PIN to the token.
-struct TokenExamination {
+struct TokenDiagnostics {
     let uri: TokenURI
     let options: PKCS11Options
-    let readers: ReaderExamination
+    let readers: ReaderDiagnostics
 
     func checks() async -> [Check] {
         let directory = await TokenDirectory.read(uri, isMatching: false, options: options.token)
@@ -138,7 +138,7 @@ struct TokenExamination {
 }
 
 /// Checks the smart card service pcscd, and programs that can block a card.
-struct ReaderExamination {
+struct ReaderDiagnostics {
     /// pcscd's socket, fixed at its build.
     static let socket = "/run/pcscd/pcscd.comm"
 
