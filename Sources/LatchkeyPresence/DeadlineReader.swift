@@ -152,11 +152,11 @@ struct SecretBuffer: ~Copyable {
     /// The line as a PIN.
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput` if the line cannot be a PIN.
-    func pin(following rule: NewPINRule) throws(KeystoreError) -> PIN {
+    func pin() throws(KeystoreError) -> PIN {
         guard !isOverfull else {
             throw .invalidInput("the PIN has more than \(PIN.maximumBytes) bytes").during("read a PIN")
         }
-        return try PIN(utf8: UnsafeRawBufferPointer(rebasing: storage[..<count]), following: rule)
+        return try PIN(utf8: UnsafeRawBufferPointer(rebasing: storage[..<count]))
     }
 
     deinit {

@@ -75,9 +75,7 @@ public final class DescriptorPresence: PresenceAuthority {
     ///   a line that cannot be a PIN.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         try await onOwnThread { wakeUp throws(KeystoreError) in
-            try self.turn.withLock { _ throws(KeystoreError) in
-                try self.readLine(following: request.rule ?? .general, wakeUp)
-            }
+            try self.turn.withLock { _ throws(KeystoreError) in try self.readLine(wakeUp) }
         }
     }
 
@@ -86,15 +84,15 @@ public final class DescriptorPresence: PresenceAuthority {
         NoticeLine(notice).write(to: STDERR_FILENO)
     }
 
-    private func readLine(following rule: NewPINRule, _ wakeUp: WakeUp) throws(KeystoreError) -> PINAnswer {
+    private func readLine(_ wakeUp: WakeUp) throws(KeystoreError) -> PINAnswer {
         let reader = DeadlineReader(descriptor: descriptor, wakeUp: wakeUp, deadline: .now + timeout)
         var line = SecretBuffer()
         while true {
             let (event, byte) = reader.readByte()
             switch event {
-            case .bytes where byte == UInt8(ascii: "\n"): return .pin(try line.pin(following: rule))
+            case .bytes where byte == UInt8(ascii: "\n"): return .pin(try line.pin())
             case .bytes: line.append(byte)
-            case .end where line.count > 0: return .pin(try line.pin(following: rule))
+            case .end where line.count > 0: return .pin(try line.pin())
             case .end:
                 throw .unavailable(
                     "the PIN source has no line left", recovery: "Provide one line for each PIN prompt.")

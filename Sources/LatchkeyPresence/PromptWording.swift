@@ -9,15 +9,12 @@ struct PromptWording: Sendable {
     static let differ = KeystoreError.invalidInput("the two PINs differ").during("read a new PIN")
 
     let isNew: Bool
-    /// The rule for the typed PIN.
-    let rule: NewPINRule
     let label: String
     /// The reason, the container and the attempts left.
     let description: String
 
     init(_ request: PINRequest) {
         isNew = request.purpose == .new
-        rule = request.rule ?? .general
         let reason = Self.foreign(request.context.reason)
         let wanted: String
         switch request.purpose {
@@ -34,7 +31,7 @@ struct PromptWording: Sendable {
         case let left?: text += " \(left) attempts are left."
         case nil: break
         }
-        if let rule = request.rule { text += " Use at least \(rule.minimumCharacters) characters." }
+        if let hint = request.hint { text += " \(hint)" }
         description = text
     }
 

@@ -66,20 +66,14 @@ public struct PINRequest: Hashable, Sendable {
     public var context: PromptContext
     /// The number of wrong PINs before the lockout, or nil if unknown. Display it.
     public var attemptsLeft: Int?
-    /// The minimum length of a new PIN; nil if it is unknown.
-    package var rule: NewPINRule?
+    /// What the user must know before choosing a PIN, one sentence; nil if there is nothing.
+    package var hint: String?
 
     /// A request for a PIN.
     public init(purpose: Purpose, context: PromptContext, attemptsLeft: Int? = nil) {
         self.purpose = purpose
         self.context = context
         self.attemptsLeft = attemptsLeft
-    }
-
-    /// A request for a new PIN.
-    package init(newPIN rule: NewPINRule, context: PromptContext) {
-        self.init(purpose: .new, context: context)
-        self.rule = rule
     }
 }
 

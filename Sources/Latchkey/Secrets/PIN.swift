@@ -20,12 +20,11 @@ public struct PIN: Sendable, Equatable {
     /// - Throws: ``KeystoreError`` with code `invalidInput` if the text is too short, too long or contains a control
     ///   character.
     public init(_ text: String) throws(KeystoreError) {
-        try self.init(text, following: .general)
-    }
-
-    private init(_ text: String, following rule: NewPINRule) throws(KeystoreError) {
         let normalized = text.precomposedStringWithCanonicalMapping
-        guard normalized.count >= rule.minimumCharacters else { throw rule.tooShort.during("read a PIN") }
+        guard normalized.count >= Self.minimumCharacters else {
+            throw KeystoreError.invalidInput("the PIN has fewer than \(Self.minimumCharacters) characters").during(
+                "read a PIN")
+        }
         guard normalized.utf8.count <= Self.maximumBytes else {
             throw KeystoreError.invalidInput("the PIN has more than \(Self.maximumBytes) bytes").during("read a PIN")
         }
@@ -39,20 +38,17 @@ public struct PIN: Sendable, Equatable {
     /// Creates a PIN from typed bytes. ASCII is copied directly from the caller's buffer into locked memory; other scripts
     /// pass through a string for normalization.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput`, as ``init(_:)`` does, for a PIN that the rule does not permit, and
-    ///   for bytes that are not UTF-8.
-    package init(
-        utf8 bytes: UnsafeRawBufferPointer, following rule: NewPINRule = .general
-    ) throws(KeystoreError) {
+    /// - Throws: ``KeystoreError`` with code `invalidInput`, as ``init(_:)`` does, and for bytes that are not UTF-8.
+    package init(utf8 bytes: UnsafeRawBufferPointer) throws(KeystoreError) {
         let isPlain = bytes.allSatisfy { (32..<127).contains($0) }
-        guard !isPlain || !(rule.minimumCharacters...Self.maximumBytes).contains(bytes.count) else {
+        guard !isPlain || !(Self.minimumCharacters...Self.maximumBytes).contains(bytes.count) else {
             self.init(secret: SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) })
             return
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw KeystoreError.invalidInput("the PIN is not text in UTF-8").during("read a PIN")
         }
-        try self.init(text, following: rule)
+        try self.init(text)
     }
 
     /// - Parameter secret: ASCII, one byte for each character.
@@ -64,33 +60,6 @@ public struct PIN: Sendable, Equatable {
     /// Passes the UTF-8 bytes of the PIN to `body`.
     package func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
         try secret.withUnsafeBytes(body)
-    }
-}
-
-/// The minimum length of a new PIN on some hardware, and its reason.
-package struct NewPINRule: Hashable, Sendable {
-    /// The rule of every PIN.
-    package static let general = NewPINRule(
-        minimumCharacters: PIN.minimumCharacters, recovery: "Enter at least \(PIN.minimumCharacters) characters.")
-
-    package let minimumCharacters: Int
-    /// Why this hardware requires more than ``PIN/minimumCharacters``, as a clause; nil if it does not.
-    private let cause: String?
-    private let recovery: String
-
-    /// - Parameter recovery: The next step after a shorter PIN.
-    package init(minimumCharacters: Int, cause: String? = nil, recovery: String) {
-        self.minimumCharacters = minimumCharacters
-        self.cause = cause
-        self.recovery = recovery
-    }
-
-    /// The error for a shorter PIN.
-    package var tooShort: KeystoreError {
-        KeystoreError(
-            code: .invalidInput,
-            reason: "the PIN has fewer than \(minimumCharacters) characters\(cause.map { ", and " + $0 } ?? "")",
-            recovery: recovery)
     }
 }
 

@@ -68,7 +68,7 @@ struct PinentryDialogue: ~Copyable {
         defer { answer.clear() }
         let pin: PIN
         do throws(KeystoreError) {
-            pin = try answer.pin(following: wording.rule)
+            pin = try answer.pin()
         } catch {
             return again(PromptWording.complaint(error), otherwise: error)
         }

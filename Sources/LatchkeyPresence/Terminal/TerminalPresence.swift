@@ -111,9 +111,7 @@ struct TerminalConversation: Sendable {
                 switch line.receive(byte) {
                 case .wait: break
                 case .finished:
-                    do throws(KeystoreError) { return .typed(try line.text.pin(following: wording.rule)) } catch {
-                        return .unusable(error)
-                    }
+                    do throws(KeystoreError) { return .typed(try line.text.pin()) } catch { return .unusable(error) }
                 case .declined: return .declined("you declined")
                 case .suspend: suspend(terminal, label, &line)
                 }

@@ -12,24 +12,29 @@ extension TPMKeystore {
 
     /// Prompts for a new PIN.
     ///
+    /// Reads the state of the TPM's lockout password only for a short PIN. The response is not authenticated: the rule
+    /// prevents a weak choice by the user, and an attacker on the bus who forges the response gains a PIN that is easier to
+    /// guess.
+    ///
     /// - Parameter isCounted: Whether the TPM's dictionary-attack protection counts wrong PINs. The user's PIN of the presence
     ///   broker has its own count, which the lockout password does not reset.
     func newPIN(
         isCounted: Bool = true, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
-        let rule = isCounted && !allowsShortPINs ? try await newPINRule() : .general
-        let pin = try await presence.givenPIN(PINRequest(newPIN: rule, context: prompt))
-        guard presence.gaveExistingPIN || pin.characterCount >= rule.minimumCharacters else { throw rule.tooShort }
-        return pin
-    }
-
-    /// Reads the state of the TPM's lockout password. The response is not authenticated: the rule prevents a weak choice by
-    /// the user, and an attacker on the bus who forges the response gains a PIN that is easier to guess.
-    private func newPINRule() async throws(KeystoreError) -> NewPINRule {
-        guard try await !withTPM({ (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() }) else { return .general }
-        return NewPINRule(
-            minimumCharacters: Self.minimumPINCharacters,
-            cause: "the TPM's lockout password is empty: every user of the TPM can reset the count of wrong PINs",
+        var request = PINRequest(purpose: .new, context: prompt)
+        request.hint =
+            isCounted && !allowsShortPINs
+            ? "Use at least \(Self.minimumPINCharacters) characters (\(PIN.minimumCharacters) if the TPM's lockout password is set)."
+            : "Use at least \(PIN.minimumCharacters) characters."
+        let pin = try await presence.givenPIN(request)
+        guard isCounted, !allowsShortPINs, pin.characterCount < Self.minimumPINCharacters, !presence.gaveExistingPIN,
+            try await !withTPM({ (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() })
+        else { return pin }
+        throw KeystoreError(
+            code: .invalidInput,
+            reason:
+                "the PIN has fewer than \(Self.minimumPINCharacters) characters, and the TPM's lockout password is empty: "
+                + "every user of the TPM can reset the count of wrong PINs",
             recovery: "Choose a longer PIN, have an administrator set the lockout password "
                 + "(\(TPMDiagnosis.lockoutPasswordCommand)), or pass --allow-short-pin.")
     }
