@@ -16,11 +16,11 @@ public final class VirtualYubiKey: Sendable {
     public let card: VirtualCard
     /// The certificate authority of the attestations of all cards.
     package let authority: AttestationAuthority
-    private let touchTimeout: Duration
+    private let touchTimeout: Duration?
     /// pcscd's count of changes after the insertion into the first slot.
     private let insertion = Mutex<UInt32>(0)
 
-    private init(_ profile: CardProfile, touchTimeout: Duration, reader: SmartCardReader) throws {
+    private init(_ profile: CardProfile, touchTimeout: Duration?, reader: SmartCardReader) throws {
         self.reader = reader
         self.touchTimeout = touchTimeout
         authority = try AttestationAuthority()
@@ -30,7 +30,7 @@ public final class VirtualYubiKey: Sendable {
 
     /// Starts a reader with a card in the first slot, and runs `body` when pcscd has noticed the card.
     public static func withInserted<R>(
-        _ profile: CardProfile = CardProfile(), touchTimeout: Duration = .seconds(15),
+        _ profile: CardProfile = CardProfile(), touchTimeout: Duration? = nil,
         _ body: (VirtualYubiKey) async throws -> R
     ) async throws -> R {
         try await SmartCardReader.withRunning { reader in

@@ -4,7 +4,7 @@ extension PIVApplet {
     static let pukReference: UInt8 = 0x81
 
     /// VERIFY (SP 800-73-4 Part 2 section 3.2.1). With P1 FF it logs out; without data it reads the state.
-    mutating func verify(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
+    mutating func verify(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
         guard p2 == Self.pinReference else { throw .referenceNotFound }
         switch (p1, data.isEmpty) {
         case (0xFF, true):
@@ -26,7 +26,7 @@ extension PIVApplet {
     }
 
     /// CHANGE REFERENCE DATA (SP 800-73-4 Part 2 section 3.2.2): the old value and the new one, 8 bytes each.
-    mutating func changeReferenceData(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
+    mutating func changeReferenceData(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
         guard p1 == 0 else { throw .incorrectParameters }
         let (old, new) = try Self.halves(data)
         switch p2 {
@@ -38,7 +38,7 @@ extension PIVApplet {
     }
 
     /// RESET RETRY COUNTER (SP 800-73-4 Part 2 section 3.2.3): the PUK and a new PIN, 8 bytes each.
-    mutating func resetRetryCounter(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
+    mutating func resetRetryCounter(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
         guard p1 == 0, p2 == Self.pinReference else { throw .incorrectParameters }
         let (code, new) = try Self.halves(data)
         try puk.verify(code)
@@ -47,7 +47,7 @@ extension PIVApplet {
     }
 
     /// Yubico's SET PIN RETRIES: P1 for the PIN, P2 for the PUK. Resets both to their factory values.
-    mutating func setRetries(p1: UInt8, p2: UInt8) throws(StatusWord) -> Outcome {
+    mutating func setRetries(p1: UInt8, p2: UInt8) throws(StatusWord) -> CommandOutcome {
         guard session.isAdministrator, session.isPINVerified else { throw .securityStatusNotSatisfied }
         guard p1 > 0, p2 > 0 else { throw .incorrectParameters }
         pin = CountedSecret(CardProfile.defaultPIN, limit: Int(p1))
