@@ -25,7 +25,7 @@ public final class VirtualYubiKey: Sendable {
         self.touchTimeout = touchTimeout
         authority = try AttestationAuthority()
         card = VirtualCard(
-            PIVApplet(profile: profile, authority: authority), port: reader.ports[0], touchTimeout: touchTimeout)
+            profile.makeApplet(authority: authority), port: reader.ports[0], touchTimeout: touchTimeout)
     }
 
     /// Starts a reader with a card in the first slot, and runs `body` when pcscd has noticed the card.
@@ -47,7 +47,7 @@ public final class VirtualYubiKey: Sendable {
     /// The card stays in the slot until it is ejected or the last reference is released.
     package func insert(_ profile: CardProfile, slot: Int = 1) async throws -> VirtualCard {
         let card = VirtualCard(
-            PIVApplet(profile: profile, authority: authority), port: reader.ports[slot], touchTimeout: touchTimeout)
+            profile.makeApplet(authority: authority), port: reader.ports[slot], touchTimeout: touchTimeout)
         try await wait(slot: slot, hasCard: true)
         return card
     }

@@ -6,6 +6,8 @@ package enum CardModel: Hashable, Sendable {
     case yubiKey
     /// A PIV application that reports Yubico's version 5.7.0 and has some of Yubico's additions, but no attestation.
     case thirdPartyPIV
+    /// An OpenPGP application 3.4 with keys for signatures and authentication.
+    case openPGP
 
     /// The card's answer to a reset: that of a YubiKey 5 on USB, or that of a CanoKey.
     var answerToReset: [UInt8] {
@@ -15,7 +17,7 @@ package enum CardModel: Hashable, Sendable {
                 0x3B, 0xFD, 0x13, 0x00, 0x00, 0x81, 0x31, 0xFE, 0x15, 0x80, 0x73, 0xC0, 0x21, 0xC0, 0x57, 0x59, 0x75,
                 0x62, 0x69, 0x4B, 0x65, 0x79, 0x40,
             ]
-        case .thirdPartyPIV:
+        case .thirdPartyPIV, .openPGP:
             [
                 0x3B, 0xF7, 0x11, 0x00, 0x00, 0x81, 0x31, 0xFE, 0x65, 0x43, 0x61, 0x6E, 0x6F, 0x6B, 0x65, 0x79, 0x99,
             ]

@@ -37,6 +37,22 @@ public struct CardProfile: Hashable, Sendable {
         CardProfile(.thirdPartyPIV, serialNumber: serialNumber)
     }
 
+    /// An OpenPGP card with P-256 keys for signatures and authentication, and two PINs for OpenSC. PW1 is
+    /// ``defaultPIN``, PW3 is ``defaultPUK``.
+    package static func openPGP(serialNumber: UInt32 = 0) -> CardProfile {
+        CardProfile(.openPGP, serialNumber: serialNumber)
+    }
+
+    /// Creates the card's applet in the factory state.
+    ///
+    /// - Parameter authority: The issuer of a YubiKey's attestations.
+    package func makeApplet(authority: AttestationAuthority, environment: CardEnvironment = .system) -> any CardApplet {
+        switch model {
+        case .yubiKey, .thirdPartyPIV: PIVApplet(profile: self, authority: authority, environment: environment)
+        case .openPGP: OpenPGPApplet(profile: self, environment: environment)
+        }
+    }
+
     /// The PIN after a reset.
     public static let defaultPIN = "123456"
     /// The PUK after a reset.

@@ -129,6 +129,9 @@ package struct StatusWord: RawRepresentable, Hashable, Sendable, Error {
         StatusWord(rawValue: 0x63C0 | UInt16(min(max(attempts, 0), 15)))
     }
 
+    /// Whether it is a wrong PIN or PUK.
+    var isWrongSecret: Bool { rawValue & 0xFFF0 == 0x63C0 }
+
     /// More of the response is available with GET RESPONSE (61XX).
     ///
     /// - Parameter count: The number of bytes; 256 and more are reported as 0.
