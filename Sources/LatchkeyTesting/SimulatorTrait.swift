@@ -182,7 +182,7 @@ extension VirtualFingerprintReader {
 /// tests run one after the other. They are skipped without root, pcscd, its driver or yubico-piv-tool.
 public struct VirtualYubiKeyTrait: SimulatorTrait, Hashable {
     let profile: CardProfile
-    let touchTimeout: Duration
+    let touchTimeout: Duration?
 
     public func prepare(for test: Test) async throws {
         for condition in [Self.needsDaemon, Self.needsTool, Self.needsDriver, Self.needsRoot] {
@@ -220,9 +220,9 @@ extension Trait where Self == VirtualYubiKeyTrait {
 
     /// A virtual YubiKey for each test.
     ///
-    /// - Parameter touchTimeout: The time limit for a touch. A YubiKey waits 15 seconds.
+    /// - Parameter touchTimeout: The time limit for a touch. By default that of the card: a YubiKey waits 15 seconds.
     public static func virtualYubiKey(
-        _ profile: CardProfile = CardProfile(), touchTimeout: Duration = .seconds(15)
+        _ profile: CardProfile = CardProfile(), touchTimeout: Duration? = nil
     ) -> Self {
         VirtualYubiKeyTrait(profile: profile, touchTimeout: touchTimeout)
     }

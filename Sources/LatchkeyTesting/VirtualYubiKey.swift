@@ -16,21 +16,21 @@ public final class VirtualYubiKey: Sendable {
     public let card: VirtualCard
     /// The certificate authority of the attestations of all cards.
     package let authority: AttestationAuthority
-    private let touchTimeout: Duration
+    private let touchTimeout: Duration?
     /// pcscd's count of changes after the insertion into the first slot.
     private let insertion = Mutex<UInt32>(0)
 
-    private init(_ profile: CardProfile, touchTimeout: Duration, reader: SmartCardReader) throws {
+    private init(_ profile: CardProfile, touchTimeout: Duration?, reader: SmartCardReader) throws {
         self.reader = reader
         self.touchTimeout = touchTimeout
         authority = try AttestationAuthority()
         card = VirtualCard(
-            PIVApplet(profile: profile, authority: authority), port: reader.ports[0], touchTimeout: touchTimeout)
+            profile.makeApplet(authority: authority), port: reader.ports[0], touchTimeout: touchTimeout)
     }
 
     /// Starts a reader with a card in the first slot, and runs `body` when pcscd has noticed the card.
     public static func withInserted<R>(
-        _ profile: CardProfile = CardProfile(), touchTimeout: Duration = .seconds(15),
+        _ profile: CardProfile = CardProfile(), touchTimeout: Duration? = nil,
         _ body: (VirtualYubiKey) async throws -> R
     ) async throws -> R {
         try await SmartCardReader.withRunning { reader in
@@ -47,7 +47,7 @@ public final class VirtualYubiKey: Sendable {
     /// The card stays in the slot until it is ejected or the last reference is released.
     package func insert(_ profile: CardProfile, slot: Int = 1) async throws -> VirtualCard {
         let card = VirtualCard(
-            PIVApplet(profile: profile, authority: authority), port: reader.ports[slot], touchTimeout: touchTimeout)
+            profile.makeApplet(authority: authority), port: reader.ports[slot], touchTimeout: touchTimeout)
         try await wait(slot: slot, hasCard: true)
         return card
     }

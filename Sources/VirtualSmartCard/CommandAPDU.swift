@@ -95,6 +95,8 @@ package struct StatusWord: RawRepresentable, Hashable, Sendable, Error {
 
     /// The command succeeded.
     package static let success = StatusWord(rawValue: 0x9000)
+    /// A security issue (66XX). The CanoKey firmware answers a missing touch with it.
+    package static let securityIssue = StatusWord(rawValue: 0x6600)
     /// The data has the wrong length.
     package static let wrongLength = StatusWord(rawValue: 0x6700)
     /// The command requires the PIN, a touch or the management key.
@@ -126,6 +128,9 @@ package struct StatusWord: RawRepresentable, Hashable, Sendable, Error {
     package static func wrongSecret(attemptsLeft attempts: Int) -> StatusWord {
         StatusWord(rawValue: 0x63C0 | UInt16(min(max(attempts, 0), 15)))
     }
+
+    /// Whether it is a wrong PIN or PUK.
+    var isWrongSecret: Bool { rawValue & 0xFFF0 == 0x63C0 }
 
     /// More of the response is available with GET RESPONSE (61XX).
     ///

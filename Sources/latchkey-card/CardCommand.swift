@@ -103,7 +103,7 @@ struct CardCommand: AsyncParsableCommand {
         let profile = CardProfile(
             firmware: firmware, serialNumber: serial, managementKeyAlgorithm: managementKeyAlgorithm)
         let card = VirtualCard(
-            PIVApplet(profile: profile, authority: authority), port: port, touchTimeout: .seconds(touchTimeout))
+            profile.makeApplet(authority: authority), port: port, touchTimeout: .seconds(touchTimeout))
         card.touch = touch
         let socket = try control.map { path in try ControlSocket(path: path, card: card) }
         try await whenReady()

@@ -124,7 +124,7 @@ struct AppletTransportTests {
 }
 
 /// Reproducible random numbers (SplitMix64).
-private struct SeededGenerator: RandomNumberGenerator {
+struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
     init(seed: UInt64) {

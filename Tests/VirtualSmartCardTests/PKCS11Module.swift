@@ -25,10 +25,38 @@ enum PKCS11Module: String, CaseIterable, CustomTestStringConvertible {
         try await SystemProgram("pkcs11-tool").result(of: ["--module", path] + arguments, input: input)
     }
 
+    /// Logs in as the user of the first token and ends without `C_Finalize`, like a program that was stopped.
+    ///
+    /// - Parameter andOut: Whether it calls `C_Logout` before.
+    func logIn(andOut: Bool) async throws {
+        // The members of CK_FUNCTION_LIST (PKCS #11 3.0, pkcs11f.h) by number; the version is before them.
+        let script = """
+            import ctypes, os, sys
+            module = ctypes.CDLL(sys.argv[1]); table = ctypes.POINTER(ctypes.c_void_p)()
+            module.C_GetFunctionList(ctypes.byref(table))
+            def call(number, *arguments):
+                function = ctypes.CFUNCTYPE(ctypes.c_ulong, *map(type, arguments))(table[number + 1])
+                code = function(*arguments)
+                if code: os._exit(code & 0xff)
+            void, ulong = ctypes.c_void_p, ctypes.c_ulong
+            slots, count, session = (ulong * 16)(), ulong(16), ulong()
+            call(0, void())
+            call(4, ctypes.c_ubyte(1), void(ctypes.addressof(slots)), void(ctypes.addressof(count)))
+            call(12, ulong(slots[0]), ulong(4), void(), void(), void(ctypes.addressof(session)))
+            call(18, session, ulong(1), ctypes.c_char_p(b"123456"), ulong(6))
+            if sys.argv[2] == "true": call(19, session)
+            os._exit(0)
+            """
+        try await SystemProgram("python3").require(["-c", script, path, String(andOut)])
+    }
+
     /// Signs with the key, and verifies with OpenSSL and the public key that the module reports.
-    func expectSignature(keyID: String, pin: String = "123456", sourceLocation: SourceLocation = #_sourceLocation)
-        async throws
-    {
+    ///
+    /// - Parameter mechanism: `ECDSA`, which signs the digest, or one that signs the message.
+    func expectSignature(
+        keyID: String, pin: String = "123456", mechanism: String = "ECDSA", slot: [String] = [],
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let message = directory.path(of: "message")
             let digest = directory.path(of: "digest")
@@ -37,12 +65,11 @@ enum PKCS11Module: String, CaseIterable, CustomTestStringConvertible {
             try Data("a message".utf8).write(to: URL(filePath: message))
             let openssl = SystemProgram("openssl")
             try await openssl.require(["dgst", "-sha256", "-binary", "-out", digest, message])
+            let input = mechanism == "ECDSA" ? [digest, "--signature-format", "openssl"] : [message]
             try await run(
-                [
-                    "--login", "--pin", pin, "--sign", "-m", "ECDSA", "--id", keyID, "-i", digest, "-o", signature,
-                    "--signature-format", "openssl",
-                ])
-            try await run(["--read-object", "--type", "pubkey", "--id", keyID, "-o", publicKey])
+                slot + ["--login", "--pin", pin, "--sign", "-m", mechanism, "--id", keyID, "-o", signature, "-i"]
+                    + input)
+            try await run(slot + ["--read-object", "--type", "pubkey", "--id", keyID, "-o", publicKey])
             let verdict = try await openssl.require(
                 ["dgst", "-sha256", "-verify", publicKey, "-keyform", "DER", "-signature", signature, message])
             #expect(verdict.contains("Verified OK"), sourceLocation: sourceLocation)

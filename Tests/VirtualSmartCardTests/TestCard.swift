@@ -21,12 +21,7 @@ struct TestCard {
     }
 
     /// Sends bytes without changes.
-    mutating func send(_ bytes: [UInt8]) throws -> Response {
-        switch applet.respond(to: bytes) {
-        case .response(let response): return try Self.split(response)
-        case .touchRequired: throw TouchRequired()
-        }
-    }
+    mutating func send(_ bytes: [UInt8]) throws -> Response { try applet.send(bytes) }
 
     /// Sends bytes in hexadecimal digits.
     mutating func send(_ digits: String) throws -> Response { try send(bytes(digits)) }
@@ -74,6 +69,19 @@ struct TestCard {
     mutating func sign(_ slot: UInt8, _ digest: [UInt8], _ algorithm: UInt8 = 0x11) throws -> Response {
         try send(0x87, algorithm, slot, field(0x7C, [0x82, 0] + field(0x81, digest)))
     }
+}
+
+extension CardApplet {
+    /// Sends bytes without changes.
+    mutating func send(_ bytes: [UInt8]) throws -> TestCard.Response {
+        switch respond(to: bytes) {
+        case .response(let response): return try TestCard.split(response)
+        case .touchRequired: throw TestCard.TouchRequired()
+        }
+    }
+
+    /// Sends bytes in hexadecimal digits.
+    mutating func send(_ digits: String) throws -> TestCard.Response { try send(bytes(digits)) }
 }
 
 /// Reads hexadecimal digits.

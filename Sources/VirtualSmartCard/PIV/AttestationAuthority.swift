@@ -65,11 +65,13 @@ extension Certificate {
 extension PIVApplet {
     /// Yubico's ATTEST, since 4.3: certifies that this card generated the key in slot P1. The certificate is valid as long
     /// as the issuer's certificate.
-    mutating func attest(p1: UInt8) throws(StatusWord) -> Outcome {
+    mutating func attest(p1: UInt8) throws(StatusWord) -> CommandOutcome {
         guard profile.firmware >= Firmware(4, 3, 0) else { throw .unknownInstruction }
         guard let slot = KeySlot(rawValue: p1) else { throw .incorrectParameters }
         guard let entry = keys[slot], let attester = keys[.attestation] else { throw .referenceNotFound }
-        guard entry.origin == .generated else { throw .incorrectData }
+        guard entry.origin == .generated, case .ellipticCurve(let key) = entry.key,
+            case .ellipticCurve(let issuerKey) = attester.key
+        else { throw .incorrectData }
         let issuer = try attestationCertificate()
         do {
             var serial = DER.Serializer()
@@ -77,14 +79,14 @@ extension PIVApplet {
             let certificate = try Certificate(
                 version: .v3,
                 serialNumber: Certificate.SerialNumber(bytes: environment.randomBytes(16)),
-                publicKey: entry.key.certificateKey.publicKey,
+                publicKey: key.certificateKey.publicKey,
                 notValidBefore: issuer.notValidBefore,
                 notValidAfter: issuer.notValidAfter,
                 issuer: issuer.subject,
                 subject: DistinguishedName {
                     CommonName("YubiKey PIV Attestation \(String(slot.rawValue, radix: 16))")
                 },
-                signatureAlgorithm: attester.key.algorithm == .p256 ? .ecdsaWithSHA256 : .ecdsaWithSHA384,
+                signatureAlgorithm: issuerKey.algorithm == .p256 ? .ecdsaWithSHA256 : .ecdsaWithSHA384,
                 extensions: Certificate.Extensions([
                     Self.attestationExtension(3, profile.firmware.bytes),
                     Self.attestationExtension(7, serial.serializedBytes),
@@ -92,7 +94,7 @@ extension PIVApplet {
                     // The form factor: a USB-A keychain.
                     Self.attestationExtension(9, [1]),
                 ]),
-                issuerPrivateKey: attester.key.certificateKey)
+                issuerPrivateKey: issuerKey.certificateKey)
             return .data(try certificate.derBytes)
         } catch {
             throw .internalError
@@ -108,7 +110,8 @@ extension PIVApplet {
     /// Installs the factory's key and certificate in slot F9. A reset keeps them.
     mutating func installAttestationKey() {
         keys[.attestation] = SlotKey(
-            key: EllipticCurveKey(authority.deviceKey), pinPolicy: .once, touchPolicy: .never, origin: .imported)
+            key: .ellipticCurve(EllipticCurveKey(authority.deviceKey)), pinPolicy: .once, touchPolicy: .never,
+            origin: .imported)
         objects[KeySlot.attestation.certificateObject] =
             [
                 TLV(0x70, authority.deviceCertificate), TLV(0x71, [0]), TLV(0xFE, []),

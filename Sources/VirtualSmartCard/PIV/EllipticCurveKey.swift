@@ -2,29 +2,23 @@ internal import Crypto
 internal import FoundationEssentials
 internal import X509
 
-/// A private key of the card.
+/// A private key on P-256 or P-384.
 struct EllipticCurveKey: Sendable {
-    /// The key types with their numbers in commands (SP 800-78-4 table 6-2).
-    enum Algorithm: UInt8 {
-        case p256 = 0x11
-        case p384 = 0x14
-
-        /// The length of a scalar or coordinate in bytes.
-        var width: Int { self == .p256 ? 32 : 48 }
-    }
-
-    let algorithm: Algorithm
+    let algorithm: KeyAlgorithm
     /// 04 and both coordinates: 65 or 97 bytes.
     let publicPoint: [UInt8]
     let certificateKey: Certificate.PrivateKey
-    private let signature: @Sendable (RawDigest) throws -> Data
+    private let signature: @Sendable (RawDigest) throws -> (der: Data, raw: Data)
     private let sharedSecret: @Sendable (_ point: [UInt8]) throws -> SharedSecret
 
     init(_ key: P256.Signing.PrivateKey) {
         algorithm = .p256
         publicPoint = Array(key.publicKey.x963Representation)
         certificateKey = Certificate.PrivateKey(key)
-        signature = { try key.signature(for: $0).derRepresentation }
+        signature = { digest in
+            let signature = try key.signature(for: digest)
+            return (signature.derRepresentation, signature.rawRepresentation)
+        }
         sharedSecret = { point in
             try P256.KeyAgreement.PrivateKey(rawRepresentation: key.rawRepresentation)
                 .sharedSecretFromKeyAgreement(with: P256.KeyAgreement.PublicKey(x963Representation: point))
@@ -35,7 +29,10 @@ struct EllipticCurveKey: Sendable {
         algorithm = .p384
         publicPoint = Array(key.publicKey.x963Representation)
         certificateKey = Certificate.PrivateKey(key)
-        signature = { try key.signature(for: $0).derRepresentation }
+        signature = { digest in
+            let signature = try key.signature(for: digest)
+            return (signature.derRepresentation, signature.rawRepresentation)
+        }
         sharedSecret = { point in
             try P384.KeyAgreement.PrivateKey(rawRepresentation: key.rawRepresentation)
                 .sharedSecretFromKeyAgreement(with: P384.KeyAgreement.PublicKey(x963Representation: point))
@@ -44,11 +41,12 @@ struct EllipticCurveKey: Sendable {
 
     /// - Parameter scalar: 32 or 48 bytes, high byte first.
     /// - Throws: ``StatusWord/incorrectData`` if it is not a private key of the curve.
-    init(_ algorithm: Algorithm, scalar: [UInt8]) throws(StatusWord) {
+    init(_ algorithm: KeyAlgorithm, scalar: [UInt8]) throws(StatusWord) {
         do {
             switch algorithm {
             case .p256: self.init(try P256.Signing.PrivateKey(rawRepresentation: scalar))
             case .p384: self.init(try P384.Signing.PrivateKey(rawRepresentation: scalar))
+            case .rsa2048: throw StatusWord.incorrectData
             }
         } catch {
             throw .incorrectData
@@ -59,7 +57,7 @@ struct EllipticCurveKey: Sendable {
     ///
     /// - Throws: ``StatusWord/internalError`` if 32 random values are not valid keys. Each is invalid with a
     ///   probability of at most 2⁻³².
-    static func generate(_ algorithm: Algorithm, random: (Int) -> [UInt8]) throws(StatusWord) -> EllipticCurveKey {
+    static func generate(_ algorithm: KeyAlgorithm, random: (Int) -> [UInt8]) throws(StatusWord) -> EllipticCurveKey {
         for _ in 0..<32 {
             if let key = try? EllipticCurveKey(algorithm, scalar: random(algorithm.width)) { return key }
         }
@@ -69,10 +67,11 @@ struct EllipticCurveKey: Sendable {
     /// Signs with ECDSA.
     ///
     /// - Parameter digest: The digest. If it is longer than the curve's order, its leftmost bytes are used.
-    /// - Returns: The signature in DER.
-    func sign(_ digest: [UInt8]) throws(StatusWord) -> [UInt8] {
+    /// - Returns: The signature in DER, and as both numbers without a structure.
+    func sign(_ digest: [UInt8]) throws(StatusWord) -> (der: [UInt8], raw: [UInt8]) {
         do {
-            return Array(try signature(RawDigest(digest, width: algorithm.width)))
+            let signature = try signature(RawDigest(digest, width: algorithm.width))
+            return (Array(signature.der), Array(signature.raw))
         } catch {
             throw .internalError
         }

@@ -26,15 +26,6 @@ public struct KeySlot: RawRepresentable, Hashable, Sendable {
     /// 82 to 95, Retired Key Management.
     private static let retired: ClosedRange<UInt8> = 0x82...0x95
 
-    /// The PIN policy of a key that is created without one.
-    var defaultPINPolicy: PINPolicy {
-        switch self {
-        case .signature: .always
-        case .cardAuthentication: .never
-        default: .once
-        }
-    }
-
     /// The tag of the data object with the key's certificate (SP 800-73-4 Part 1 table 3).
     package var certificateObject: [UInt8] {
         switch self {
@@ -56,7 +47,7 @@ struct SlotKey {
         case imported = 2
     }
 
-    let key: EllipticCurveKey
+    let key: CardKey
     let pinPolicy: PINPolicy
     let touchPolicy: TouchPolicy
     let origin: Origin

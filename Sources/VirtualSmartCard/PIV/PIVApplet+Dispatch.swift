@@ -1,37 +1,5 @@
 extension PIVApplet {
-    /// The maximum length of a chained command in bytes. The largest object has 3052 bytes, without tags.
-    private static let longestCommand = 4096
-
-    /// Adds a part to a chained command.
-    ///
-    /// - Returns: The whole command's data; nil while parts are missing.
-    /// - Throws: ``StatusWord/wrongLength`` if the command is too long. Its parts are then discarded.
-    mutating func assemble(_ command: CommandAPDU) throws(StatusWord) -> [UInt8]? {
-        let earlier = session.chain.flatMap { $0.instruction == command.instruction ? $0.data : nil } ?? []
-        session.chain = nil
-        let data = earlier + command.data
-        guard data.count <= Self.longestCommand else { throw .wrongLength }
-        guard command.isChained else { return data }
-        session.chain = (command.instruction, data)
-        return nil
-    }
-
-    /// The first `limit` bytes of a response. Its status word tells how many bytes remain.
-    mutating func firstPart(of response: [UInt8], limit: Int) -> [UInt8] {
-        session.remainder = response.dropFirst(limit)
-        let status = session.remainder.isEmpty ? StatusWord.success : .remaining(session.remainder.count)
-        return response.prefix(limit) + status.bytes
-    }
-
-    /// The next part of a long response.
-    ///
-    /// - Throws: ``StatusWord/conditionsNotSatisfied`` if no part remains.
-    mutating func nextPart(limit: Int) throws(StatusWord) -> [UInt8] {
-        guard !session.remainder.isEmpty else { throw .conditionsNotSatisfied }
-        return firstPart(of: Array(session.remainder), limit: limit)
-    }
-
-    mutating func perform(_ command: CommandAPDU, _ data: [UInt8]) throws(StatusWord) -> Outcome {
+    package mutating func perform(_ command: CommandAPDU, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
         let (instruction, p1, p2) = (Instruction(rawValue: command.instruction), command.p1, command.p2)
         // The PIN policy "always" requires VERIFY directly before the use.
         defer { if instruction != .verify { session.isPINFresh = false } }
@@ -42,6 +10,9 @@ extension PIVApplet {
             return .data(profile.serialBytes)
         case (.piv, _): break
         default: throw .unknownInstruction
+        }
+        if [.moveKey, .attest, .setRetries].contains(instruction), !profile.model.hasAllAdditions {
+            throw .unknownInstruction
         }
         return switch instruction {
         case .verify: try verify(p1: p1, p2: p2, data)
@@ -67,21 +38,22 @@ extension PIVApplet {
     // MARK: - Applications
 
     /// SELECT (SP 800-73-4 Part 2 section 3.1.1). Selecting another application clears the session, as on a YubiKey.
-    private mutating func select(p1: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
+    private mutating func select(p1: UInt8, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
         guard p1 == 0x04, data.count >= 5 else { throw .notFound }
         if Self.pivIdentifier.starts(with: data) {
             // Selecting the current application again keeps the security status (SP 800-73-4 Part 2 section 3.1.1).
-            if session.application != .piv { session = PIVSession(application: .piv) }
+            // CanoKey clears it.
+            if session.application != .piv || profile.model != .yubiKey { session = PIVSession(application: .piv) }
             return .data(Self.applicationProperties)
         }
-        guard Self.oneTimePasswordIdentifier.starts(with: data) else { throw .notFound }
+        guard Self.oneTimePasswordIdentifier.starts(with: data), profile.model.hasAllAdditions else { throw .notFound }
         session = PIVSession(application: .oneTimePassword)
         // The version, the programming sequence and the state of two empty slots.
         return .data(profile.firmware.bytes + [0, 0, 0])
     }
 
     /// Yubico's GET SERIAL NUMBER, since 5.0.
-    private func getSerialNumber() throws(StatusWord) -> Outcome {
+    private func getSerialNumber() throws(StatusWord) -> CommandOutcome {
         guard profile.firmware >= Firmware(5, 0, 0) else { throw .unknownInstruction }
         return .data(profile.serialBytes)
     }

@@ -2,7 +2,7 @@ internal import Dispatch
 internal import Glibc
 internal import Synchronization
 
-/// A virtual YubiKey in a virtual reader, connected to vsmartcard's driver `vpcd`.
+/// A virtual YubiKey or another card in a virtual reader, connected to vsmartcard's driver `vpcd`.
 ///
 /// The card is in the reader from its creation until it is ejected or the last reference is released. It waits for a
 /// reader that does not exist yet. The card has its own threads; no member blocks.
@@ -15,10 +15,11 @@ public final class VirtualCard: Sendable {
     ///
     /// - Parameters:
     ///   - port: The port on 127.0.0.1 where the driver listens for the reader's slot.
-    ///   - touchTimeout: How long a key waits for a touch. A YubiKey waits about 15 seconds.
-    package init(_ applet: PIVApplet, port: UInt16, touchTimeout: Duration = .seconds(15)) {
+    ///   - touchTimeout: How long a key waits for a touch. By default as long as the model: a YubiKey 15 seconds, other
+    ///     cards 30 seconds.
+    package init(_ applet: any CardApplet, port: UInt16, touchTimeout: Duration? = nil) {
         profile = applet.profile
-        core = CardCore(applet, port: port, touchTimeout: touchTimeout)
+        core = CardCore(applet, port: port, touchTimeout: touchTimeout ?? applet.profile.model.touchTimeout)
         DispatchQueue(label: "latchkey.card.\(port)").async { [core] in core.run() }
     }
 
@@ -58,17 +59,28 @@ public final class VirtualCard: Sendable {
         if wasOut { core.insertion.signal() }
     }
 
-    /// Makes the next use of the key in `slot` fail with `status`.
+    /// Makes the next use of the key in `slot` fail with `status`. Cards without PIV have no slots.
     package func failNextUse(of slot: KeySlot, with status: StatusWord) {
-        core.state.withLock { $0.applet.failNextUse(of: slot, with: status) }
+        core.withPIV { $0.failNextUse(of: slot, with: status) }
     }
 
-    /// The public keys by slot: 04 and both coordinates.
-    package var publicPoints: [KeySlot: [UInt8]] { core.state.withLock { $0.applet.publicPoints } }
+    /// Injects a fault. Faults count the commands from now on, each for itself.
+    package func inject(_ fault: CardFault) {
+        core.state.withLock { $0.faults.append(fault) }
+    }
 
-    /// Removes all keys and data objects except the attestation key and its certificate.
+    /// The time that the card takes for each command. A card behind a slow reader takes 30 ms.
+    package var commandDelay: Duration {
+        get { core.state.withLock { $0.commandDelay } }
+        set { core.state.withLock { $0.commandDelay = newValue } }
+    }
+
+    /// The public keys on curves by slot: 04 and both coordinates.
+    package var publicPoints: [KeySlot: [UInt8]] { core.withPIV(\.publicPoints) ?? [:] }
+
+    /// Removes all keys and data objects except those of a new card.
     package func removeKeys() {
-        core.state.withLock { $0.applet.removeKeys() }
+        core.withPIV { $0.removeKeys() }
     }
 
     /// The commands and power cycles so far.
@@ -78,7 +90,9 @@ public final class VirtualCard: Sendable {
 /// The state and the thread of a card. The thread does not hold the card itself, so that its owner can release it.
 private final class CardCore: Sendable {
     struct State {
-        var applet: PIVApplet
+        var applet: any CardApplet
+        var faults: [CardFault] = []
+        var commandDelay = Duration.zero
         var statistics = CardStatistics()
         var isInserted = true
         var isStopped = false
@@ -91,10 +105,22 @@ private final class CardCore: Sendable {
     private let port: UInt16
     private let touchTimeout: Duration
 
-    init(_ applet: PIVApplet, port: UInt16, touchTimeout: Duration) {
+    init(_ applet: any CardApplet, port: UInt16, touchTimeout: Duration) {
         state = Mutex(State(applet: applet))
         self.port = port
         self.touchTimeout = touchTimeout
+    }
+
+    /// Uses the PIV application.
+    ///
+    /// - Returns: nil if the card has none.
+    @discardableResult
+    func withPIV<R: Sendable>(_ body: (inout PIVApplet) -> R) -> R? {
+        state.withLock { state in
+            guard var applet = state.applet as? PIVApplet else { return nil }
+            defer { state.applet = applet }
+            return body(&applet)
+        }
     }
 
     func remove(permanently isFinal: Bool) {
@@ -147,22 +173,34 @@ private final class CardCore: Sendable {
                     state.applet.powerCycle()
                 }
                 continue
-            case .answerToReset: response = CardProfile.answerToReset
+            case .answerToReset: response = state.withLock { $0.applet.profile.model.answerToReset }
             case .command(let command):
-                let reply = state.withLock { state in
-                    state.statistics.count(command)
-                    return state.applet.respond(to: command)
-                }
-                switch reply {
-                case .response(let bytes): response = bytes
-                case .touchRequired:
-                    let isTouched = sensor.waitForTouch(timeout: touchTimeout) {
-                        state.withLock { $0.connection === connection }
-                    }
-                    response = state.withLock { $0.applet.finish(touched: isTouched) }
-                }
+                guard let answer = answer(to: command, on: connection) else { return remove(permanently: false) }
+                response = answer
             }
             guard connection.send(ReaderMessage.framed(response)) else { return }
+        }
+    }
+
+    /// - Returns: nil if a fault removes the card at this command.
+    private func answer(to command: [UInt8], on connection: StreamSocket) -> [UInt8]? {
+        let (delay, effect) = state.withLock { state in
+            state.statistics.count(command)
+            return (state.commandDelay, CardFault.due(at: command, in: &state.faults))
+        }
+        if delay > .zero { usleep(UInt32(min(delay / .microseconds(1), 60e6))) }
+        switch effect {
+        case .removal: return nil
+        case .status(let status): return status.bytes
+        case nil: break
+        }
+        switch state.withLock({ $0.applet.respond(to: command) }) {
+        case .response(let bytes): return bytes
+        case .touchRequired:
+            let isTouched = sensor.waitForTouch(timeout: touchTimeout) {
+                state.withLock { $0.connection === connection }
+            }
+            return state.withLock { $0.applet.finish(touched: isTouched) }
         }
     }
 }
@@ -171,7 +209,7 @@ private final class CardCore: Sendable {
 package struct CardStatistics: Hashable, Sendable {
     /// The number of power changes and resets.
     package internal(set) var powerCycles = 0
-    /// The number of answered commands.
+    /// The number of received commands.
     package internal(set) var commands = 0
     /// The number of commands by instruction, in two hexadecimal digits.
     package internal(set) var instructions: [String: Int] = [:]

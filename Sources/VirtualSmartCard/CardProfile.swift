@@ -1,7 +1,9 @@
 package import FoundationEssentials
 
-/// The model of YubiKey that a virtual card emulates.
+/// The card that a virtual card emulates.
 public struct CardProfile: Hashable, Sendable {
+    /// The family of the card.
+    package let model: CardModel
     /// The firmware version.
     public let firmware: Firmware
     /// The serial number.
@@ -9,28 +11,52 @@ public struct CardProfile: Hashable, Sendable {
     /// The algorithm of the factory's management key.
     public let managementKeyAlgorithm: ManagementKeyAlgorithm
 
-    /// Creates a profile.
+    /// Creates the profile of a YubiKey.
     ///
     /// - Parameter managementKeyAlgorithm: By default that of the firmware: AES-192 since 5.7, Triple DES before.
     public init(
         firmware: Firmware = Firmware(5, 4, 3), serialNumber: UInt32 = 12_345_678,
         managementKeyAlgorithm: ManagementKeyAlgorithm? = nil
     ) {
+        model = .yubiKey
         self.firmware = firmware
         self.serialNumber = serialNumber
         self.managementKeyAlgorithm = managementKeyAlgorithm ?? (firmware < Firmware(5, 7, 0) ? .tripleDES : .aes192)
+    }
+
+    private init(_ model: CardModel, serialNumber: UInt32) {
+        self.model = model
+        firmware = Firmware(5, 7, 0)
+        self.serialNumber = serialNumber
+        managementKeyAlgorithm = .tripleDES
+    }
+
+    /// A PIV card that another manufacturer made: PIV version 5.7.0, a Triple DES management key, the slots 9a 9c 9d 9e
+    /// 82 83, keys on P-256 and P-384 and with RSA, and no attestation. A missing touch is 6600 after 30 seconds.
+    package static func thirdPartyPIV(serialNumber: UInt32 = 12_345_678) -> CardProfile {
+        CardProfile(.thirdPartyPIV, serialNumber: serialNumber)
+    }
+
+    /// An OpenPGP card with P-256 keys for signatures and authentication, and two PINs for OpenSC. PW1 is
+    /// ``defaultPIN``, PW3 is ``defaultPUK``.
+    package static func openPGP(serialNumber: UInt32 = 0) -> CardProfile {
+        CardProfile(.openPGP, serialNumber: serialNumber)
+    }
+
+    /// Creates the card's applet in the factory state.
+    ///
+    /// - Parameter authority: The issuer of a YubiKey's attestations.
+    package func makeApplet(authority: AttestationAuthority, environment: CardEnvironment = .system) -> any CardApplet {
+        switch model {
+        case .yubiKey, .thirdPartyPIV: PIVApplet(profile: self, authority: authority, environment: environment)
+        case .openPGP: OpenPGPApplet(profile: self, environment: environment)
+        }
     }
 
     /// The PIN after a reset.
     public static let defaultPIN = "123456"
     /// The PUK after a reset.
     public static let defaultPUK = "12345678"
-
-    /// The card's answer to a reset: that of a YubiKey 5 on USB.
-    package static let answerToReset: [UInt8] = [
-        0x3B, 0xFD, 0x13, 0x00, 0x00, 0x81, 0x31, 0xFE, 0x15, 0x80, 0x73, 0xC0, 0x21, 0xC0, 0x57, 0x59, 0x75, 0x62,
-        0x69, 0x4B, 0x65, 0x79, 0x40,
-    ]
 
     /// The serial number, high byte first, as in responses.
     var serialBytes: [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: serialNumber >> (24 - 8 * $0)) } }
