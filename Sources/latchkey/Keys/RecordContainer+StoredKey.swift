@@ -38,7 +38,7 @@ extension RecordContainer {
 
     /// The key of biometric login that an argument names; nil if there is none. Does not use the hardware.
     func loginKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> HardwareKey? {
-        try await keys().filter { $0.kind != .key }.compactMap(\.key).first(where: argument.matches)
+        try await keys().filter { $0.kind != Record.keyKind }.compactMap(\.key).first(where: argument.matches)
     }
 
     /// Checks that the record and its key have the same ID.
