@@ -33,9 +33,10 @@ struct OpenPGPReaderTests {
     }
 
     @Test func `wrong PINs lock both slots`() async throws {
-        for _ in 0..<3 {
+        // The card's answer to a wrong PIN, 6982, has no attempts left.
+        for code in ["CKR_USER_NOT_LOGGED_IN", "CKR_USER_NOT_LOGGED_IN", "CKR_PIN_LOCKED"] {
             let outcome = try await PKCS11Module.opensc.result(Self.userSlot + ["--login", "--pin", "111111", "-O"])
-            #expect(!outcome.isSuccess)
+            #expect(!outcome.isSuccess && outcome.errors.contains(code), "\(outcome.text)")
         }
         let outcome = try await PKCS11Module.opensc.result(Self.signatureSlot + ["--login", "--pin", "123456", "-O"])
         #expect(!outcome.isSuccess && outcome.errors.contains("CKR_PIN_LOCKED"), "\(outcome.text)")
