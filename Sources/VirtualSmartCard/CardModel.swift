@@ -27,7 +27,7 @@ package enum CardModel: Hashable, Sendable {
     /// How long a key waits for a touch.
     var touchTimeout: Duration { self == .yubiKey ? .seconds(15) : .seconds(30) }
 
-    /// The response to the use of a key that was not touched in time.
+    /// The status word if the user did not touch the card in time.
     var missingTouchStatus: StatusWord { self == .yubiKey ? .securityStatusNotSatisfied : .securityIssue }
 }
 

@@ -31,8 +31,9 @@ public struct CardProfile: Hashable, Sendable {
         managementKeyAlgorithm = .tripleDES
     }
 
-    /// A PIV card that another manufacturer made: PIV version 5.7.0, a Triple DES management key, the slots 9a 9c 9d 9e
-    /// 82 83, keys on P-256 and P-384 and with RSA, and no attestation. A missing touch is 6600 after 30 seconds.
+    /// A PIV card of another manufacturer: PIV version 5.7.0, a Triple DES management key, the slots 9a 9c 9d 9e 82 83,
+    /// P-256, P-384 and RSA keys, and no attestation. If the user does not touch it, the card answers 6600 after 30
+    /// seconds.
     package static func thirdPartyPIV(serialNumber: UInt32 = 12_345_678) -> CardProfile {
         CardProfile(.thirdPartyPIV, serialNumber: serialNumber)
     }

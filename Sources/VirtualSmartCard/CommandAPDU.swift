@@ -95,7 +95,7 @@ package struct StatusWord: RawRepresentable, Hashable, Sendable, Error {
 
     /// The command succeeded.
     package static let success = StatusWord(rawValue: 0x9000)
-    /// A security issue (66XX). The CanoKey firmware answers a missing touch with it.
+    /// A security issue (66XX). The CanoKey firmware answers this if the user does not touch the card.
     package static let securityIssue = StatusWord(rawValue: 0x6600)
     /// The data has the wrong length.
     package static let wrongLength = StatusWord(rawValue: 0x6700)

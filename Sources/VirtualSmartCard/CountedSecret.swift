@@ -1,6 +1,6 @@
 /// A PIN, a PUK or a password with its retry counter.
 struct CountedSecret: Hashable {
-    /// The lengths of values, and how commands contain them.
+    /// The permitted lengths of a value, and its form in commands.
     struct Format: Hashable {
         /// The minimum length in bytes.
         let shortest: Int
@@ -16,7 +16,7 @@ struct CountedSecret: Hashable {
 
         /// The value in a command.
         ///
-        /// - Throws: ``StatusWord/incorrectData`` or ``StatusWord/wrongLength`` for a length that no value has.
+        /// - Throws: ``StatusWord/incorrectData`` or ``StatusWord/wrongLength`` for a length that is not permitted.
         fileprivate func value(in bytes: ArraySlice<UInt8>) throws(StatusWord) -> [UInt8] {
             guard isPadded else {
                 guard (shortest...longest).contains(bytes.count) else { throw .wrongLength }
@@ -47,10 +47,10 @@ struct CountedSecret: Hashable {
 
     /// Compares a value and counts the attempt.
     ///
-    /// - Parameter candidate: The value in the form of commands.
+    /// - Parameter candidate: The value, in its form in commands.
     /// - Throws: ``StatusWord/authenticationBlocked`` if no attempt is left before or after this one; otherwise
-    ///   ``StatusWord/wrongSecret(attemptsLeft:)`` for a wrong value. Another length is an error that does not count as
-    ///   an attempt.
+    ///   ``StatusWord/wrongSecret(attemptsLeft:)`` for a wrong value. A length that is not permitted is an error, but
+    ///   does not count as an attempt.
     mutating func verify(_ candidate: ArraySlice<UInt8>) throws(StatusWord) {
         let candidate = try format.value(in: candidate)
         guard !isBlocked else { throw .authenticationBlocked }
@@ -72,7 +72,7 @@ struct CountedSecret: Hashable {
 
     /// Replaces the value and restores all attempts.
     ///
-    /// - Parameter replacement: The value in the form of commands.
+    /// - Parameter replacement: The value, in its form in commands.
     /// - Throws: ``StatusWord/incorrectData`` or ``StatusWord/wrongLength`` for a value that is too short or too long.
     mutating func reset(to replacement: ArraySlice<UInt8>) throws(StatusWord) {
         let replacement = try format.value(in: replacement)

@@ -74,7 +74,7 @@ extension TokenAdministrator {
                         recovery: "Use --token-login pin instead of the reader's PIN pad.")
                 }
                 let (old, pin) = (code.prefixed("puk:"), new.prefixed("pin:"))
-                try await inspect(entry) { (session, login) throws(CryptokiError) in
+                try await inspect(entry, checking: .puk) { (session, login) throws(CryptokiError) in
                     login.forget()
                     try session.logout()
                     try session.setPIN(from: .secret(old), to: .secret(pin))

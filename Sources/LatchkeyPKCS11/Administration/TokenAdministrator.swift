@@ -150,7 +150,7 @@ extension TokenAdministrator {
             defer { LibP11Context.abandon(token) }
             try await token.initialize(expecting: entry.information, label: label, securityOfficer: proof)
         } catch {
-            throw KeystoreError(error, profile: entry.profile)
+            throw KeystoreError(error, profile: entry.profile, checking: .securityOfficerPIN)
         }
     }
 
@@ -187,13 +187,19 @@ extension TokenAdministrator {
             try await Token.find(entry.uri, options: options.token).withLogin(role, proof, body)
         } catch {
             presence.rejected()
-            throw .newPINRefused(error) ?? KeystoreError(error, profile: entry.profile)
+            throw .newPINRefused(error)
+                ?? KeystoreError(
+                    error, profile: entry.profile,
+                    checking: role == .user ? .pin : .officer(entry.profile))
         }
     }
 
     /// Runs `body` in the token's session without a login.
+    ///
+    /// - Parameter secret: What `body` lets the token check, if anything.
     func inspect(
-        _ entry: TokenDirectory.Entry, _ body: @escaping @Sendable (Session, LoginReuse) throws(CryptokiError) -> Void
+        _ entry: TokenDirectory.Entry, checking secret: TokenSecret = .pin,
+        _ body: @escaping @Sendable (Session, LoginReuse) throws(CryptokiError) -> Void
     ) async throws(KeystoreError) {
         do {
             let token = try await Token.find(entry.uri, options: options.token)
@@ -202,7 +208,7 @@ extension TokenAdministrator {
             }
         } catch {
             presence.rejected()
-            throw KeystoreError(error, profile: entry.profile)
+            throw KeystoreError(error, profile: entry.profile, checking: secret)
         }
     }
 }

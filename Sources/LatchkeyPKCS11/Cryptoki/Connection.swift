@@ -41,9 +41,9 @@ final class Connection: @unchecked Sendable {
 
     private func repeating<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         session?.hasUnsettledProof = false
-        var recovery = RecoveryPolicy()
-        // A proof that may have been counted as wrong is not sent again. The remaining steps only find out whether the token
-        // is still present.
+        var recovery = RecoveryPolicy(cachesStaleState: call.module.profile.cachesStaleState)
+        // A proof that may have been counted as wrong is not sent again, and a touch that did not come is not requested again.
+        // The remaining steps only find out whether the token is still present.
         var unsettled: CryptokiError?
         while true {
             do throws(CryptokiError) {
@@ -51,7 +51,7 @@ final class Connection: @unchecked Sendable {
                 if unsettled != nil { break }
                 return try work(session)
             } catch {
-                if session?.hasUnsettledProof == true { unsettled = error }
+                if session?.hasUnsettledProof == true || error.kind == .touchTimedOut { unsettled = error }
                 guard !thread.isWorkAbandoned, let step = recovery.next(after: error, showsNoToken: showsNoToken) else {
                     throw finalError(error)
                 }
@@ -186,7 +186,8 @@ final class Connection: @unchecked Sendable {
         }
     }
 
-    private func settle() {
+    /// Waits until the system has noticed a removal.
+    func settle() {
         let (seconds, attoseconds) = settlingTime.components
         usleep(UInt32(clamping: seconds * 1_000_000 + attoseconds / 1_000_000_000_000))
     }
@@ -241,21 +242,28 @@ struct RecoveryPolicy {
         case reinitializeModule
     }
 
+    /// Whether the module can answer from objects that it read before, perhaps while the card was removed.
+    private let cachesStaleState: Bool
     private var tried: Set<Step> = []
+
+    init(cachesStaleState: Bool = false) { self.cachesStaleState = cachesStaleState }
 
     /// - Parameter showsNoToken: Whether the module shows no token at all, which may be stale: ykcs11 shows none after pcscd was
     ///   restarted.
     /// - Returns: nil if no step is left.
     mutating func next(after error: CryptokiError, showsNoToken: Bool = false) -> Step? {
-        for step in Self.steps(for: error, showsNoToken) where tried.insert(step).inserted { return step }
+        for step in steps(for: error, showsNoToken) where tried.insert(step).inserted { return step }
         return nil
     }
 
-    private static func steps(for error: CryptokiError, _ showsNoToken: Bool) -> [Step] {
+    private func steps(for error: CryptokiError, _ showsNoToken: Bool) -> [Step] {
         guard let value = error.returnValue else {
-            // The token was not in any slot.
-            guard error.kind == .tokenAbsent else { return [] }
-            return showsNoToken ? [.findTokenAgain, .reinitializeModule] : [.findTokenAgain]
+            switch error.kind {
+            case .tokenAbsent: return showsNoToken ? [.findTokenAgain, .reinitializeModule] : [.findTokenAgain]
+            case .touchTimedOut: return [.findTokenAgain]
+            case .keyAbsent: return cachesStaleState ? [.reinitializeModule] : []
+            default: return []
+            }
         }
         return switch value {
         case .sessionHandleInvalid, .sessionClosed, .objectHandleInvalid, .keyHandleInvalid: [.reopenSession]

@@ -44,9 +44,10 @@ package struct ModuleProfile: Hashable, Sendable {
     var reportsProtection = true
     /// The role that may generate keys.
     var generator = LoginRole.user
-    /// Whether a `CKA_ID` is one byte that names a slot of a PIV card (``PIVSlot/id``). Otherwise it is any bytes.
+    /// Whether a `CKA_ID` is one byte that names a slot of a PIV card (``PIVSlot/id``). Otherwise it can be any bytes,
+    /// and 16 random bytes are used.
     var usesSlotIDs = false
-    /// Whether `C_DestroyObject` deletes a key.
+    /// Whether `C_DestroyObject` deletes a key. Otherwise it answers an error, or `CKR_OK` without an effect.
     var deletesKeys = true
     /// How a blocked PIN is unblocked.
     var unblocking = Unblocking.securityOfficer
@@ -94,8 +95,9 @@ extension ModuleProfile {
 
     /// Yubico's. It hides private halves without a login and does not sign then, but supports key agreement with keys for which
     /// the card requires no PIN. Its handles are indexes of one list (`ykcs11/obj_types.h`): the private halves of 25 slots,
-    /// then their public halves. It answers `CKR_OK` to the deletion of a key, but the next session shows the key again. It supports AES management keys from 2.3.0 on. From 2.7.2 on, a literal PIN starts the
-    /// fingerprint check of a YubiKey Bio (yubico-piv-tool, change 547).
+    /// then their public halves. It answers `CKR_OK` to `C_DestroyObject`, but the next session shows the key again. It
+    /// supports AES management keys from 2.3.0 on. From 2.7.2 on, a literal PIN starts the fingerprint check of a
+    /// YubiKey Bio (yubico-piv-tool, change 547).
     static func ykcs11(_ version: ModuleInformation.Version) -> ModuleProfile {
         ModuleProfile(
             family: .ykcs11, takesExtractable: false, takesAlwaysAuthenticate: false,

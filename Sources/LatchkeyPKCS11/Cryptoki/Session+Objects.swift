@@ -25,7 +25,7 @@ extension Session {
 
     /// The public or private half of the key with a `CKA_ID`; nil if there is none.
     ///
-    /// - Throws: `keyAmbiguous` for several.
+    /// - Throws: `keyAmbiguous` if the token has several such keys.
     func keyHalf(_ objectClass: ObjectClass, id: Data) throws(CryptokiError) -> ObjectHandle? {
         let found = try objects(objectClass, id: id)
         guard found.count <= 1 else {

@@ -40,8 +40,9 @@ extension Session {
         }
         var value = try begin()
         if value == .operationActive {
-            // A signature whose proof was wrong is still in progress: finish it.
-            _ = try? finishSigning([], into: buffer)
+            // A signature whose proof was wrong is still in progress: finish it, with input that every mechanism accepts.
+            _ = try? finishSigning([UInt8](repeating: 0, count: 32), into: buffer)
+            buffer.initializeMemory(as: UInt8.self, repeating: 0)
             value = try begin()
         }
         try check(value, from: "C_SignInit", unsupported: mechanism == .sha256RSA ? "RSA signatures with SHA-256" : nil)
@@ -61,28 +62,6 @@ extension Session {
         }
         try check(value, from: "C_Sign", after: ContinuousClock.now - start)
         return count
-    }
-
-    /// `CKR_USER_NOT_LOGGED_IN` has three meanings: there is no login, the proof for this use is missing, or the user did not
-    /// touch the token. Only the last one takes long.
-    ///
-    /// - Parameter feature: The feature that a module without the mechanism lacks, for `unsupported`.
-    func check(
-        _ value: ReturnValue, from function: String, after time: Duration = .zero, unsupported feature: String? = nil
-    ) throws(CryptokiError) {
-        switch value {
-        case .ok: return
-        case .mechanismInvalid, .functionNotSupported:
-            guard let feature else { throw CryptokiError(value, from: function) }
-            throw CryptokiError(.unsupported, function: function, reason: "the module has no \(feature): \(value)")
-        case .userNotLoggedIn where time >= call.deadlines.touch:
-            throw CryptokiError(
-                .touchTimedOut, function: function, reason: "the user did not touch the token in time (\(value))")
-        case .userNotLoggedIn:
-            throw CryptokiError(
-                .loginNeeded, function: function, reason: "the token requires its PIN again: \(value)")
-        default: throw CryptokiError(value, from: function)
-        }
     }
 }
 

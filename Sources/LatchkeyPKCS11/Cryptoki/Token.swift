@@ -73,8 +73,8 @@ final class Token: Sendable {
     ///   time (``TokenLock``), and `body` sees the current objects: a module that caches them is restarted. Other programs do
     ///   not take the lock. PKCS#11 has no transactions, so an object that one of them creates between the module's reading of
     ///   the token and `C_GenerateKeyPair` is not seen.
-    /// - Throws: ``CryptokiError``, from `body` or from the recovery: `tokenAbsent`, `timedOut`, `unresponsive`, `loginNeeded` (log
-    ///   in again and repeat), `cancelled`; `locked` if exclusive.
+    /// - Throws: ``CryptokiError``, from `body` or from the recovery: `tokenAbsent`, `timedOut`, `unresponsive`,
+    ///   `loginNeeded` (log in again and repeat), `cancelled`; `locked` if exclusive.
     func withSession<R: Sendable>(
         isExclusive: Bool = false, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
@@ -89,10 +89,10 @@ final class Token: Sendable {
 
     /// Runs `body` like ``withSession(isExclusive:_:)``, logged in with a new proof, and logs out. Ends a kept login.
     ///
-    /// Logs out before it shows the proof: a token that considers the user logged in does not check the PIN. It is also safe
-    /// if the logout afterwards fails: no operation reuses a login that ``LoginReuse`` does not confirm.
+    /// Logs out before it sends the proof: a token that considers the user logged in does not check the PIN. A failure
+    /// of the logout afterwards is safe too: no operation reuses a login that ``LoginReuse`` does not confirm.
     ///
-    /// - Parameter window: How long the login stays after `body` has succeeded.
+    /// - Parameter window: How long the login is kept after `body` has succeeded; nil to log out at once.
     func withLogin<R: Sendable>(
         _ role: LoginRole, _ proof: LoginProof, keptFor window: ReuseWindow? = nil, isExclusive: Bool = false,
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
@@ -123,8 +123,13 @@ final class Token: Sendable {
     }
 
     /// Finalizes and initializes the module, so that it reads the token's state again. Ends all its sessions and logins.
-    func restartModule() async throws(CryptokiError) {
-        try await thread.run { [connection] () throws(CryptokiError) in try connection.restartModule() }
+    ///
+    /// - Parameter afterSettling: Whether to wait first until the system has noticed a removal.
+    func restartModule(afterSettling: Bool = false) async throws(CryptokiError) {
+        try await thread.run { [connection] () throws(CryptokiError) in
+            if afterSettling { connection.settle() }
+            try connection.restartModule()
+        }
     }
 }
 
@@ -144,7 +149,9 @@ struct TokenIdentity: Hashable, Sendable {
         label = profile.family == .opensc && tellsApart ? nil : token.label
     }
 
-    /// The only one of the tokens or slots that were found for this token.
+    /// Returns the token or slot that was found for this identity.
+    ///
+    /// - Throws: `tokenAbsent` if none was found, `tokenAmbiguous` if several were.
     func only<Found>(of found: [Found]) throws(CryptokiError) -> Found {
         guard let first = found.first else {
             throw CryptokiError(.tokenAbsent, reason: "the token \(self) is not in any reader")

@@ -2,10 +2,12 @@ internal import Latchkey
 
 extension KeystoreError {
     /// Converts a Cryptoki error to an error for the user. A caller that knows the cause better creates its own error.
-    init(_ error: CryptokiError, profile: ModuleProfile? = nil) {
+    ///
+    /// - Parameter secret: What the token checked. Cryptoki reports all of them as "the PIN".
+    init(_ error: CryptokiError, profile: ModuleProfile? = nil, checking secret: TokenSecret = .pin) {
         let (code, reason, recovery): Meaning =
             switch error.kind {
-            case .returned(let value): value.meaning(in: error, profile)
+            case .returned(let value): secret.meaning(of: value, profile) ?? value.meaning(in: error)
             case .malformed: (.failed, error.description, reportAdvice)
             case .module(let failure): (.unavailable, error.reason, failure.recovery)
             case let kind: (kind.codeAndRecovery.0, error.reason, kind.codeAndRecovery.1)
@@ -33,7 +35,8 @@ extension CryptokiError.Kind {
         case .tokenAbsent:
             (
                 .unavailable,
-                "Plug the token in and try again. ‘latchkey token list’ shows the tokens and the modules that cannot be used."
+                "Plug the token in and try again. `latchkey token list` shows all tokens, and all modules that cannot "
+                    + "be used."
             )
         case .noReaders:
             (
@@ -85,13 +88,74 @@ extension ModuleFailure {
     }
 }
 
-extension ReturnValue {
-    fileprivate func meaning(in error: CryptokiError, _ profile: ModuleProfile?) -> Meaning {
+/// What a token checks before an operation.
+enum TokenSecret: Sendable {
+    case pin
+    case securityOfficerPIN
+    /// A YubiKey's management key, which Yubico's module accepts as the security officer's PIN. If the card protects the key
+    /// by the PIN, it accepts the PIN instead.
+    case managementKey
+    case puk
+
+    /// The secret that the security officer gives to a module.
+    static func officer(_ profile: ModuleProfile) -> TokenSecret {
+        profile.usesSlotIDs ? .managementKey : .securityOfficerPIN
+    }
+
+    /// The meaning of an answer about a PIN; nil for another answer.
+    fileprivate func meaning(of value: ReturnValue, _ profile: ModuleProfile?) -> Meaning? {
+        switch value {
+        case .pinIncorrect, .pinInvalid, .pinLenRange: wrong
+        // Yubico's module: no PIN protects the key (the first), or the entry is no key of 48 hexadecimal digits (the second).
+        case .userPINNotInitialized where self == .managementKey, .argumentsBad where self == .managementKey: wrong
+        case .pinLocked: locked(profile)
+        default: nil
+        }
+    }
+
+    private var wrong: Meaning {
         switch self {
-        case .pinIncorrect, .pinInvalid, .pinLenRange:
-            (.wrongProof, "the PIN is wrong", "Try again with the right PIN.")
-        case .pinLocked:
+        case .pin: (.wrongProof, "the PIN is wrong", "Try again with the right PIN.")
+        case .securityOfficerPIN:
+            (
+                .wrongProof, "the security officer's PIN is wrong",
+                "Try again with the security officer's PIN, which is not the user's PIN."
+            )
+        case .managementKey:
+            (
+                .wrongProof, "the management key is wrong",
+                "Enter its 48 hexadecimal digits; or, only if the card protects the key (`ykman piv access "
+                    + "change-management-key --protect`), the PIN."
+            )
+        case .puk:
+            (
+                .wrongProof, "the PUK is wrong",
+                "Try again with the PUK. After a few wrong ones it is blocked, and only a reset that deletes all keys helps."
+            )
+        }
+    }
+
+    private func locked(_ profile: ModuleProfile?) -> Meaning {
+        switch self {
+        case .pin:
             (.lockedOut, "the token's PIN is locked after too many wrong PINs", ModuleProfile.unblocking(profile))
+        case .securityOfficerPIN, .managementKey:
+            (
+                .lockedOut, "the security officer's PIN is locked after too many wrong PINs",
+                "Erase the token with its manufacturer's program, which deletes all keys."
+            )
+        case .puk:
+            (
+                .lockedOut, "the PUK is blocked after too many wrong ones",
+                "Only a reset helps, which deletes all keys and certificates of the card: `ykman piv reset`."
+            )
+        }
+    }
+}
+
+extension ReturnValue {
+    fileprivate func meaning(in error: CryptokiError) -> Meaning {
+        switch self {
         case .pinExpired: (.refused, "the token requires a new PIN", "Change it with `latchkey token pin`.")
         case .pinTooWeak: (.invalidInput, "the token refused the new PIN as too weak", "Choose a longer one.")
         case .userPINNotInitialized:
@@ -210,8 +274,8 @@ extension KeystoreError {
         return KeystoreError(
             code: .unsupported,
             reason:
-                "this version of ykcs11 can't use AES management keys, which YubiKeys have from firmware 5.7 on; or "
-                + "the given 3DES key is wrong",
+                "either this version of ykcs11 can't use AES management keys, which YubiKeys have from firmware 5.7 "
+                + "on, or the given 3DES key is wrong",
             recovery: "Install ykcs11 \(version) or newer, or give the card a 3DES management key (`ykman piv access "
                 + "change-management-key --algorithm TDES`), or create the key with `ykman piv keys generate` and adopt it.",
             underlying: UnderlyingError(error))

@@ -13,8 +13,8 @@ enum KeyEstablishment: Int, Hashable, Sendable {
     case signature = 2
 }
 
-/// A secret that is shared with a token, an x coordinate of 32 bytes or a signature of 256, and the header of the box that it
-/// encrypts.
+/// A secret that is shared with a token (an x coordinate of 32 bytes, or a signature of 256 bytes), and the header of
+/// the box that it encrypts.
 typealias EstablishedSecret = (header: SealedBox.Header, secret: SecretBytes)
 
 /// Sealing: the token has one key for each policy, which all secrets share. It is created when it is first needed.

@@ -33,15 +33,12 @@ extension PKCS11Keystore {
     /// Uses a key without a PIN, and reads the token only if it is not known yet. No prompt follows, so the signature itself
     /// shows whether token and key are the right ones.
     ///
-    /// - Returns: nil if the token or the key changed; a snapshot then tells why.
+    /// - Returns: nil if the token or the key is another one; a snapshot then tells why.
     private func useKnownToken<R: Sendable>(
         of name: TokenName, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(KeystoreError) -> R? {
         let token = try await locator.token().token
-        guard name.fits(token.information) else {
-            locator.forget()
-            throw .otherToken(wanted: name, found: token.information)
-        }
+        guard name.fits(token.information) else { return nil }
         do {
             return try await token.withSession(body)
         } catch {

@@ -23,22 +23,45 @@ struct TokenSnapshot: Sendable {
 extension PKCS11Keystore {
     /// Reads the token's state and the public half of a key. Needs no login.
     ///
-    /// - Parameter name: The expected token, if any. A different token is refused before it is used.
+    /// If the token, the key or its public half is not the expected one, the module is restarted and the token is read again:
+    /// a module that caches the token's objects may have read them while the card was removed, or before another program
+    /// changed them.
+    ///
+    /// - Parameters:
+    ///   - name: The expected token, if any. A different token is refused before it is used.
+    ///   - publicKeyHash: The hash of the expected public half. The caller checks it.
     func takeSnapshot(
-        for id: Data? = nil, on name: TokenName? = nil
+        for id: Data? = nil, on name: TokenName? = nil, withHash publicKeyHash: Data? = nil
     ) async throws(KeystoreError) -> TokenSnapshot {
+        let token = try await locator.token().token
+        do throws(KeystoreError) {
+            let snapshot = try await readSnapshot(for: id, on: name)
+            let found = snapshot.publicKey?.fingerprint
+            let isExpected = id == nil || found != nil && found == publicKeyHash ?? found
+            guard snapshot.module.cachesStaleState, !isExpected else { return snapshot }
+        } catch {
+            guard token.module.profile.cachesStaleState, error.code == .wrongDevice else { throw error }
+        }
+        do {
+            try await token.restartModule(afterSettling: true)
+        } catch {
+            throw KeystoreError(error, profile: token.module.profile)
+        }
+        locator.forget()
+        return try await readSnapshot(for: id, on: name)
+    }
+
+    private func readSnapshot(for id: Data?, on name: TokenName?) async throws(KeystoreError) -> TokenSnapshot {
         let (token, wasKnown) = try await locator.token()
         let failure: KeystoreError
         do throws(CryptokiError) {
             if let name, !name.fits(token.information) {
+                try token.information.checkWasRead(by: token.module.profile)
                 failure = .otherToken(wanted: name, found: token.information)
             } else {
                 let (information, publicKey) = try await token.withSession { (session) throws(CryptokiError) in
                     let information = try session.tokenInformation()
-                    // ykcs11 reports firmware 0.0 if it could not read the card, for example during another program's reset.
-                    guard session.profile.family != .ykcs11 || information.firmwareVersion.major > 0 else {
-                        throw CryptokiError(.deviceError, from: "C_GetTokenInfo")
-                    }
+                    try information.checkWasRead(by: session.profile)
                     return (information, try id.flatMap { (id) throws(CryptokiError) in try session.publicKey(id: id) })
                 }
                 return TokenSnapshot(
@@ -53,15 +76,25 @@ extension PKCS11Keystore {
         // The known token was removed; the same URI may match another one now, or once the right one is plugged in.
         locator.forget()
         guard wasKnown else { throw failure }
-        return try await takeSnapshot(for: id, on: name)
+        return try await readSnapshot(for: id, on: name)
     }
 
     /// Finds the token and the key of a stored record, and checks that both are the stored ones.
     func checkedSnapshot(of name: TokenName, withHash publicKeyHash: Data) async throws(KeystoreError) -> TokenSnapshot
     {
-        let snapshot = try await takeSnapshot(for: name.id, on: name)
+        let snapshot = try await takeSnapshot(for: name.id, on: name, withHash: publicKeyHash)
         try name.check(publicKeyHash, found: snapshot.publicKey?.fingerprint)
         return snapshot
+    }
+}
+
+extension TokenInformation {
+    /// ykcs11 reports firmware 0.0 if it could not read the card, for example after its removal or during another program's
+    /// reset.
+    fileprivate func checkWasRead(by profile: ModuleProfile) throws(CryptokiError) {
+        guard profile.family != .ykcs11 || firmwareVersion.major > 0 else {
+            throw CryptokiError(.deviceError, from: "C_GetTokenInfo")
+        }
     }
 }
 

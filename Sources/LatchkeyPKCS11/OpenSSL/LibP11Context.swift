@@ -75,7 +75,7 @@ final class LibP11Context: @unchecked Sendable {
         guard Self.point(of: pointer) == publicKey.x963Representation else {
             EVP_PKEY_free(pointer)
             throw CryptokiError(
-                .unsound, function: "PKCS11_get_private_key", reason: "libp11 returned another key than the stored one")
+                .unsound, function: "PKCS11_get_private_key", reason: "libp11 did not return the stored key")
         }
         return pointer
     }

@@ -96,7 +96,8 @@ struct EVPKeyLoan: Sendable {
     /// is abandoned.
     ///
     /// - Returns: The result or error of `body`.
-    /// - Throws: Errors before `body` is called, so that it may be called again; `timedOut`, and afterwards always `unresponsive`.
+    /// - Throws: Errors before `body` is called, so that it may be called again; `timedOut`, and afterwards always
+    ///   `unresponsive`.
     func lend<R: Sendable>(
         _ body: @escaping @Sendable (OpaquePointer) throws -> R
     ) throws(CryptokiError) -> Result<R, any Error> {

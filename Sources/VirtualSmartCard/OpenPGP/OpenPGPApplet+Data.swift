@@ -50,7 +50,7 @@ extension OpenPGPApplet {
         }
     }
 
-    /// SELECT DATA (section 7.2.5): the occurrence P1 of the certificate.
+    /// SELECT DATA (section 7.2.5): selects the occurrence P1 of the certificate.
     mutating func selectCertificate(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) {
         guard p2 == 0x04, Int(p1) < certificates.count else { throw .incorrectParameters }
         guard data == TLV(0x60, TLV(0x5C, [0x7F, 0x21]).bytes).bytes else { throw .incorrectData }

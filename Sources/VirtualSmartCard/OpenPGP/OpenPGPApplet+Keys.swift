@@ -24,7 +24,7 @@ enum OpenPGPKey: UInt8, CaseIterable {
     /// The algorithm attributes: ECDSA or ECDH, and the object identifier of P-256 (section 4.4.3).
     var attributes: [UInt8] { [algorithm] + Self.curve }
 
-    /// The fingerprint of a key that was made in 1970 (RFC 4880 section 12.2, RFC 6637 section 9).
+    /// The fingerprint of a key whose creation time is 0 (RFC 4880 section 12.2, RFC 6637 section 9).
     func fingerprint(of key: EllipticCurveKey) -> [UInt8] {
         let header: [UInt8] = [4, 0, 0, 0, 0, algorithm, UInt8(Self.curve.count)]
         // The point's length is 515 bits.

@@ -24,7 +24,8 @@ extension OpenPGPApplet {
         }
     }
 
-    /// CHANGE REFERENCE DATA (section 7.2.3): the old password, of which the card knows the length, and the new one.
+    /// CHANGE REFERENCE DATA (section 7.2.3). The data is the old password, whose length the card knows, and the new
+    /// password.
     mutating func changeReferenceData(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) {
         guard p1 == 0, let password = OpenPGPPassword(rawValue: p2), password != .user else {
             throw .incorrectParameters
@@ -36,7 +37,7 @@ extension OpenPGPApplet {
         }
     }
 
-    /// RESET RETRY COUNTER (section 7.2.4) with PW3: the new PW1.
+    /// RESET RETRY COUNTER (section 7.2.4) after PW3 was verified. The data is the new PW1.
     mutating func resetRetryCounter(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) {
         guard [0x00, 0x02].contains(p1), p2 == OpenPGPPassword.signature.rawValue else { throw .incorrectParameters }
         // P1 00 uses the resetting code, which this card does not have.
@@ -54,7 +55,7 @@ extension OpenPGPApplet {
         password == .administrator ? administratorPassword : userPassword
     }
 
-    /// Uses a password. A wrong one is 6982, without the attempts left.
+    /// Uses a password. The status word for a wrong password is 6982, without the number of attempts left.
     private mutating func check(
         _ password: OpenPGPPassword, _ use: (inout CountedSecret) throws(StatusWord) -> Void
     ) throws(StatusWord) {

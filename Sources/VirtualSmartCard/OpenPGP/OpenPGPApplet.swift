@@ -1,8 +1,9 @@
 /// The OpenPGP application 3.4, as far as OpenSC's driver and keys on P-256 need it.
 ///
-/// Sections are those of "Functional Specification of the OpenPGP application on ISO Smart Card Operating Systems",
-/// version 3.4.1. Where it leaves a choice, the applet behaves like the CanoKey firmware. A new card has keys for
-/// signatures and authentication. It has no resetting code, key import, key derivation or user interaction flag.
+/// Section numbers refer to "Functional Specification of the OpenPGP application on ISO Smart Card Operating Systems",
+/// version 3.4.1. Where the specification leaves a choice, the applet behaves like the CanoKey firmware. A new card has
+/// keys for signatures and authentication. It has no resetting code, key import, key derivation or user interaction
+/// flag.
 package struct OpenPGPApplet: CardApplet {
     /// The card's model and serial number.
     package let profile: CardProfile

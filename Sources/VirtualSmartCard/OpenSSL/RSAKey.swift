@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// An RSA key with 2048 bits. Uses OpenSSL, because swift-crypto has no private-key operation without padding.
+/// A 2048-bit RSA key. Uses OpenSSL, because swift-crypto has no private-key operation without padding.
 struct RSAKey: Sendable {
     /// High byte first, 256 bytes.
     let modulus: [UInt8]

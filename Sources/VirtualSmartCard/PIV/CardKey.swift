@@ -48,7 +48,7 @@ enum CardKey: Sendable {
 
     /// Signs a digest with ECDSA, or a padded block with RSA.
     ///
-    /// - Returns: The signature; that of ECDSA is in DER.
+    /// - Returns: The signature; an ECDSA signature is in DER.
     func sign(_ input: [UInt8]) throws(StatusWord) -> [UInt8] {
         switch self {
         case .ellipticCurve(let key): try key.sign(input).der

@@ -67,7 +67,7 @@ struct EllipticCurveKey: Sendable {
     /// Signs with ECDSA.
     ///
     /// - Parameter digest: The digest. If it is longer than the curve's order, its leftmost bytes are used.
-    /// - Returns: The signature in DER, and as both numbers without a structure.
+    /// - Returns: The signature in DER, and as r followed by s.
     func sign(_ digest: [UInt8]) throws(StatusWord) -> (der: [UInt8], raw: [UInt8]) {
         do {
             let signature = try signature(RawDigest(digest, width: algorithm.width))

@@ -42,7 +42,7 @@ extension PIVApplet {
         guard p1 == 0x04, data.count >= 5 else { throw .notFound }
         if Self.pivIdentifier.starts(with: data) {
             // Selecting the current application again keeps the security status (SP 800-73-4 Part 2 section 3.1.1).
-            // CanoKey clears it.
+            // A CanoKey clears the status.
             if session.application != .piv || profile.model != .yubiKey { session = PIVSession(application: .piv) }
             return .data(Self.applicationProperties)
         }

@@ -142,7 +142,7 @@ extension PIVApplet {
     /// The cardholder's unique identifier and the card capability container (SP 800-73-4 Part 1 table 3).
     static let identityObjects: [[UInt8]] = [[0x5F, 0xC1, 0x02], [0x5F, 0xC1, 0x07]]
 
-    /// Installs these objects of a new CanoKey (SP 800-73-4 Part 1 tables 8 and 9).
+    /// Installs these objects, as on a new CanoKey (SP 800-73-4 Part 1 tables 8 and 9).
     mutating func installCardIdentity() {
         let federalNumber: [UInt8] = [
             0xD4, 0xE7, 0x39, 0xDA, 0x73, 0x9C, 0xED, 0x39, 0xCE, 0x73, 0x9D, 0x83, 0x68, 0x58, 0x21, 0x08, 0x42, 0x10,

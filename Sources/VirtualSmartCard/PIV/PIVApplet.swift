@@ -48,7 +48,7 @@ package struct PIVApplet: CardApplet {
         lastTouch = environment.now().timeIntervalSinceReferenceDate
     }
 
-    /// The public keys on curves by slot: 04 and both coordinates.
+    /// The elliptic-curve public keys by slot: 04 and both coordinates.
     package var publicPoints: [KeySlot: [UInt8]] { keys.compactMapValues(\.key.publicPoint) }
 
     /// Removes all keys and data objects except those of a new card. PIN, PUK and management key stay.

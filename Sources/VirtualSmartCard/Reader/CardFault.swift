@@ -13,7 +13,7 @@ package struct CardFault: Hashable, Sendable {
     private var remaining: Int
 
     /// - Parameters:
-    ///   - number: The fault happens at this command, from 1 for the next one.
+    ///   - number: The number of the command at which the fault happens. The next command has the number 1.
     ///   - instruction: Counts only commands with this `INS`; nil for all commands.
     package init(_ effect: Effect, atCommand number: Int = 1, instruction: UInt8? = nil) {
         self.effect = effect

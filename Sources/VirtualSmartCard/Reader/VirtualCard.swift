@@ -2,7 +2,7 @@ internal import Dispatch
 internal import Glibc
 internal import Synchronization
 
-/// A virtual YubiKey or another card in a virtual reader, connected to vsmartcard's driver `vpcd`.
+/// A virtual YubiKey or other card in a virtual reader, connected to vsmartcard's driver `vpcd`.
 ///
 /// The card is in the reader from its creation until it is ejected or the last reference is released. It waits for a
 /// reader that does not exist yet. The card has its own threads; no member blocks.
@@ -15,8 +15,8 @@ public final class VirtualCard: Sendable {
     ///
     /// - Parameters:
     ///   - port: The port on 127.0.0.1 where the driver listens for the reader's slot.
-    ///   - touchTimeout: How long a key waits for a touch. By default as long as the model: a YubiKey 15 seconds, other
-    ///     cards 30 seconds.
+    ///   - touchTimeout: How long a key waits for a touch; by default 15 seconds on a YubiKey and 30 seconds on other
+    ///     cards.
     package init(_ applet: any CardApplet, port: UInt16, touchTimeout: Duration? = nil) {
         profile = applet.profile
         core = CardCore(applet, port: port, touchTimeout: touchTimeout ?? applet.profile.model.touchTimeout)
@@ -64,9 +64,14 @@ public final class VirtualCard: Sendable {
         core.withPIV { $0.failNextUse(of: slot, with: status) }
     }
 
-    /// Injects a fault. Faults count the commands from now on, each for itself.
+    /// Injects a fault. Each fault counts the commands after its injection separately.
     package func inject(_ fault: CardFault) {
         core.state.withLock { $0.faults.append(fault) }
+    }
+
+    /// Removes the injected faults that have not happened yet.
+    package func removeFaults() {
+        core.state.withLock { $0.faults = [] }
     }
 
     /// The time that the card takes for each command. A card behind a slow reader takes 30 ms.
@@ -75,7 +80,7 @@ public final class VirtualCard: Sendable {
         set { core.state.withLock { $0.commandDelay = newValue } }
     }
 
-    /// The public keys on curves by slot: 04 and both coordinates.
+    /// The elliptic-curve public keys by slot: 04 and both coordinates.
     package var publicPoints: [KeySlot: [UInt8]] { core.withPIV(\.publicPoints) ?? [:] }
 
     /// Removes all keys and data objects except those of a new card.

@@ -38,6 +38,21 @@ struct KeystoreErrorMappingTests {
         #expect(KeystoreError(error, profile: .softhsm).recovery.contains("--unblock"))
     }
 
+    @Test func `an error about another secret than the PIN names it`() {
+        func error(_ value: ReturnValue, _ secret: TokenSecret) -> KeystoreError {
+            KeystoreError(CryptokiError(value, from: "C_SetPIN"), checking: secret)
+        }
+        #expect(error(.pinIncorrect, .puk).reason == "the PUK is wrong")
+        let blocked = error(.pinLocked, .puk)
+        #expect(blocked.code == .lockedOut && blocked.recovery.contains("ykman piv reset"))
+        #expect(error(.pinIncorrect, .securityOfficerPIN).reason == "the security officer's PIN is wrong")
+        for value in [ReturnValue.pinIncorrect, .userPINNotInitialized, .argumentsBad] {
+            #expect(error(value, .managementKey).reason == "the management key is wrong")
+            #expect(error(value, .managementKey).code == .wrongProof)
+        }
+        #expect(error(.userPINNotInitialized, .pin).code == .passcodeNotSet)
+    }
+
     @Test func `values that the standard does not name keep their number`() {
         #expect(ReturnValue(rawValue: 0x8000_0001).description == "an unknown value (0x80000001)")
         #expect(ReturnValue.pinIncorrect.description == "CKR_PIN_INCORRECT (0xa0)")
