@@ -90,7 +90,7 @@ extension CredentialRows {
 
     /// - Throws: ``CredentialError`` with code `invalidInput` for tags that can't be stored.
     static func check(tags: [String: String]) throws {
-        guard tags.count <= 64 else { throw CredentialError.invalidInput("a credential can have 64 tags at most") }
+        guard tags.count <= 64 else { throw CredentialError.invalidInput("a credential can have at most 64 tags") }
         for (name, value) in tags {
             guard (1...64).contains(name.utf8.count), value.utf8.count <= 1024, !(name + value).hasControlCharacter
             else {

@@ -13,7 +13,8 @@ extension Container {
     /// 3. The server registers the key.
     /// 4. One transaction replaces that row with the key's row.
     ///
-    /// Where the hardware can revoke keys, ``BiometricKey/key`` is revocable. If the hardware refuses, the key is made
+    /// Where the hardware can revoke keys, ``BiometricKey/key`` is revocable: a copy of the store from before a PIN
+    /// change, or from before biometric login was disabled, is then useless. If the hardware refuses, the key is made
     /// without revocation.
     ///
     /// - Parameters:

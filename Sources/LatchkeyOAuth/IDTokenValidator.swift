@@ -161,7 +161,7 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
     /// This machine's clock is ahead of the server's by these seconds; behind when negative.
     case clock(secondsAhead: Double)
     case nonce
-    /// This claim is not the hash of the token or code that came with the ID token.
+    /// This claim is not the hash of the access token, code or device secret that came with the ID token.
     case hash(String)
     /// The user logged in too early, or the token has no `auth_time`.
     case login
@@ -180,7 +180,7 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
         case .clock(let ahead):
             "is not valid now: this machine's clock is \(Int(abs(ahead))) seconds \(ahead > 0 ? "ahead of" : "behind") the server's"
         case .nonce: "belongs to another login"
-        case .hash(let claim): "has a ‘\(claim)’ that does not match the hashed value"
+        case .hash(let claim): "has a claim ‘\(claim)’ that does not match the token, code or device secret"
         case .login: "does not come from a new login"
         }
     }

@@ -17,7 +17,7 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
 
     /// - Parameters:
     ///   - additionalOrigins: Origins other than the issuer's that may get secrets.
-    ///   - fields: The header fields of each form.
+    ///   - fields: The header fields of each request that posts a form.
     package init(
         _ metadata: ProviderMetadata, clientID: String, clientSecret: String? = nil,
         additionalOrigins: Set<String> = [], fields: HTTPFields = [:], over connection: ServerConnection<Code>
@@ -101,7 +101,7 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
         do { try idTokens.checkSignature(idToken, keys) } catch { throw LatchkeyError(.idToken(error)) }
     }
 
-    /// The claims of an ID token, checked. Does not verify the signature.
+    /// Checks and returns the claims of an ID token. Does not verify the signature.
     @discardableResult
     package func claims(
         of idToken: String, _ expected: IDTokenValidator.Expectations = .init(), now: Date, serverDate: Date? = nil

@@ -27,7 +27,8 @@ public enum PINSource: Hashable, Sendable {
         }
     }
 
-    /// The source that a setting names; if it is absent or empty, the terminal if the process has one, else pinentry.
+    /// The source that a setting names. If the setting is absent or empty: the terminal if the process has one,
+    /// otherwise pinentry.
     ///
     /// - Throws: `KeystoreError` with code `invalidInput` for any other text.
     public init(named text: String?) throws(KeystoreError) {

@@ -115,7 +115,7 @@ private struct SigningKey {
 }
 
 extension TPMUnmarshallable {
-    /// Reads a structure that fills the bytes.
+    /// Reads a structure that consists of exactly these bytes.
     fileprivate init(structure bytes: Data, _ what: String) throws(AttestationError) {
         do {
             try self.init(unmarshalling: bytes)

@@ -77,7 +77,7 @@ extension KeystoreError {
         case .transport(.silent):
             (
                 .unavailable, reason,
-                "Correct --tcti or LATCHKEY_TCTI, or start the software TPM or resource manager that it names."
+                "Correct --tcti or LATCHKEY_TCTI, or start the software TPM or resource manager that the setting names."
             )
         case .transport(.forbidden):
             (

@@ -26,8 +26,7 @@ extension TPMKeystore {
         } catch { throw error.during("rename a key") }
     }
 
-    /// Wraps a revocable key for another binding. The index with its secret does not change, so a crash leaves the old key or
-    /// the new one.
+    /// Wraps a key with a PIN for another binding.
     private func rebindPIN(
         _ blob: TPMKeyBlob, to binding: KeyBinding, under root: StorageRoot, _ prompt: PromptContext,
         _ presence: any PresenceAuthority
@@ -43,6 +42,8 @@ extension TPMKeystore {
         }
     }
 
+    /// Wraps a revocable key for another binding. The index with its secret does not change, so a crash leaves the old key or
+    /// the new one.
     private func rebindRevocable(
         _ blob: TPMKeyBlob, _ kept: RevocableSecret, to binding: KeyBinding, under root: StorageRoot,
         _ prompt: PromptContext, _ presence: any PresenceAuthority

@@ -29,7 +29,8 @@ public struct TPMKeystore: Keystore, BackendKeystore {
     /// Uses the TPM at a TCTI string of tpm2-tss. Does not connect yet.
     ///
     /// - Parameters:
-    ///   - tcti: For example `device:/dev/tpmrm0` (the kernel's resource manager, the default), `swtpm:path=/run/tpm.sock`, `tabrmd:`.
+    ///   - tcti: The default is `device:/dev/tpmrm0`, the kernel's resource manager. Other examples are
+    ///     `swtpm:path=/run/tpm.sock` and `tabrmd:`.
     ///   - anchors: The store that pins the storage root key. Keys of one store need the same anchors.
     ///   - allowsShortPINs: Whether a new PIN may have fewer than 6 characters if the TPM counts it and the lockout
     ///     password is empty. Otherwise the error code is `invalidInput`.

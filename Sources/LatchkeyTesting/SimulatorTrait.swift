@@ -220,7 +220,7 @@ extension Trait where Self == VirtualYubiKeyTrait {
 
     /// A virtual YubiKey for each test.
     ///
-    /// - Parameter touchTimeout: The time limit for a touch. By default that of the card: a YubiKey waits 15 seconds.
+    /// - Parameter touchTimeout: The time limit for a touch; by default that of the card, 15 seconds for a YubiKey.
     public static func virtualYubiKey(
         _ profile: CardProfile = CardProfile(), touchTimeout: Duration? = nil
     ) -> Self {

@@ -14,7 +14,7 @@ package struct UNIXSocketAddress: Sendable {
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
     }
 
-    /// Calls a function of the C library with the address and its size.
+    /// Calls `body` with a pointer to the address, and the size of the address, for a function of the C library.
     package func withPointer<R>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
         withUnsafePointer(to: address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
@@ -25,12 +25,12 @@ package struct UNIXSocketAddress: Sendable {
 
     /// Creates a stream socket that is connected to the address.
     ///
-    /// - Returns: The descriptor, closed on exec, which the caller closes; nil on failure, with the reason in `errno`.
+    /// - Returns: A close-on-exec descriptor, which the caller must close; nil on failure, with the reason in `errno`.
     package func connectedSocket() -> Int32? { streamSocket { connect($0, $1, $2) } }
 
-    /// Creates a stream socket at the address, for listen(2).
+    /// Creates a stream socket that is bound to the address, for listen(2).
     ///
-    /// - Returns: The descriptor, closed on exec, which the caller closes; nil on failure, with the reason in `errno`.
+    /// - Returns: A close-on-exec descriptor, which the caller must close; nil on failure, with the reason in `errno`.
     package func boundSocket() -> Int32? { streamSocket { bind($0, $1, $2) } }
 
     private func streamSocket(_ attach: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32? {

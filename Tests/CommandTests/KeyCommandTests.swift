@@ -223,7 +223,7 @@ struct KeyCommandTests {
         #expect(all.output.contains("for one key and the vaults and credentials of"), "\(all.output) \(all.errors)")
     }
 
-    @Test func `two keys with one label are named as such, and a slot without a card is reported`() async throws {
+    @Test func `an error names the label that two keys share, and --slot without a token is reported`() async throws {
         let machine = try machine()
         for _ in 0..<2 {
             let made = try await machine.run("key", "create", "--policy", "none", "--label", "r", "--slot", "9a")
@@ -241,7 +241,8 @@ struct KeyCommandTests {
         #expect(output.errors.contains("descriptor 2, which is standard error, is open for writing only"))
         let both = try await machine.run("key", "sign", id, "-", "--pin-source", "fd:0", input: "data\n2580\n")
         #expect(both.status == 7)
-        #expect(both.errors.contains("standard input is both the data and the source of PINs"), "\(both.errors)")
+        #expect(
+            both.errors.contains("standard input contains the data and cannot be the source of PINs"), "\(both.errors)")
     }
 
     /// Other descriptors are the tool's own files.

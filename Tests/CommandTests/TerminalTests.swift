@@ -74,7 +74,7 @@ struct TerminalTests {
         for screen in [created.screen, signed.screen] { #expect(!screen.contains("2580")) }
     }
 
-    @Test func `a PIN that is too short here is refused before it is repeated`() async throws {
+    @Test func `a PIN that is too short is refused before the second prompt`() async throws {
         let tpm = try await SoftwareTPM(hasLockoutPassword: false)
         let machine = try Machine(tcti: tpm.tcti)
         let created = try await type(["258\r", "258036\r", "258036\r"], at: machine, "key", "create")

@@ -1,7 +1,7 @@
 package import FoundationEssentials
 internal import Synchronization
 
-/// A clock that a test advances. A sleep on it advances it at once.
+/// A clock that a test advances. `sleep(for:)` advances the clock and returns at once.
 package final class SettableClock: Sendable {
     private struct State {
         var ahead: TimeInterval = 0
@@ -9,11 +9,11 @@ package final class SettableClock: Sendable {
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
-    /// The time at which the clock stands until the test advances it; nil for one that runs.
+    /// The time that a stopped clock shows until the test advances it; nil for a running clock.
     private let start: Date?
     private let state = Mutex(State())
 
-    /// Creates a clock that stands at a time, or one that runs with the system's clock.
+    /// Creates a clock that is stopped at a time, or one that runs with the system's clock.
     package init(stoppedAt start: Date? = nil) {
         self.start = start
     }

@@ -22,7 +22,7 @@ struct CardFaultTests {
         #expect(CardFault.due(at: Self.read, in: &faults) == .status(.internalError))
     }
 
-    @Test func `faults count for themselves, and the first one wins`() {
+    @Test func `each fault counts commands separately, and the first of two due faults happens`() {
         var faults = [
             CardFault(.status(.notFound), atCommand: 2), CardFault(.removal, atCommand: 2), CardFault(.removal),
         ]

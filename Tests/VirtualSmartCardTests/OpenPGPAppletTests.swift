@@ -9,7 +9,7 @@ struct OpenPGPAppletTests {
     private static let message = Data("a message".utf8)
     private static let digest = Array(SHA256.hash(data: message))
 
-    @Test func `it is selected by its identifier or by the beginning of it`() throws {
+    @Test func `the application is selected by its identifier or by a prefix of the identifier`() throws {
         var card = OpenPGPApplet()
         #expect(try card.send("00ca006e00").status == .unknownInstruction)
         #expect(try card.send("00a4040005a000000308").status == .notFound)

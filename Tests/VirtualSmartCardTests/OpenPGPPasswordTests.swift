@@ -4,7 +4,7 @@ import VirtualSmartCard
 /// The passwords of the OpenPGP application.
 struct OpenPGPPasswordTests {
     @Test(arguments: [("81", "313233343536"), ("82", "313233343536"), ("83", "3132333435363738")])
-    func `each reference is verified for itself`(_ reference: String, _ password: String) throws {
+    func `each reference is verified separately`(_ reference: String, _ password: String) throws {
         var card = try Self.selected()
         #expect(try card.send("002000\(reference)").status == .wrongSecret(attemptsLeft: 3))
         #expect(try card.send("002000\(reference)0\(password.count / 2)\(password)").status == .success)
@@ -42,7 +42,7 @@ struct OpenPGPPasswordTests {
         #expect(try card.send("00200082").status == .wrongSecret(attemptsLeft: 2))
     }
 
-    @Test func `the passwords can be changed with the earlier ones`() throws {
+    @Test func `a password is changed with the old password`() throws {
         var card = try Self.selected()
         #expect(try card.send("002400810d 313233343536 32323232323232").status == .success)
         #expect(try card.send("002000810732323232323232").status == .success)
@@ -62,7 +62,7 @@ struct OpenPGPPasswordTests {
         #expect(try card.send("002c00810c 313131313131 333333333333").status == .authenticationBlocked)
     }
 
-    @Test func `losing power clears the verification, selecting the application again does not`() throws {
+    @Test func `losing power clears the verification, and selecting the application again keeps it`() throws {
         var card = try Self.selected()
         #expect(try card.send("0020008206313233343536").status == .success)
         #expect(try card.send("00a4040006d27600012401").status == .success)

@@ -25,9 +25,9 @@ enum PKCS11Module: String, CaseIterable, CustomTestStringConvertible {
         try await SystemProgram("pkcs11-tool").result(of: ["--module", path] + arguments, input: input)
     }
 
-    /// Logs in as the user of the first token and ends without `C_Finalize`, like a program that was stopped.
+    /// Runs a program that logs in as the user of the first token and ends without `C_Finalize`, as if it was killed.
     ///
-    /// - Parameter andOut: Whether it calls `C_Logout` before.
+    /// - Parameter andOut: Whether the program calls `C_Logout` before it ends.
     func logIn(andOut: Bool) async throws {
         // The members of CK_FUNCTION_LIST (PKCS #11 3.0, pkcs11f.h) by number; the version is before them.
         let script = """

@@ -1,7 +1,7 @@
 import Testing
 import VirtualSmartCard
 
-/// The PIV application of a card that Yubico did not make.
+/// The PIV application of a third-party card.
 struct ThirdPartyAppletTests {
     private static let digest = [UInt8](repeating: 0x11, count: 32)
     private static let digestRequest = field(0x7C, [0x82, 0] + field(0x81, digest))
@@ -33,7 +33,7 @@ struct ThirdPartyAppletTests {
     }
 
     @Test(arguments: [0x84, 0x95, 0xF9] as [UInt8])
-    func `a slot that it lacks is refused`(_ slot: UInt8) throws {
+    func `a slot that the card lacks is refused`(_ slot: UInt8) throws {
         var card = try Self.card()
         try card.authenticate()
         #expect(try card.send(0x47, 0, slot, bytes("ac03800111")).status == .incorrectParameters)
@@ -41,7 +41,7 @@ struct ThirdPartyAppletTests {
         #expect(try card.send(0xF7, 0, slot, []).status == .referenceNotFound)
     }
 
-    @Test func `the certificate of a slot that it lacks is not found`() throws {
+    @Test func `the certificate of a slot that the card lacks is not found`() throws {
         var card = try Self.card()
         try card.authenticate()
         #expect(try card.send("00cb3fff055c035fc10f00").status == .notFound)
@@ -64,7 +64,7 @@ struct ThirdPartyAppletTests {
         for _ in 0..<2 { #expect(try card.sign(0x9C, Self.digest, algorithm).status == .success) }
     }
 
-    @Test func `an RSA key applies to blocks of the length of its modulus`() throws {
+    @Test func `an RSA key accepts only blocks of the length of its modulus`() throws {
         var card = try Self.card()
         try card.authenticate()
         let made = try card.send(0x47, 0, 0x9E, bytes("ac03800107"))
@@ -78,7 +78,7 @@ struct ThirdPartyAppletTests {
         #expect(try card.sign(0x9E, Self.digest, 0x11).status == .incorrectData)
     }
 
-    @Test func `selecting the application again clears the PIN`() throws {
+    @Test func `selecting the application again clears the PIN verification`() throws {
         var card = try Self.card()
         #expect(try card.verifyPIN() == .success)
         #expect(try card.send("00200080").status == .success)
@@ -86,7 +86,7 @@ struct ThirdPartyAppletTests {
         #expect(try card.send("00200080").status == .wrongSecret(attemptsLeft: 3))
     }
 
-    @Test func `a missing touch is a security issue`() throws {
+    @Test func `a missing touch is reported as a security issue`() throws {
         var card = try Self.card()
         try card.authenticate()
         try card.generate(0x9E, policies: "ab0102")
@@ -94,7 +94,7 @@ struct ThirdPartyAppletTests {
         #expect(try TestCard.split(card.applet.finish(touched: false)).status.rawValue == 0x6600)
     }
 
-    @Test func `a new card has an identifier, also after its keys were removed`() throws {
+    @Test func `a new card has an identifier, and keeps it when its keys are removed`() throws {
         var card = try Self.card()
         let identifier = try card.send("00cb3fff055c035fc10200")
         #expect(identifier.status == .success && identifier.data.count == 61)

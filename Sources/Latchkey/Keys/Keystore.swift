@@ -108,8 +108,8 @@ public protocol Keystore: Sendable {
     /// missing key is no error. The keystore cannot use the key afterwards.
     func delete(_ key: HardwareKey) async throws(KeystoreError)
 
-    /// Removes everything of the key that the hardware stores. Prompts only for a token, which deletes a private key only with
-    /// its PIN.
+    /// Removes everything of the key that the hardware stores. Prompts only if the key is on a token, because a token
+    /// requires its PIN to delete a private key.
     func delete(
         _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError)
@@ -140,9 +140,10 @@ public protocol Keystore: Sendable {
     func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation
 }
 
-/// A keystore of this package. This protocol gives the answers of hardware that has no fingerprint reader, stores no proof,
-/// has one counter of wrong PINs, and cannot revoke. ``Keystore`` has no default implementations, because a keystore that
-/// forwards to another one must not omit a call.
+/// A keystore of this package. The default implementations are for hardware that has no fingerprint reader, stores no
+/// proof, has one counter of wrong PINs, deletes keys without a prompt, and cannot revoke; renaming changes only the
+/// label. ``Keystore`` itself has no default implementations, because a keystore that forwards to another one must not
+/// omit a call.
 package protocol BackendKeystore: Keystore {}
 
 extension BackendKeystore {

@@ -49,7 +49,8 @@ package final class PresenceSession: PresenceAuthority {
     /// - Parameters:
     ///   - acceptsEarlierProof: Whether an earlier proof can be used without a prompt, if the authority accepts one too.
     ///   - firstPIN: A PIN that answers the first request, without a prompt.
-    ///   - verifyExistingPIN: The PIN that it verifies answers requests for a new PIN, so that a container has one PIN.
+    ///   - verifyExistingPIN: Verifies the container's existing PIN. The verified PIN then answers requests for a new
+    ///     PIN, so that a container has one PIN.
     package init(
         _ authority: any PresenceAuthority, acceptsEarlierProof: Bool = true, firstPIN: PIN? = nil,
         verifyExistingPIN: PINVerification? = nil
@@ -64,7 +65,7 @@ package final class PresenceSession: PresenceAuthority {
     package var broker: PresenceBroker? { authority.broker }
     package var preference: PresencePreference { authority.preference }
 
-    /// The last PIN that the hardware accepted. nil before that, and after the hardware has rejected a PIN.
+    /// The last PIN that the hardware accepted; nil if it has not accepted a PIN yet, or has rejected one since.
     package var acceptedPIN: PIN? { state.withLock(\.accepted) }
 
     fileprivate var gaveExistingPIN: Bool {
@@ -88,7 +89,9 @@ package final class PresenceSession: PresenceAuthority {
         return answer
     }
 
-    /// Prompts for the container's existing PIN, and answers with it after the hardware has accepted it; nil without one.
+    /// Prompts for the container's existing PIN, and returns it after the hardware has accepted it.
+    ///
+    /// - Returns: nil if the container has no PIN.
     private func existingPIN(for prompt: PromptContext) async throws(KeystoreError) -> PINAnswer? {
         guard let verifyExistingPIN else { return nil }
         let session = PresenceSession(authority, acceptsEarlierProof: false)

@@ -31,8 +31,8 @@ public struct Record: Hashable, Sendable, Identifiable {
             createdAt: .distantPast, updatedAt: .distantPast)
     }
 
-    /// Creates the record of a key that belongs to no facade. The hardware authenticates the key, so storing the record needs no
-    /// second hardware operation. The record has no payload, and its attributes are not authenticated.
+    /// Creates the record of a key that belongs to no facade. The hardware authenticates the key, so storing the record
+    /// needs no second hardware operation. The record has no payload, and its attributes are not authenticated.
     public init(key: HardwareKey) {
         self.init(id: RecordID(key.id), kind: Self.keyKind, protection: .selfAuthenticated, key: key)
     }

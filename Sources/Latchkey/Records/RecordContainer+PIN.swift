@@ -159,7 +159,8 @@ package enum PINScope: Sendable {
         case .classes:
             .notFound(
                 "the container ‘\(container)’ has no vault or credential with a PIN",
-                recovery: "Store one with a PIN first, for example with ‘latchkey vault store NAME --biometrics’.")
+                recovery: "Store a vault or credential with a PIN first, for example with "
+                    + "‘latchkey vault store NAME --biometrics’.")
         }
     }
 

@@ -29,7 +29,7 @@ public final class RecordContainer: Sendable {
         else {
             throw KeystoreError(
                 operation: "open a container", code: .invalidInput, reason: "‘\(name)’ is not the name of a container",
-                recovery: "Give a name of 1 to 128 bytes without control characters.")
+                recovery: "Use a name of 1 to 128 bytes without control characters.")
         }
         self.name = name
         self.store = store

@@ -9,7 +9,7 @@ internal import GRDB
 /// Several processes can use one store at once; a writer waits up to 5 seconds for another.
 public final class RecordStore: Sendable {
     /// The path of the SQLite file.
-    package let path: String
+    public let path: String
     private let database: DatabaseQueue
     let now: @Sendable () -> Date
 

@@ -28,9 +28,9 @@ struct RevocationRow {
     /// The name under which a key is recorded. No facade's class has such a name.
     static func name(of key: KeyID) -> String { "key.\(key)" }
 
-    /// Records a value for revocation. It replaces a value of the same name, which was not created.
+    /// Records a value for revocation. The row replaces an earlier row of the same name, whose value was not created.
     ///
-    /// - Parameter isDue: `false` for a value that is about to be created, and is to be revoked unless it is stored.
+    /// - Parameter isDue: `false` for a value that is about to be created and must be revoked unless it is stored.
     static func insert(
         _ sealed: SealedSecret, named name: String, isDue: Bool, container: String, _ database: Database
     ) throws {

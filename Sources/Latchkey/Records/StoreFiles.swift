@@ -76,7 +76,7 @@ struct StoreFiles {
             throw unfit("\(path) is not a \(isDirectory ? "directory" : "regular file")", "Choose another directory.")
         }
         guard status.st_uid == geteuid() else {
-            throw unfit("\(path) belongs to another user", "Choose a directory of your own.")
+            throw unfit("\(path) belongs to another user", "Choose a directory that belongs to you.")
         }
         guard status.st_mode & 0o077 == 0 else {
             let mode = isDirectory ? "700" : "600"

@@ -78,7 +78,7 @@ extension SecretBytes: RedactedValue {
     public var description: String { "‹secret, \(count) bytes›" }
 }
 
-/// A value that prints and reflects only its description.
+/// A value whose printed form and `Mirror` show only its description.
 package protocol RedactedValue: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {}
 
 extension RedactedValue {

@@ -118,8 +118,9 @@ extension ReportableError {
 
 extension LatchkeyError: CustomStringConvertible, LocalizedError, ReportableError {
     package var codeName: String { code.description }
-    /// An error that was caused by another kind of error has the code of that error.
-    package var keystoreCode: KeystoreErrorCode { (details as? any ReportableError)?.keystoreCode ?? code.keystoreCode }
+    /// The closest code of ``KeystoreErrorCode``: that of the cause if another kind of error caused this one, otherwise the
+    /// code's own ``LatchkeyErrorCode/keystoreCode``.
+    public var keystoreCode: KeystoreErrorCode { (details as? any ReportableError)?.keystoreCode ?? code.keystoreCode }
 }
 
 extension Error {

@@ -11,11 +11,11 @@ public struct PinentryPresence: PresenceAuthority {
     private let timeout: Duration
 
     /// - Parameters:
-    /// - program: A path, or a name to look up in `PATH`; by default the value of `PINENTRY_PROGRAM`, otherwise
-    ///   `pinentry`.
-    /// - environment: The program's environment. `GPG_TTY`, `TERM`, `DISPLAY`, `WAYLAND_DISPLAY` and the locale are
-    ///   also passed as options.
-    /// - timeout: How long the user may take for one answer, in whole seconds.
+    ///   - program: A path, or a name to look up in `PATH`; by default the value of `PINENTRY_PROGRAM`, otherwise
+    ///     `pinentry`.
+    ///   - environment: The program's environment. `GPG_TTY`, `TERM`, `DISPLAY`, `WAYLAND_DISPLAY` and the locale are
+    ///     also passed as options.
+    ///   - timeout: How long the user may take for one answer, in whole seconds.
     public init(program: String? = nil, environment: [String: String], timeout: Duration = .seconds(120)) {
         self.program = program ?? environment["PINENTRY_PROGRAM"] ?? "pinentry"
         self.environment = environment

@@ -105,7 +105,7 @@ extension TPM {
 }
 
 extension AuthorityStore {
-    /// The state. It exists after the start.
+    /// The state, which exists after the presence broker has started.
     var existing: AuthorityState {
         get throws(TPMError) {
             guard let current else { throw TPMError(.malformed, reason: "the presence broker's state has no key") }

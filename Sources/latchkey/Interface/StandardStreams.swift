@@ -12,7 +12,7 @@ enum StandardStreams {
 
     private static let hasReadInput = Atomic(false)
 
-    /// Whether a command has read standard input to its end, so that it contains no PINs.
+    /// Whether a command has read standard input to its end. Standard input then contains no PINs.
     static var isInputRead: Bool { hasReadInput.load(ordering: .relaxed) }
 
     /// Records that a command reads standard input to its end.
@@ -40,7 +40,7 @@ enum StandardStreams {
             length += count
         }
         guard length > 0 else {
-            throw invalid("standard input is empty", "Pass the data on standard input: < FILE, or from a pipe.")
+            throw invalid("standard input is empty", "Redirect a file to standard input (< FILE), or use a pipe.")
         }
         guard length <= limit else {
             throw invalid("standard input has more than \(limit) bytes", larger)

@@ -137,7 +137,7 @@ struct TokenListReport: Report {
     }
 
     var text: String {
-        let none = failures.isEmpty ? "There are no tokens." : "No tokens were found, but not all modules can be used:"
+        let none = failures.isEmpty ? "There are no tokens." : "No tokens were found, and some modules cannot be used:"
         return ((tokens.isEmpty ? [none] : tokens.map(\.text)) + failures.map(\.text)).joined(separator: "\n\n")
     }
 }

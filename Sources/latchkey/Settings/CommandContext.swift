@@ -76,7 +76,7 @@ struct CommandContext: Sendable {
         } catch {
             throw error.with(
                 reason: "the store cannot be opened: \(error.reason)",
-                recovery: "\(error.recovery) --store or LATCHKEY_STORE selects the directory.")
+                recovery: "\(error.recovery) To select a directory, use --store or LATCHKEY_STORE.")
         }
         return try RecordContainer(name: settings.container, store: store, keystore: keystore(store, slot: slot))
     }

@@ -19,11 +19,11 @@ final class ConfiguredPINSource: PresenceAuthority {
         try await authority().pin(request)
     }
 
-    /// Shows the notice where the tool prompts for PINs, otherwise on standard error.
+    /// Shows the notice on the terminal if the tool prompts for PINs there, otherwise on standard error.
     func notice(_ notice: PresenceNotice) async {
         switch source ?? .standard {
         case .terminal: try? await authority().notice(notice)
-        // The authority writes to the descriptor, which may be discarded while a token's module runs.
+        // The authority would write to descriptor 2, whose output may be discarded while a token's module runs.
         case .pinentry, .descriptor, .file: StandardStreams.writeError(notice.sentence)
         }
     }
@@ -53,7 +53,7 @@ final class ConfiguredPINSource: PresenceAuthority {
         }
         guard number != STDIN_FILENO || !StandardStreams.isInputRead else {
             throw KeystoreError(
-                code: .unavailable, reason: "standard input is both the data and the source of PINs",
+                code: .unavailable, reason: "standard input contains the data and cannot be the source of PINs",
                 recovery: "Use another descriptor for the PINs: --pin-source fd:3, with 3<file.")
         }
     }

@@ -3,7 +3,7 @@ import LatchkeyRelyingParty
 import LatchkeyTestSupport
 
 extension SettableClock {
-    /// A clock that stands at a whole second, so that a test can hit a limit exactly.
+    /// A clock that is stopped at a whole second, so that a test can reach a limit exactly.
     static func atWholeSecond() -> SettableClock {
         SettableClock(stoppedAt: Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down)))
     }
