@@ -31,7 +31,7 @@ public enum ProtectionLevel: String, Hashable, Sendable, Codable, CaseIterable {
 public typealias ProtectionError = LatchkeyError<ProtectionErrorCode>
 
 /// The kinds of errors of encryption and decryption.
-public enum ProtectionErrorCode: String, LatchkeyErrorCode {
+public enum ProtectionErrorCode: LatchkeyErrorCode {
     /// The text is not from `encrypt`, or is incomplete.
     case malformed
     /// The secret is longer than 1 MiB.
@@ -58,7 +58,16 @@ public enum ProtectionErrorCode: String, LatchkeyErrorCode {
     }
 
     /// The name of the code, for example `wrongEnrolment`.
-    public var description: String { rawValue }
+    public var description: String {
+        switch self {
+        case .malformed: "malformed"
+        case .tooLong: "tooLong"
+        case .wrongEnrolment: "wrongEnrolment"
+        case .levelNotSatisfied: "levelNotSatisfied"
+        case .keyUnavailable: "keyUnavailable"
+        case .integrity: "integrity"
+        }
+    }
 }
 
 extension ProtectionError {
