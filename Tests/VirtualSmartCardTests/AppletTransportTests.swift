@@ -84,14 +84,7 @@ struct AppletTransportTests {
         try card.generate(0x9A)
         let instructions = bytes("202447878ca4c0cbdbf6f7f8f9fafbfdfeff01")
         for _ in 0..<20_000 {
-            var command = (0..<Int.random(in: 0...40, using: &generator)).map { _ in
-                UInt8.random(in: .min ... .max, using: &generator)
-            }
-            if command.count >= 5, Bool.random(using: &generator) {
-                command[0] = Bool.random(using: &generator) ? 0 : 0x10
-                command[1] = instructions.randomElement(using: &generator) ?? 0
-                command[4] = UInt8(command.count - 5)
-            }
+            let command = generator.command(instructions)
             switch card.applet.respond(to: command) {
             case .response(let response): #expect(response.count >= 2)
             case .touchRequired: #expect(card.applet.finish(touched: true).count >= 2)
@@ -137,5 +130,21 @@ struct SeededGenerator: RandomNumberGenerator {
         mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
         mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
         return mixed ^ (mixed >> 31)
+    }
+}
+
+extension SeededGenerator {
+    /// 0 to 40 arbitrary bytes; every second time, if there are at least 5, a command with one of the instructions and the
+    /// right length.
+    mutating func command(_ instructions: [UInt8]) -> [UInt8] {
+        var command = (0..<Int.random(in: 0...40, using: &self)).map { _ in
+            UInt8.random(in: .min ... .max, using: &self)
+        }
+        if command.count >= 5, Bool.random(using: &self) {
+            command[0] = Bool.random(using: &self) ? 0 : 0x10
+            command[1] = instructions.randomElement(using: &self) ?? 0
+            command[4] = UInt8(command.count - 5)
+        }
+        return command
     }
 }

@@ -76,14 +76,7 @@ struct OpenPGPPasswordTests {
         var card = try Self.selected()
         let instructions = bytes("20242a2c4788a4a5cadac0")
         for _ in 0..<20_000 {
-            var command = (0..<Int.random(in: 0...40, using: &generator)).map { _ in
-                UInt8.random(in: .min ... .max, using: &generator)
-            }
-            if command.count >= 5, Bool.random(using: &generator) {
-                command[0] = Bool.random(using: &generator) ? 0 : 0x10
-                command[1] = instructions.randomElement(using: &generator) ?? 0
-                command[4] = UInt8(command.count - 5)
-            }
+            let command = generator.command(instructions)
             guard case .response(let response) = card.respond(to: command) else { continue }
             #expect(response.count >= 2)
         }

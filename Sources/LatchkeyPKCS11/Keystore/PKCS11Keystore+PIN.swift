@@ -71,7 +71,10 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> LoginProof {
         var status = PINStatus(snapshot.information)
         if status.isLockedOut, snapshot.module.cachesStaleState {
-            status = PINStatus(try await informationAfterRestart(snapshot))
+            // Another program may have unblocked the PIN since.
+            try await snapshot.token.readAgain()
+            status = PINStatus(
+                try await snapshot.token.inspect { (session) throws(CryptokiError) in try session.tokenInformation() })
         }
         guard !status.isLockedOut else { throw .pinLocked(snapshot.module) }
         guard snapshot.information.flags.contains(.userPINInitialized) || snapshot.profile.verifiesUserItself else {
@@ -81,16 +84,6 @@ extension PKCS11Keystore {
             .current, for: prompt, attemptsLeft: status.attemptsLeft, presence)
         guard case .protectedPath = proof, let text = snapshot.module.fingerprintPIN else { return proof }
         return .pin(try PIN(text))
-    }
-
-    /// The token's flags after its module was restarted: another program may have unblocked the PIN since.
-    private func informationAfterRestart(_ snapshot: TokenSnapshot) async throws(KeystoreError) -> TokenInformation {
-        do {
-            try await snapshot.token.restartModule()
-        } catch {
-            throw KeystoreError(error, profile: snapshot.module)
-        }
-        return try await snapshot.token.inspect { (session) throws(CryptokiError) in try session.tokenInformation() }
     }
 
     /// The security officer's PIN, which some tokens require for creating keys.

@@ -68,4 +68,15 @@ extension Token {
             throw KeystoreError(error, profile: module.profile)
         }
     }
+
+    /// Restarts the module, so that it reads the token's state again.
+    ///
+    /// - Parameter afterSettling: Whether to wait first until the system has noticed a removal.
+    func readAgain(afterSettling: Bool = false) async throws(KeystoreError) {
+        do {
+            try await restartModule(afterSettling: afterSettling)
+        } catch {
+            throw KeystoreError(error, profile: module.profile)
+        }
+    }
 }

@@ -36,17 +36,16 @@ extension PKCS11Keystore {
         let token = try await locator.token().token
         do throws(KeystoreError) {
             let snapshot = try await readSnapshot(for: id, on: name)
-            let found = snapshot.publicKey?.fingerprint
-            let isExpected = id == nil || found != nil && found == publicKeyHash ?? found
+            let isExpected =
+                switch snapshot.publicKey?.fingerprint {
+                case nil: id == nil
+                case let found?: publicKeyHash == nil || found == publicKeyHash
+                }
             guard snapshot.module.cachesStaleState, !isExpected else { return snapshot }
         } catch {
             guard token.module.profile.cachesStaleState, error.code == .wrongDevice else { throw error }
         }
-        do {
-            try await token.restartModule(afterSettling: true)
-        } catch {
-            throw KeystoreError(error, profile: token.module.profile)
-        }
+        try await token.readAgain(afterSettling: true)
         locator.forget()
         return try await readSnapshot(for: id, on: name)
     }

@@ -21,14 +21,15 @@ extension TPMKeystore {
     func newPIN(
         isCounted: Bool = true, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
+        let mayRefuseShortPIN = isCounted && !allowsShortPINs
         var request = PINRequest(purpose: .new, context: prompt)
         request.hint =
-            isCounted && !allowsShortPINs
+            mayRefuseShortPIN
             ? "Use at least \(Self.minimumPINCharacters) characters "
                 + "(\(PIN.minimumCharacters) if the TPM's lockout password is set)."
             : "Use at least \(PIN.minimumCharacters) characters."
         let pin = try await presence.givenPIN(request)
-        guard isCounted, !allowsShortPINs, pin.characterCount < Self.minimumPINCharacters, !presence.gaveExistingPIN,
+        guard mayRefuseShortPIN, pin.characterCount < Self.minimumPINCharacters, !presence.gaveExistingPIN,
             try await !withTPM({ (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() })
         else { return pin }
         throw KeystoreError(
