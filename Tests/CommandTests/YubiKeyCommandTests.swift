@@ -101,9 +101,12 @@ struct YubiKeyCommandTests {
         let adopted = try await other.run("key", "create", "--json", pins: ["123456"])
         #expect(adopted.status == 0, "\(adopted.errors)")
         let id = try #require(adopted.json()["id"]?.string)
+        #expect(try adopted.json()["enforcedPresence"] == "unknown")
+        #expect(try await other.run("key", "show", id).output.contains("may work without the PIN"))
         #expect(try await other.run("key", "sign", id, "/dev/null", pins: ["123456"]).status == 0)
         #expect(try await other.run("doctor").status == 0)
-        #expect(try await check("token-limits", machine(openSCModule))?["state"] == "problem")
+        #expect(try await machine(openSCModule).run("doctor").status == 1)
+        #expect(try await check("token-key", machine(openSCModule))?["state"] == "problem")
         let unblocking = try await other.run("token", "pin", "--unblock", "--json")
         #expect(try unblocking.json()["error"]?["recovery"]?.string?.contains("pkcs15-tool") == true)
     }

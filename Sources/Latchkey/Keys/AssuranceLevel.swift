@@ -28,6 +28,9 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
         case touch
         /// A touch of the token and the PIN.
         case touchAndPIN = "touch-and-pin"
+        /// The token does not prove what the key requires: a key of another program on a PIV card, without an attestation.
+        /// Treat it like ``none`` where the hardware must enforce user verification.
+        case unknown
     }
 
     /// The counter of wrong PINs.
@@ -55,7 +58,7 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
     /// The counter of wrong PINs, or nil if no PIN opens the key.
     package var pinProtection: PINProtection? {
         switch presence {
-        case .pin, .fingerOrPIN, .touchAndPIN: perUserPIN == true ? .user : .device
+        case .pin, .fingerOrPIN, .touchAndPIN, .unknown: perUserPIN == true ? .user : .device
         case .none, .finger, .touch: nil
         }
     }

@@ -52,6 +52,9 @@ extension Session {
     /// The `CKA_ID` of the attestation key's certificate, slot f9.
     private static let issuerID = Data([25])
 
+    /// Whether the card has an attestation key, and so attests the keys that it generates.
+    func hasAttestationKey() throws(CryptokiError) -> Bool { try !certificates(id: Self.issuerID).isEmpty }
+
     /// The attestation of a key; nil if the token has none. Tokens attest only keys that they generated.
     ///
     /// - Throws: `unsound` for an attestation that can't be read or does not verify.

@@ -31,6 +31,9 @@ public struct PIVSlot: Hashable, Sendable, CustomStringConvertible {
     /// Card Authentication: requires no PIN.
     package static let cardAuthentication = PIVSlot(known: 0x9e)
 
+    /// Whether the slot is for retired key management keys, which a card need not have: 82 to 95.
+    var isRetired: Bool { reference < 0x9a }
+
     /// `CKA_ID`, one byte.
     var id: Data { Data([UInt8((Self.references.firstIndex(of: reference) ?? 0) + 1)]) }
 

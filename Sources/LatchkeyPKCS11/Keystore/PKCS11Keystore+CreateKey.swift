@@ -14,18 +14,15 @@ extension PKCS11Keystore {
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
         do throws(KeystoreError) {
-            let snapshot = try await takeSnapshot(for: uri.keyID)
-            try snapshot.profile.check(request.policy)
-            guard request.policy.requirement != .none || snapshot.module.signsWithoutLogin else {
-                throw .unsupported(
-                    "this module requires a login for every signature, even if the token does not",
-                    recovery: "Use the policy `pin`, or another module (OpenSC signs with slot 9e of a PIV card).")
-            }
+            let (snapshot, place) = try await prepareCreation(request.policy)
             let newKey =
-                uri.namesKey
-                ? try await adopt(request, snapshot, presence) : try await generate(request, snapshot, presence)
+                if let place {
+                    try await generate(request, in: place, snapshot, presence)
+                } else {
+                    try await adopt(request, snapshot, presence)
+                }
             let (key, attestation) = (newKey.key, newKey.attestation)
-            let terms = snapshot.profile.terms(request.policy, needsTouch: attestation?.touch == .always)
+            let terms = snapshot.profile.terms(request.policy, attestation, isNew: !uri.namesKey)
             let blob = TokenKeyBlob(
                 name: TokenName(snapshot.information, id: key.id), publicKeyHash: key.publicKey.fingerprint,
                 terms: terms, isAdopted: uri.namesKey, facts: KeyFacts(key.attributes),
@@ -39,13 +36,57 @@ extension PKCS11Keystore {
         }
     }
 
+    /// Checks whether a key can be created or adopted now. These are the checks that ``createKey(_:authorizedBy:)`` makes before
+    /// its first prompt. Does not prompt.
+    ///
+    /// - Parameter policy: nil for the policy of the token's own user verification.
+    /// - Returns: The slot for the new key on a PIV card, and whether the card is known to have it: cards of other manufacturers
+    ///   than Yubico lack some retired slots, and modules show these as free.
+    /// - Throws: `KeystoreError`, as ``createKey(_:authorizedBy:)``.
+    package func checkCreation(
+        of policy: AccessPolicy? = nil
+    ) async throws(KeystoreError) -> (slot: PIVSlot?, isKnown: Bool) {
+        do throws(KeystoreError) {
+            let (snapshot, place) = try await prepareCreation(policy)
+            guard let slot = place?.slots?.first(where: { $0.id == place?.id }) else { return (nil, true) }
+            let isKnown = try await snapshot.token.inspect { (session) throws(CryptokiError) in
+                guard slot.isRetired else { return true }
+                return try session.hasAttestationKey()
+            }
+            return (slot, isKnown)
+        } catch {
+            throw error.during(uri.namesKey ? "adopt a key" : "create a key")
+        }
+    }
+
+    /// - Returns: The token, and the place for a new key; nil if the URI names a key to adopt.
+    private func prepareCreation(
+        _ policy: AccessPolicy?
+    ) async throws(KeystoreError) -> (TokenSnapshot, NewKeyPlace?) {
+        let snapshot = try await takeSnapshot(for: uri.keyID)
+        let policy = policy ?? (snapshot.profile.verifiesUserItself ? .userPresence : .pin)
+        try snapshot.profile.check(policy)
+        guard policy.requirement != .none || snapshot.module.signsWithoutLogin else {
+            throw .unsupported(
+                "this module requires a login for every signature, even if the token does not",
+                recovery: "Use the policy `pin`, or another module (OpenSC signs with slot 9e of a PIV card).")
+        }
+        try await checkSignatures(snapshot)
+        guard uri.namesKey else {
+            let slots = try await slots(for: policy, snapshot)
+            return (snapshot, NewKeyPlace(slots: slots, id: try await freeID(in: slots, snapshot)))
+        }
+        if uri.keyID != nil, snapshot.publicKey == nil { throw .noKeyToAdopt }
+        return (snapshot, nil)
+    }
+
     private func generate(
-        _ request: KeyRequest, _ snapshot: TokenSnapshot, _ presence: any PresenceAuthority
+        _ request: KeyRequest, in place: NewKeyPlace, _ snapshot: TokenSnapshot, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> NewKey {
-        let slots = try await slots(for: request.policy, snapshot)
+        let slots = place.slots
         let needsLogin = request.policy.requirement != .none
         let pair = KeyPairRequest(
-            id: try await freeID(in: slots, snapshot), label: request.label ?? "Latchkey", use: .sign,
+            id: place.id, label: request.label ?? "Latchkey", use: .sign,
             isPrivate: needsLogin,
             // If the module does not accept it, the keystore logs in for each single use.
             alwaysAuthenticates: request.policy.requirement == .pin && request.policy.reuseSeconds == 0
@@ -145,19 +186,37 @@ extension PKCS11Keystore {
         }
     }
 
+    private func checkSignatures(_ snapshot: TokenSnapshot) async throws(KeystoreError) {
+        let signs = try await snapshot.token.inspect { (session) throws(CryptokiError) in
+            try session.supports(.ecdsa)
+        }
+        guard signs else {
+            throw .unsupported(
+                "this module can't sign with P-256 keys on this token (it has no CKM_ECDSA)",
+                recovery: "Use another token, or a version of the module with elliptic curves.")
+        }
+    }
+
     /// Refuses, before any prompt, a token or module that is known not to generate keys.
     func checkGeneration(_ snapshot: TokenSnapshot) async throws(KeystoreError) {
         let hasMechanism = try await snapshot.token.inspect { (session) throws(CryptokiError) in
             try session.supports(.ecKeyPairGeneration)
         }
-        let isOpenSCsPIV = snapshot.profile.isPIV && snapshot.module.family == .opensc
-        guard hasMechanism, !isOpenSCsPIV else {
+        // OpenSC shows the mechanism for cards on which it can't create keys: PIV and OpenPGP cards, which it shows as PKCS#15.
+        let isEmulated = snapshot.module.family == .opensc && snapshot.information.model == "PKCS#15 emulated"
+        guard hasMechanism, !isEmulated else {
             throw .unsupported(
                 "this module can't create P-256 keys on this token",
-                recovery:
-                    "Create one with the token's own tool (YubiKey: `ykman piv keys generate`), then adopt it by a "
-                    + "URI with `id=`, for example `id=%01` for slot 9a.")
+                recovery: snapshot.profile.isPIV
+                    ? "Create one with the token's own tool (YubiKey: `ykman piv keys generate`), then adopt it by a "
+                        + "URI with `id=`, for example `id=%01` for slot 9a."
+                    : "Create one with the token's own program (OpenPGP card: `gpg --card-edit`), then adopt it by a URI "
+                        + "with its `id=`, for example `id=%03` for the authentication key of an OpenPGP card.")
         }
+        guard !snapshot.information.flags.contains(.writeProtected) else {
+            throw KeystoreError(CryptokiError(.tokenWriteProtected, from: "C_GetTokenInfo"), profile: snapshot.module)
+        }
+        if snapshot.module.generator == .securityOfficer { try checkOfficer(snapshot) }
     }
 }
 
@@ -168,10 +227,6 @@ extension PKCS11Keystore {
         _ request: KeyRequest, _ snapshot: TokenSnapshot, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> NewKey {
         let (id, label) = (uri.keyID, uri.keyLabel)
-        let absent = KeystoreError.notFound(
-            "the token has no P-256 key by that name",
-            recovery: "List its keys with `latchkey token list`, or name only the token to create a new key.")
-        if id != nil, snapshot.publicKey == nil { throw absent }
         let newKey: NewKey
         do {
             newKey = try await use(
@@ -194,7 +249,7 @@ extension PKCS11Keystore {
             guard request.policy.requirement == .none, error.code == .notFound || error.code == .passcodeNotSet else {
                 throw error
             }
-            throw snapshot.publicKey == nil ? absent : mismatch(needsLogin: true)
+            throw snapshot.publicKey == nil ? .noKeyToAdopt : mismatch(needsLogin: true)
         }
         let needsLogin = newKey.needsLogin(on: snapshot.profile)
         guard needsLogin == (request.policy.requirement != .none) else { throw mismatch(needsLogin: needsLogin) }
@@ -209,6 +264,21 @@ extension PKCS11Keystore {
         .unsupported(
             needsLogin ? "the token requires a PIN for this key" : "the token uses this key without a PIN",
             recovery: needsLogin ? "Use the policy `pin`." : "Use the policy `none`, or a key that needs the PIN.")
+    }
+}
+
+/// The place for a new key: its `CKA_ID`, and the slots of a PIV card from which it was chosen.
+private struct NewKeyPlace {
+    /// nil for a token that accepts any `CKA_ID`.
+    let slots: [PIVSlot]?
+    let id: Data
+}
+
+extension KeystoreError {
+    fileprivate static var noKeyToAdopt: KeystoreError {
+        .notFound(
+            "the token has no P-256 key by that name",
+            recovery: "List its keys with `latchkey token list`, or name only the token to create a new key.")
     }
 }
 

@@ -86,15 +86,20 @@ extension PKCS11Keystore {
         return .pin(try PIN(text))
     }
 
-    /// The security officer's PIN, which some tokens require for creating keys.
-    func officerProof(
-        _ snapshot: TokenSnapshot, for prompt: PromptContext, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> LoginProof {
+    /// - Throws: `KeystoreError` with code `lockedOut`.
+    func checkOfficer(_ snapshot: TokenSnapshot) throws(KeystoreError) {
         guard !snapshot.information.flags.contains(.securityOfficerPINLocked) else {
             throw KeystoreError(
                 code: .lockedOut, reason: "the token's security officer PIN is locked",
                 recovery: "Adopt a key that is on the token already, or erase the token.")
         }
+    }
+
+    /// The security officer's PIN, which some tokens require for creating keys.
+    func officerProof(
+        _ snapshot: TokenSnapshot, for prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> LoginProof {
+        try checkOfficer(snapshot)
         let left = snapshot.information.flags.contains(.securityOfficerPINFinalTry) ? 1 : nil
         return .pin(
             try await presence.givenPIN(

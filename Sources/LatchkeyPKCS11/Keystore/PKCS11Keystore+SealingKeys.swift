@@ -28,10 +28,11 @@ extension PKCS11Keystore {
             snapshot, under: policy, for: prompt, isExclusive: generates, presence
         ) { (session, _) throws(CryptokiError) in
             let key = try session.agreementSealingKey(pair)
-            let needsTouch = try session.attestation(of: key)?.touch == .always
+            let attestation = try session.attestation(of: key)
             let header = SealedBox.Header(
                 name: name, publicKeyHash: key.publicKey.fingerprint,
-                terms: profile.terms(policy, needsTouch: needsTouch), establishment: .agreement, salt: salt)
+                terms: profile.terms(policy, attestation, isNew: snapshot.publicKey == nil), establishment: .agreement,
+                salt: salt)
             let point = try header.point()
             let secret = try TouchHint(presence, for: prompt, on: session.profile).during { () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: point)
@@ -112,7 +113,7 @@ extension PKCS11Keystore {
             let key = try session.signatureSealingKey(pair)
             let header = SealedBox.Header(
                 name: name, publicKeyHash: key.publicKey.fingerprint,
-                terms: profile.terms(policy), establishment: .signature, salt: salt)
+                terms: profile.terms(policy, isNew: generates), establishment: .signature, salt: salt)
             return (header, try session.signature(of: try header.statement(), with: key))
         }
     }

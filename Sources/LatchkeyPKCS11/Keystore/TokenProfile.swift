@@ -48,10 +48,18 @@ struct TokenProfile: Sendable {
     }
 
     /// The policy of a key on this token, and the assurance that follows from it.
-    func terms(_ policy: AccessPolicy, needsTouch: Bool = false) -> KeyTerms {
+    ///
+    /// On a PIV card, the key's own policy decides whether the PIN is required, and only an attestation proves it. A new key
+    /// has the default policy of its slot (NIST SP 800-73-4 part 1 table 4b): the PIN, except in 9e.
+    ///
+    /// - Parameter isNew: Whether Latchkey generated the key.
+    func terms(_ policy: AccessPolicy, _ attestation: PIVAttestation? = nil, isNew: Bool) -> KeyTerms {
+        let needsTouch = attestation?.touch == .always
+        let provesPIN = !isPIV || isNew || attestation?.pin != nil
         let presence: AssuranceLevel.EnforcedPresence =
             switch policy.requirement {
             case .none: needsTouch ? .touch : .none
+            case .pin where !provesPIN: .unknown
             case .pin: needsTouch ? .touchAndPIN : .pin
             case .userPresence, .biometryAny, .biometryCurrentSet: .fingerOrPIN
             }

@@ -16,8 +16,27 @@ struct TokenDiagnostics {
         guard let entry = fitting.first else { return [absent(directory)] }
         guard fitting.count == 1 else { return [ambiguous(fitting)] }
         let checks = [module(entry), token(entry)]
-        return entry.information.flags.contains(.initialized)
-            ? checks + [pin(entry), revocation] + limits(entry) : checks
+        guard entry.information.flags.contains(.initialized) else { return checks }
+        return checks + [pin(entry), await creation(), revocation] + limits(entry)
+    }
+
+    /// Makes the checks of `key create` before its prompts.
+    private func creation() async -> Check {
+        let name = "token-key"
+        do throws(KeystoreError) {
+            let (slot, isKnown) = try await PKCS11Keystore(uri: uri, options: options).checkCreation()
+            guard let slot else {
+                return .ok(name, uri.namesKey ? "The named key can be adopted." : "The token can create P-256 keys.")
+            }
+            guard isKnown else {
+                return .warning(
+                    name, "All slots that each PIV card has are in use, and the card may not have the slot \(slot).",
+                    "Try ‘latchkey key create’, or add the id= of an existing key to the URI: %01 is slot 9a.")
+            }
+            return .ok(name, "The card can create P-256 keys. The next one is created in the slot \(slot).")
+        } catch {
+            return .problem(name, error)
+        }
     }
 
     private func absent(_ directory: TokenDirectory) -> Check {
@@ -112,13 +131,6 @@ struct TokenDiagnostics {
                 .warning(
                     name, "ykcs11 \(version) cannot set touch and PIN policies.",
                     "Create keys that require a touch with ‘ykman piv keys generate --touch-policy always’.")
-            ]
-        case .opensc where entry.information.manufacturer == "piv_II" && !uri.namesKey:
-            return [
-                .problem(
-                    name, "OpenSC cannot create keys on a PIV card. It can use existing keys with a certificate.",
-                    "Use the card's own module (YubiKey: ykcs11), or add the key's id= to the URI, %01 for slot 9a.",
-                    .unsupported)
             ]
         case .opensc where version < Self.firstThatSurvivesRemoval && options.token.isolation == .never:
             return [

@@ -132,11 +132,14 @@ struct KeyReport: Report {
             case "device": "the counter of the hardware, shared by all its users"
             default: "none: the key has no PIN"
             }
+        let enforcement =
+            enforcedPresence == AssuranceLevel.EnforcedPresence.unknown.rawValue
+            ? "may work without the PIN: the card does not prove its policy" : "enforces \(enforcedPresence)"
         return """
             Key:        \(id)
             Label:      \(label.value.map(printable) ?? "none")
             Policy:     \(policy)
-            Assurance:  \(assurance), enforces \(enforcedPresence)
+            Assurance:  \(assurance), \(enforcement)
             PIN guard:  \(pinGuard)
             Backend:    \(printable(backend))
             Revocable:  \(isRevocable ? "yes: the TPM can revoke it in all copies of the store" : "no")

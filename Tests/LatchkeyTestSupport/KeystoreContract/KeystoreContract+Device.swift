@@ -129,9 +129,9 @@ extension KeystoreContract.Device {
             && (!takesDigitsOnly || pin.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
     }
 
-    /// The verification that the hardware enforces for a guarded key.
+    /// The verification that the hardware proves to enforce for a guarded key.
     var enforcedPresence: AssuranceLevel.EnforcedPresence {
-        guardedPolicy.requirement == .pin ? .pin : .fingerOrPIN
+        lendsKeys ? .unknown : guardedPolicy.requirement == .pin ? .pin : .fingerOrPIN
     }
 
     /// The purposes of the expected PIN requests.
