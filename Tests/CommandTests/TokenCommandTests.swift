@@ -208,6 +208,14 @@ struct TokenCommandTests {
         #expect(try await run(["key", "create"], "user 4") == 7)
     }
 
+    @Test func `a vault on a token is bound to the token`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let stored = try await machine.run("vault", "store", "app", pins: [], input: "secret")
+        #expect(stored.output.contains("the token opens it without a PIN"), "\(stored.errors)")
+        #expect(try await machine.run("vault", "list").output == "app  bound to the token\n")
+        withExtendedLifetime(token) {}
+    }
+
     @Test func `doctor accepts a software token and creates no store`() async throws {
         let (machine, token) = try await Machine.withToken()
         let outcome = try await machine.run("doctor", "--json")

@@ -74,6 +74,29 @@ struct YubiKeyCommandTests {
         }.closureResult
         #expect(check?["finding"]?.string?.contains("there is only") == true, "\(String(describing: check))")
         #expect(check?["advice"]?.string?.contains("gpgconf --kill scdaemon") == true)
+        #expect(check?["advice"]?.string?.contains("disable-ccid and pcsc-shared") == true)
+    }
+
+    @Test func `versions are those of the makers`() async throws {
+        let machine = try machine()
+        #expect(try await check("module", machine)?["finding"]?.string?.hasSuffix(" 2.2.0.") == true)
+        let token = try await machine.run("token", "list", "--json").json()["tokens"]?.array?.first
+        #expect(token?["firmware"] == "5.4.3")
+    }
+
+    @Test func `OpenSC's limits are reported before any prompt, with a command that works`() async throws {
+        let machine = try machine(openSCModule)
+        func refusal(_ arguments: String..., naming command: String) async throws {
+            let refused = try await machine.run(["token"] + arguments + ["--json"], pins: [])
+            #expect(refused.status == 1, "\(arguments): \(refused.errors)")
+            let error = try refused.json()["error"]
+            #expect(error?["code"] == "unsupported", "\(arguments)")
+            #expect(error?["recovery"]?.string?.contains(command) == true, "\(arguments): \(refused.errors)")
+        }
+        try await refusal("pin", "--init", naming: "pkcs15-tool --unblock-pin")
+        try await refusal("pin", "--unblock", naming: "pkcs15-tool --unblock-pin")
+        try await refusal("pin", "--so", naming: "pkcs15-tool --unblock-pin")
+        try await refusal("init", "--label", "x", "--erase", naming: "ykman piv reset")
     }
 
     @Test func `the management key changes`() async throws {

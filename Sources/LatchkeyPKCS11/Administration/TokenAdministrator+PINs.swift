@@ -9,7 +9,7 @@ extension TokenAdministrator {
         let operation = "change the token's PIN"
         try await withEntry(to: operation) { (entry) throws(KeystoreError) in
             guard entry.information.flags.contains(.userPINInitialized) else {
-                throw .noUserPIN(recovery: "Set one with `latchkey token pin --init`.")
+                throw .noUserPIN(entry.profile)
             }
             guard !entry.information.flags.contains(.userPINLocked) else {
                 throw KeystoreError(CryptokiError(.pinLocked, from: "C_GetTokenInfo"), profile: entry.profile)
@@ -29,6 +29,13 @@ extension TokenAdministrator {
     package func changeSecurityOfficerPIN() async throws(KeystoreError) {
         let operation = "change the security officer's PIN"
         try await withEntry(to: operation) { (entry) throws(KeystoreError) in
+            if case .program(let program) = entry.profile.unblocking {
+                throw .unsupported(
+                    "this token's module has no security officer's PIN",
+                    recovery:
+                        "Change the PUK or the admin PIN with the card's own program. To unblock the PIN, run `\(program)`."
+                )
+            }
             try refuseWhenOfficerLocked(entry)
             let old = try await proof(.securityOfficer, of: entry, to: operation)
             let new = try await newProof(of: .securityOfficer, for: entry, to: operation)
@@ -46,12 +53,14 @@ extension TokenAdministrator {
     package func initializePIN() async throws(KeystoreError) {
         let operation = "set the token's PIN"
         try await withEntry(to: operation) { (entry) throws(KeystoreError) in
-            guard case .securityOfficer = entry.profile.unblocking else {
-                throw .unsupported(
-                    "the security officer of this kind of token can't set the user's PIN",
-                    recovery: "Run `latchkey token pin --unblock`, which shows how to unblock this token.")
+            let reason = "the security officer of this kind of token can't set the user's PIN"
+            switch entry.profile.unblocking {
+            case .securityOfficer: try await setPIN(of: entry, to: operation)
+            case .prefixedSetPIN:
+                throw .unsupported(reason, recovery: "Set a new PIN with the PUK: `latchkey token pin --unblock`.")
+            case .program(let program):
+                throw .unsupported(reason, recovery: "Set a new PIN with the PUK: `\(program)`.")
             }
-            try await setPIN(of: entry, to: operation)
         }
     }
 

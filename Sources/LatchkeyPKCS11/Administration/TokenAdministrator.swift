@@ -64,6 +64,13 @@ package struct TokenAdministrator: Sendable {
                     "a YubiKey is always initialized; it can only be reset",
                     recovery: "Run `ykman piv reset`, which erases all its PIV keys, and change its PINs.")
             }
+            guard entry.profile.family != .opensc || !entry.information.isEmulated else {
+                throw .unsupported(
+                    "OpenSC can't initialize or erase this card",
+                    recovery:
+                        "Reset it with its own program (YubiKey: `ykman piv reset` or `ykman openpgp reset`; OpenPGP card: "
+                        + "`factory-reset` in `gpg --card-edit`), which erases all its keys.")
+            }
             let isUsed = entry.information.flags.contains(.initialized)
             guard !isUsed || isErasing else {
                 throw .conflict(
@@ -160,7 +167,12 @@ extension TokenAdministrator {
     func proof(
         _ purpose: PINRequest.Purpose, of entry: TokenDirectory.Entry, to reason: String
     ) async throws(KeystoreError) -> LoginProof {
-        let attemptsLeft = purpose == .current ? PINStatus(entry.information).attemptsLeft : nil
+        let attemptsLeft: Int? =
+            switch purpose {
+            case .current: PINStatus(entry.information).attemptsLeft
+            case .securityOfficer: entry.information.officerAttemptsLeft
+            case .new, .unblocking: nil
+            }
         return try await profile(of: entry).proof(
             purpose, for: PromptContext(reason: reason, container: container), attemptsLeft: attemptsLeft, presence)
     }
@@ -187,10 +199,12 @@ extension TokenAdministrator {
             try await Token.find(entry.uri, options: options.token).withLogin(role, proof, body)
         } catch {
             presence.rejected()
+            let left = role == .securityOfficer ? try? await self.entry().information.officerAttemptsLeft : nil
             throw .newPINRefused(error)
                 ?? KeystoreError(
                     error, profile: entry.profile,
-                    checking: role == .user ? .pin : .officer(entry.profile))
+                    checking: role == .user ? .pin : .officer(entry.profile)
+                ).counting(left)
         }
     }
 

@@ -45,7 +45,8 @@ extension Module {
             // Yubico's module answers this if pcscd does not run.
             guard isLastTry, profile.family == .ykcs11, error.returnValue == .deviceError else { throw error }
             throw CryptokiError(
-                .noReaders, function: error.function, reason: "the module reaches no reader; is pcscd running?")
+                .noReaders, function: error.function,
+                reason: "the module reaches no reader, perhaps because pcscd does not run")
         }
         if slots.isEmpty, try caller.slots(withToken: false).isEmpty {
             throw CryptokiError(

@@ -67,6 +67,15 @@ package struct ModuleProfile: Hashable, Sendable {
 }
 
 extension ModuleProfile {
+    /// A version of the module, or of a token that it shows, as its makers write it. Yubico's module and SoftHSM2 put the patch
+    /// number into the last digit of `CK_VERSION`'s minor number: 2.20 is 2.2.0, and firmware 5.43 is 5.4.3.
+    package func text(of version: ModuleInformation.Version) -> String {
+        switch family {
+        case .ykcs11, .softhsm: "\(version.major).\(version.minor / 10).\(version.minor % 10)"
+        case .opensc, .tpm2, .generic: version.description
+        }
+    }
+
     /// The profile for a module's description. The file name does not matter.
     package init(for information: ModuleInformation) {
         let text = "\(information.manufacturer) \(information.description)".lowercased()

@@ -10,6 +10,10 @@ public struct TokenDirectory: Sendable {
         /// The module's file.
         package let modulePath: String
         package let module: ModuleInformation
+        /// The version of the module, as its makers write it.
+        package var moduleVersion: String { ModuleProfile(for: module).text(of: module.version) }
+        /// The version of the token's firmware, as its makers write it.
+        package var firmwareVersion: String { ModuleProfile(for: module).text(of: information.firmwareVersion) }
         /// `swtpm` or `softhsm` for a software token; nil for a token that reports to be hardware.
         package let simulator: String?
     }

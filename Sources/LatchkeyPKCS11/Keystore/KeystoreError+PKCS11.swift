@@ -1,4 +1,4 @@
-internal import Latchkey
+package import Latchkey
 
 extension KeystoreError {
     /// Converts a Cryptoki error to an error for the user. A caller that knows the cause better creates its own error.
@@ -27,6 +27,11 @@ extension UnderlyingError {
 /// The error for the user that corresponds to a Cryptoki error.
 private typealias Meaning = (code: KeystoreErrorCode, reason: String, recovery: String)
 
+/// scdaemon holds a card exclusively unless both options are set.
+private let otherPrograms =
+    "GnuPG's scdaemon can hold a card: run `gpgconf --kill scdaemon`, and set both `disable-ccid` and `pcsc-shared` in "
+    + "scdaemon.conf."
+
 private let reportAdvice = "Run `latchkey doctor` and report its output."
 
 extension CryptokiError.Kind {
@@ -36,13 +41,12 @@ extension CryptokiError.Kind {
             (
                 .unavailable,
                 "Plug the token in and try again. `latchkey token list` shows all tokens, and all modules that cannot "
-                    + "be used."
+                    + "be used. \(otherPrograms)"
             )
         case .noReaders:
             (
                 .unavailable,
-                "Plug the token in. Then check that pcscd runs, that polkit lets you use it, and that no other program "
-                    + "(scdaemon of GnuPG, for example) holds the card."
+                "Plug the token in. Then check that pcscd runs, and that polkit lets you use it. \(otherPrograms)"
             )
         case .tokenAmbiguous: (.conflict, "Select one token with `serial=` and `module-path=` in the URI.")
         case .keyAmbiguous: (.conflict, "Select one key with `id=` in the URI.")
@@ -139,7 +143,9 @@ enum TokenSecret: Sendable {
         switch self {
         case .pin:
             (.lockedOut, "the token's PIN is locked after too many wrong PINs", ModuleProfile.unblocking(profile))
-        case .securityOfficerPIN, .managementKey:
+        // A management key has no counter: the card took the entry as the PIN, which protects the key.
+        case .managementKey: Self.pin.locked(profile)
+        case .securityOfficerPIN:
             (
                 .lockedOut, "the security officer's PIN is locked after too many wrong PINs",
                 "Erase the token with its manufacturer's program, which deletes all keys."
@@ -147,10 +153,13 @@ enum TokenSecret: Sendable {
         case .puk:
             (
                 .lockedOut, "the PUK is blocked after too many wrong ones",
-                "Only a reset helps, which deletes all keys and certificates of the card: `ykman piv reset`."
+                Self.resetAdvice
             )
         }
     }
+
+    fileprivate static let resetAdvice =
+        "Only a reset helps, which deletes all keys and certificates of the card: `ykman piv reset`."
 }
 
 extension ReturnValue {
@@ -159,7 +168,7 @@ extension ReturnValue {
         case .pinExpired: (.refused, "the token requires a new PIN", "Change it with `latchkey token pin`.")
         case .pinTooWeak: (.invalidInput, "the token refused the new PIN as too weak", "Choose a longer one.")
         case .userPINNotInitialized:
-            (.passcodeNotSet, "the token has no user PIN yet", "Set one with `latchkey token pin`.")
+            (.passcodeNotSet, "the token has no user PIN yet", "Set one with `latchkey token pin --init`.")
         case .userNotLoggedIn: (.refused, "the token requires its PIN again", "Try again with the token's PIN.")
         case .functionCanceled, .cancel, .functionRejected:
             (.cancelled, "the operation was cancelled at the token", "Start again when you are ready.")
@@ -189,6 +198,7 @@ extension ReturnValue {
 }
 
 extension ModuleProfile {
+    /// How to set a new PIN when the PIN is locked.
     fileprivate static func unblocking(_ profile: ModuleProfile?) -> String {
         switch profile?.unblocking {
         case .securityOfficer, nil: "Set a new PIN with the security officer's PIN: `latchkey token pin --unblock`."
@@ -243,14 +253,39 @@ extension KeystoreError {
 
 // PINs and management keys.
 extension KeystoreError {
-    static func noUserPIN(recovery: String) -> KeystoreError {
-        KeystoreError(code: .passcodeNotSet, reason: "the token has no user PIN yet", recovery: recovery)
+    package static func noUserPIN(_ profile: ModuleProfile) -> KeystoreError {
+        let recovery =
+            switch profile.unblocking {
+            case .securityOfficer: "Set one with the security officer's PIN: `latchkey token pin --init`."
+            case .prefixedSetPIN, .program: "Set one with the card's own program."
+            }
+        return KeystoreError(code: .passcodeNotSet, reason: "the token has no user PIN yet", recovery: recovery)
     }
 
-    static func pinLocked(_ profile: ModuleProfile, underlying: CryptokiError? = nil) -> KeystoreError {
-        KeystoreError(
+    /// - Parameter isPUKBlocked: Whether the PIN can't be unblocked either.
+    package static func pinLocked(
+        _ profile: ModuleProfile, isPUKBlocked: Bool = false, underlying: CryptokiError? = nil
+    ) -> KeystoreError {
+        guard !isPUKBlocked else {
+            return .pukBlocked(reason: "the PIN and the PUK are blocked after too many wrong ones")
+        }
+        return KeystoreError(
             code: .lockedOut, reason: "the token's PIN is locked after too many wrong PINs",
             recovery: ModuleProfile.unblocking(profile), underlying: underlying.map { UnderlyingError($0) })
+    }
+
+    static func pukBlocked(reason: String = "the PUK is blocked after too many wrong ones") -> KeystoreError {
+        KeystoreError(code: .lockedOut, reason: reason, recovery: TokenSecret.resetAdvice, attemptsLeft: 0)
+    }
+
+    /// This error with the attempts that are left for a wrong PUK or security officer's PIN; unchanged if it is another error
+    /// or the number is unknown.
+    func counting(_ left: Int?) -> KeystoreError {
+        guard code == .wrongProof, let left else { return self }
+        let count = left == 1 ? "One attempt is left" : "\(left) attempts are left"
+        return KeystoreError(
+            operation: operation, code: code, reason: reason, recovery: "\(count). \(recovery)", attemptsLeft: left,
+            underlying: underlying)
     }
 
     /// The error for a new PIN that the token did not accept after a successful login; nil if the error is another one.

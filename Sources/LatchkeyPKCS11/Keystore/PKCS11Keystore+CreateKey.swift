@@ -203,7 +203,7 @@ extension PKCS11Keystore {
             try session.supports(.ecKeyPairGeneration)
         }
         // OpenSC shows the mechanism for cards on which it can't create keys: PIV and OpenPGP cards, which it shows as PKCS#15.
-        let isEmulated = snapshot.module.family == .opensc && snapshot.information.model == "PKCS#15 emulated"
+        let isEmulated = snapshot.module.family == .opensc && snapshot.information.isEmulated
         guard hasMechanism, !isEmulated else {
             throw .unsupported(
                 "this module can't create P-256 keys on this token",

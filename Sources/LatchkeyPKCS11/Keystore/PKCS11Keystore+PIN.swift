@@ -78,7 +78,7 @@ extension PKCS11Keystore {
         }
         guard !status.isLockedOut else { throw .pinLocked(snapshot.module) }
         guard snapshot.information.flags.contains(.userPINInitialized) || snapshot.profile.verifiesUserItself else {
-            throw .noUserPIN(recovery: "Set one with `latchkey token pin`.")
+            throw .noUserPIN(snapshot.module)
         }
         let proof = try await snapshot.profile.proof(
             .current, for: prompt, attemptsLeft: status.attemptsLeft, presence)
@@ -100,7 +100,7 @@ extension PKCS11Keystore {
         _ snapshot: TokenSnapshot, for prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> LoginProof {
         try checkOfficer(snapshot)
-        let left = snapshot.information.flags.contains(.securityOfficerPINFinalTry) ? 1 : nil
+        let left = snapshot.information.officerAttemptsLeft
         return .pin(
             try await presence.givenPIN(
                 PINRequest(purpose: .securityOfficer, context: prompt, attemptsLeft: left)))

@@ -46,7 +46,7 @@ public struct PKCS11Keystore: Keystore, BackendKeystore {
             let seals = try await keyEstablishment(on: snapshot) != nil
             return KeystoreCapabilities(
                 device: "\(information.manufacturer) \(information.model) ‘\(information.label)’, serial number "
-                    + "\(information.serial), firmware \(information.firmwareVersion)",
+                    + "\(information.serial), firmware \(snapshot.module.text(of: information.firmwareVersion))",
                 root: profile.root,
                 requirements: snapshot.module.signsWithoutLogin
                     ? profile.requirements : profile.requirements.subtracting([.none]),

@@ -64,7 +64,8 @@ struct TokenDiagnostics {
 
     private func module(_ entry: TokenDirectory.Entry) -> Check {
         let module = entry.module
-        return .ok("module", "\(entry.modulePath) is \(module.manufacturer) \(module.description) \(module.version).")
+        return .ok(
+            "module", "\(entry.modulePath) is \(module.manufacturer) \(module.description) \(entry.moduleVersion).")
     }
 
     private func token(_ entry: TokenDirectory.Entry) -> Check {
@@ -83,16 +84,12 @@ struct TokenDiagnostics {
     private func pin(_ entry: TokenDirectory.Entry) -> Check {
         let flags = entry.information.flags
         let name = "token-pin"
+        let profile = ModuleProfile(for: entry.module)
         if flags.contains(.userPINLocked) {
-            return .problem(
-                name, "The token's PIN is locked after too many wrong PINs.", "Run ‘latchkey token pin --unblock’.",
-                .lockedOut)
+            return .problem(name, KeystoreError.pinLocked(profile).during("use the token's PIN"))
         }
         if !flags.contains(.userPINInitialized) {
-            return .problem(
-                name, "The token has no user PIN yet.",
-                "Run ‘latchkey token pin --init’ with the security officer's PIN.",
-                .passcodeNotSet)
+            return .problem(name, KeystoreError.noUserPIN(profile).during("use the token's PIN"))
         }
         if flags.contains(.userPINFinalTry) {
             return .warning(
@@ -122,14 +119,15 @@ struct TokenDiagnostics {
         case .ykcs11 where version < Self.firstWithAES && entry.information.firmwareVersion >= Self.firstShippedWithAES:
             return [
                 .warning(
-                    name, "The YubiKey's factory management key is AES, and ykcs11 \(version) supports only 3DES.",
+                    name,
+                    "The YubiKey's factory management key is AES, and ykcs11 \(entry.moduleVersion) supports only 3DES.",
                     "Create keys with ‘ykman piv keys generate’ and use their slots, or change the management key to TDES."
                 )
             ]
         case .ykcs11 where version < Self.firstWithAES:
             return [
                 .warning(
-                    name, "ykcs11 \(version) cannot set touch and PIN policies.",
+                    name, "ykcs11 \(entry.moduleVersion) cannot set touch and PIN policies.",
                     "Create keys that require a touch with ‘ykman piv keys generate --touch-policy always’.")
             ]
         case .opensc where version < Self.firstThatSurvivesRemoval && options.token.isolation == .never:
@@ -165,7 +163,9 @@ struct ReaderDiagnostics {
     /// Another possible cause of a missing card.
     func hint() -> String {
         if isScdaemonRunning {
-            return "GnuPG's scdaemon may use the card: run ‘gpgconf --kill scdaemon’ and try again."
+            return
+                "GnuPG's scdaemon may use the card: run ‘gpgconf --kill scdaemon’ and try again. To share the card with it, set both"
+                + " disable-ccid and pcsc-shared in scdaemon.conf."
         }
         guard isRunning else { return "" }
         return

@@ -181,9 +181,9 @@ struct TokenReport: Report {
         uri = entry.uri.string
         (label, serial) = (information.label, information.serial)
         (manufacturer, model) = (information.manufacturer, information.model)
-        firmware = information.firmwareVersion.description
+        firmware = entry.firmwareVersion
         modulePath = entry.modulePath
-        module = "\(entry.module.manufacturer) \(entry.module.description) \(entry.module.version)"
+        module = "\(entry.module.manufacturer) \(entry.module.description) \(entry.moduleVersion)"
         initialized = information.flags.contains(.initialized)
         flags = information.flagWords
         simulator = Nullable(entry.simulator)

@@ -21,7 +21,8 @@ extension VaultCommand {
             let session = try await VaultSession(
                 arguments.name, in: context, protecting: true, under: policy?.policy)
             let vault = try await session.existing(withBiometrics: false).upgrade()
-            return VaultReport(vault, isRevocable: try await session.space.isStoredRevocably(key: session.key))
+            return VaultReport(
+                vault, in: session.space, isRevocable: try await session.space.isStoredRevocably(key: session.key))
         }
     }
 
@@ -35,7 +36,7 @@ extension VaultCommand {
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
             let session = try await VaultSession(arguments.name, in: context)
             _ = try session.existing(withBiometrics: true)
-            let report = VaultReport(try await session.opened().downgrade())
+            let report = VaultReport(try await session.opened().downgrade(), in: session.space)
             return await context.afterRevoking(report, in: session.space.records)
         }
     }
@@ -48,7 +49,8 @@ extension VaultCommand {
         @OptionGroup var arguments: VaultArguments
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            VaultReport(try await VaultSession(arguments.name, in: context).locked())
+            let session = try await VaultSession(arguments.name, in: context)
+            return VaultReport(try session.locked(), in: session.space)
         }
     }
 
@@ -60,7 +62,8 @@ extension VaultCommand {
         @OptionGroup var arguments: VaultArguments
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            VaultReport(try await VaultSession(arguments.name, in: context).unlocked())
+            let session = try await VaultSession(arguments.name, in: context)
+            return VaultReport(try await session.unlocked(), in: session.space)
         }
     }
 
@@ -74,7 +77,7 @@ extension VaultCommand {
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
             let session = try await VaultSession(arguments.name, in: context)
             let wasStored = try session.space.keys().contains(session.key)
-            let report = VaultReport(try await session.vault.reset(), isDeleted: wasStored)
+            let report = VaultReport(try await session.vault.reset(), in: session.space, isDeleted: wasStored)
             return await context.afterRevoking(report, in: session.space.records)
         }
     }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
+import LatchkeyPKCS11
 import LatchkeyVault
 
 /// `latchkey vault`.
@@ -64,7 +65,8 @@ extension VaultCommand {
                 biometrics
                 ? try await vault.storeToBiometrics(credentials: secret).wrap()
                 : try await vault.storeToKeychain(credentials: secret).wrap()
-            return VaultReport(stored, isRevocable: try await session.space.isStoredRevocably(key: session.key))
+            return VaultReport(
+                stored, in: session.space, isRevocable: try await session.space.isStoredRevocably(key: session.key))
         }
     }
 
@@ -76,8 +78,9 @@ extension VaultCommand {
         @OptionGroup var arguments: VaultArguments
 
         func perform(in context: CommandContext) async throws -> BriefReport {
-            let vault = try await VaultSession(arguments.name, in: context).opened()
-            let report = VaultReport(vault)
+            let session = try await VaultSession(arguments.name, in: context)
+            let vault = try await session.opened()
+            let report = VaultReport(vault, in: session.space)
             return BriefReport(report, text: report.text, secretOutput: SecretBytes(try vault.credentials))
         }
     }
@@ -90,9 +93,10 @@ extension VaultCommand {
         @OptionGroup var arguments: VaultArguments
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            let vault = try await VaultSession(arguments.name, in: context).opened()
+            let session = try await VaultSession(arguments.name, in: context)
+            let vault = try await session.opened()
             let secret = try context.readSecret().withUnsafeBytes { Data($0) }
-            return VaultReport(try await vault.update(credentials: secret))
+            return VaultReport(try await vault.update(credentials: secret), in: session.space)
         }
     }
 
@@ -108,7 +112,7 @@ extension VaultCommand {
         func perform(in context: CommandContext) async throws -> VaultListReport {
             let space = try VaultSpace(records: try await context.records(), presence: context.presence)
             return VaultListReport(
-                vaults: try space.keys().map { VaultReport(VaultFactory.retrieveVault(key: $0, in: space)) })
+                vaults: try space.keys().map { VaultReport(VaultFactory.retrieveVault(key: $0, in: space), in: space) })
         }
     }
 
@@ -123,7 +127,9 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(arguments.name, in: context)
-            return VaultReport(session.vault, isRevocable: try? await session.space.isStoredRevocably(key: session.key))
+            return VaultReport(
+                session.vault, in: session.space,
+                isRevocable: try? await session.space.isStoredRevocably(key: session.key))
         }
     }
 }
@@ -148,13 +154,17 @@ struct VaultReport: Report {
     /// Whether the command deleted the secret.
     private let isDeleted: Bool
 
+    /// The hardware that opens the vault, in words.
+    private let hardware: String
+
     private enum CodingKeys: CodingKey {
         case name, state, biometricsEnabled, isRevocable
     }
 
-    init(_ vault: Vault<Data>, isRevocable: Bool? = nil, isDeleted: Bool = false) {
+    init(_ vault: Vault<Data>, in space: VaultSpace, isRevocable: Bool? = nil, isDeleted: Bool = false) {
         self.isRevocable = isRevocable
         self.isDeleted = isDeleted
+        hardware = space.records.keystore.backend == PKCS11Keystore.backend ? "the token" : "this machine"
         name = vault.key
         biometricsEnabled = vault.biometricsEnabled
         state =
@@ -169,7 +179,7 @@ struct VaultReport: Report {
     /// The state in a list, in the words of the tool's help.
     fileprivate var stateWords: String {
         switch state {
-        case "keychain": "bound to this machine"
+        case "keychain": "bound to \(hardware)"
         case "biometrics", "locked": "protected by PIN or fingerprint"
         default: state
         }
@@ -179,7 +189,7 @@ struct VaultReport: Report {
         let words =
             switch state {
             case "empty": isDeleted ? "is deleted" : "does not exist; see ‘latchkey vault list’"
-            case "keychain": "is stored; this machine opens it without a PIN or fingerprint"
+            case "keychain": "is stored; \(hardware) opens it without a PIN or fingerprint"
             case "biometrics": "is stored and unlocked; it locks again when this command ends"
             case "locked": "is stored and locked; unlocking requires a PIN or fingerprint"
             default: "cannot be read, and nothing was changed; ‘latchkey vault reset’ deletes it"

@@ -53,6 +53,34 @@ struct KeystoreErrorMappingTests {
         #expect(error(.userPINNotInitialized, .pin).code == .passcodeNotSet)
     }
 
+    @Test func `a locked PIN at the prompt for the management key is unblocked like any other`() {
+        let error = CryptokiError(.pinLocked, from: "C_Login")
+        let ykcs11 = ModuleProfile.ykcs11(.init(major: 2, minor: 20))
+        let locked = KeystoreError(error, profile: ykcs11, checking: .managementKey)
+        #expect(locked.code == .lockedOut && locked.recovery.contains("with the PUK"))
+        let blocked = KeystoreError.pinLocked(ykcs11, isPUKBlocked: true)
+        #expect(blocked.code == .lockedOut && blocked.attemptsLeft == 0)
+        #expect(blocked.recovery.contains("ykman piv reset") && !blocked.recovery.contains("--unblock"))
+    }
+
+    @Test func `the attempts left are added to a wrong proof only`() {
+        let wrong = KeystoreError(CryptokiError(.pinIncorrect, from: "C_Login"), checking: .securityOfficerPIN)
+        #expect(wrong.counting(1).attemptsLeft == 1)
+        #expect(wrong.counting(1).recovery.hasPrefix("One attempt is left. "))
+        #expect(wrong.counting(nil).attemptsLeft == nil)
+        #expect(KeystoreError(CryptokiError(.pinLocked, from: "C_Login")).counting(1).attemptsLeft == nil)
+    }
+
+    @Test func `only modules that pack the patch number show three numbers`() {
+        let version = ModuleInformation.Version(major: 2, minor: 20)
+        #expect(ModuleProfile.ykcs11(version).text(of: version) == "2.2.0")
+        #expect(ModuleProfile.ykcs11(version).text(of: .init(major: 5, minor: 43)) == "5.4.3")
+        #expect(ModuleProfile.softhsm.text(of: .init(major: 2, minor: 61)) == "2.6.1")
+        let opensc = ModuleInformation.Version(major: 0, minor: 23)
+        #expect(ModuleProfile.opensc(opensc).text(of: opensc) == "0.23")
+        #expect(ModuleProfile.generic.text(of: version) == "2.20")
+    }
+
     @Test func `values that the standard does not name keep their number`() {
         #expect(ReturnValue(rawValue: 0x8000_0001).description == "an unknown value (0x80000001)")
         #expect(ReturnValue.pinIncorrect.description == "CKR_PIN_INCORRECT (0xa0)")
