@@ -31,6 +31,12 @@ public struct PIVSlot: Hashable, Sendable, CustomStringConvertible {
     /// Card Authentication: requires no PIN.
     package static let cardAuthentication = PIVSlot(known: 0x9e)
 
+    /// The slot with a `CKA_ID`; nil if no slot has it.
+    init?(id: Data) {
+        guard id.count == 1, let first = id.first, (1...Self.references.count).contains(Int(first)) else { return nil }
+        reference = Self.references[Int(first) - 1]
+    }
+
     /// `CKA_ID`, one byte.
     var id: Data { Data([UInt8((Self.references.firstIndex(of: reference) ?? 0) + 1)]) }
 
