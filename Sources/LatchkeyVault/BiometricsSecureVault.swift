@@ -6,16 +6,16 @@ public import Latchkey
 /// creates another.
 public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     let slot: VaultSlot<Credentials>
-    let record: Record
+    let stored: StoredRecord
     let session: ClassSession
+    /// The credentials, as this vault was unlocked or made. ``lock()`` can't clear them in values that the app keeps: replace
+    /// this value by the locked vault. ``read()`` throws after a lock.
+    public let credentials: Credentials
 
     /// The vault's key.
     public var key: String { slot.key }
 
-    /// The stored credentials, or nil after the vault was locked: ``read()`` gives the reason.
-    public var credentials: Credentials! { try? read() }
-
-    /// Reads the stored credentials. Does not prompt and uses no hardware.
+    /// Reads the stored credentials again. Does not prompt and uses no hardware.
     ///
     /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if its protection was changed or it was
     ///   reset, `damaged` if another program changed the stored value.
@@ -24,14 +24,14 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
         return try slot.read(in: session)
     }
 
-    /// Replaces the credentials. The vault is open, so this call does not prompt.
+    /// Replaces the credentials. The vault is open, so this call does not prompt. Can be repeated on the same value.
     ///
-    /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if the credentials were changed since
-    ///   this vault was retrieved.
+    /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if another vault or program changed the
+    ///   credentials since this vault was retrieved.
     public func update(credentials: Credentials) async throws(KeystoreError) -> BiometricsSecureVault {
         try checkOpen()
-        let stored = try await slot.make(slot.updating(record, to: credentials))
-        return BiometricsSecureVault(slot: slot, record: stored, session: session)
+        stored.record = try await slot.make(slot.updating(stored.record, to: credentials))
+        return BiometricsSecureVault(slot: slot, stored: stored, session: session, credentials: credentials)
     }
 
     /// Stores the credentials without biometrics, and destroys the key that protected them. If that key is revocable it is
@@ -40,25 +40,28 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func downgrade() throws(KeystoreError) -> KeychainSecureVault<Credentials> {
-        KeychainSecureVault(slot: slot, record: try slot.makeNow(slot.storing(read(), ifGeneration: record.generation)))
+        let credentials = try read()
+        let plain = try slot.makeNow(slot.storing(credentials, ifGeneration: stored.record.generation))
+        return KeychainSecureVault(slot: slot, stored: StoredRecord(plain), credentials: credentials)
     }
 
     /// Stores the credentials without biometrics, and destroys the key that protected them.
     public func downgrade() async throws(KeystoreError) -> KeychainSecureVault<Credentials> {
-        KeychainSecureVault(
-            slot: slot, record: try await slot.make(slot.storing(read(), ifGeneration: record.generation)))
+        let credentials = try read()
+        let plain = try await slot.make(slot.storing(credentials, ifGeneration: stored.record.generation))
+        return KeychainSecureVault(slot: slot, stored: StoredRecord(plain), credentials: credentials)
     }
 
     /// Discards the key, in every copy of this vault, and every earlier proof: the next unlock prompts, even within the
     /// policy's reuse time. Changes nothing on disk.
     public func lock() -> LockedBiometricsSecureVault<Credentials> {
         slot.lock()
-        return LockedBiometricsSecureVault(slot: slot, record: record, failure: nil)
+        return LockedBiometricsSecureVault(slot: slot, record: stored.record, failure: nil)
     }
 
     /// Verifies that the user is the owner; see ``LockedBiometricsSecureVault/reauthenticateOwner()``.
     public func reauthenticateOwner() async throws(KeystoreError) -> Bool {
-        try await slot.reauthenticateOwner(record)
+        try await slot.reauthenticateOwner(stored.record)
     }
 
     /// Deletes the credentials.
@@ -71,7 +74,7 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     /// This vault as a case of ``Vault``: locked, if it was locked.
     public func wrap() -> Vault<Credentials> {
         session.isOpen
-            ? .biometrics(self) : .locked(LockedBiometricsSecureVault(slot: slot, record: record, failure: nil))
+            ? .biometrics(self) : .locked(LockedBiometricsSecureVault(slot: slot, record: stored.record, failure: nil))
     }
 
     private func checkOpen() throws(KeystoreError) {
@@ -84,8 +87,9 @@ public struct LockedBiometricsSecureVault<Credentials: Codable & Sendable>: Send
     let slot: VaultSlot<Credentials>
     /// nil if the row cannot be decoded.
     let record: Record?
-    /// The reason why the vault cannot be unlocked, if the store shows one: a damaged row, an unreadable store or an invalid
-    /// key. nil for an ordinary locked vault. The stored value is kept until `reset()`.
+    /// The reason why the vault cannot be unlocked, if the store shows one: a damaged row, a value of another type, an
+    /// unreadable store or an invalid key; or that the space is not open. nil for an ordinary locked vault. The stored value
+    /// is kept until `reset()`.
     public let failure: KeystoreError?
 
     /// The vault's key.

@@ -12,14 +12,18 @@ public struct EmptyVault<Credentials: Codable & Sendable>: Sendable {
     /// - Throws: `KeystoreError`; `conflict` if the vault is no longer empty, `wrongState` if the space is not open.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func storeToKeychain(credentials: Credentials) throws(KeystoreError) -> KeychainSecureVault<Credentials> {
-        KeychainSecureVault(slot: slot, record: try slot.makeNow(slot.storing(credentials, ifGeneration: 0)))
+        KeychainSecureVault(
+            slot: slot, stored: StoredRecord(try slot.makeNow(slot.storing(credentials, ifGeneration: 0))),
+            credentials: credentials)
     }
 
     /// Stores the credentials without biometrics. Opens the space if it is not open.
     public func storeToKeychain(
         credentials: Credentials
     ) async throws(KeystoreError) -> KeychainSecureVault<Credentials> {
-        KeychainSecureVault(slot: slot, record: try await slot.make(slot.storing(credentials, ifGeneration: 0)))
+        KeychainSecureVault(
+            slot: slot, stored: StoredRecord(try await slot.make(slot.storing(credentials, ifGeneration: 0))),
+            credentials: credentials)
     }
 
     /// Stores the credentials so that reading requires user verification. Prompts once. The returned vault is unlocked.

@@ -3,40 +3,39 @@ public import Latchkey
 /// A vault whose credentials are bound to this machine's hardware and readable without user verification.
 public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
     let slot: VaultSlot<Credentials>
-    let record: Record
+    let stored: StoredRecord
+    /// The stored credentials, as this vault was retrieved or made.
+    public let credentials: Credentials
 
     /// The vault's key.
     public var key: String { slot.key }
 
-    /// The stored credentials, or nil: `read()` gives the reason.
-    ///
-    /// They are nil if the space is not open, or if the stored value was deleted, damaged or changed its protection.
-    public var credentials: Credentials! { try? slot.read(in: nil) }
-
-    /// Reads the stored credentials.
+    /// Reads the stored credentials again.
     ///
     /// - Throws: `KeystoreError`; `wrongState` if the space is not open, `conflict` if the vault has changed its state,
     ///   `damaged` if another program changed the stored value.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func read() throws(KeystoreError) -> Credentials { try slot.read(in: nil) }
 
-    /// Reads the stored credentials. Opens the space if it is not open.
+    /// Reads the stored credentials again. Opens the space if it is not open.
     public func read() async throws(KeystoreError) -> Credentials {
         try await slot.openSpace()
         return try slot.read(in: nil)
     }
 
-    /// Replaces the credentials.
+    /// Replaces the credentials. Can be repeated on the same value.
     ///
-    /// - Throws: `KeystoreError`; `conflict` if they were changed since this vault was retrieved.
+    /// - Throws: `KeystoreError`; `conflict` if another vault or program changed them since this vault was retrieved.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func update(credentials: Credentials) throws(KeystoreError) -> KeychainSecureVault {
-        KeychainSecureVault(slot: slot, record: try slot.makeNow(slot.updating(record, to: credentials)))
+        stored.record = try slot.makeNow(slot.updating(stored.record, to: credentials))
+        return KeychainSecureVault(slot: slot, stored: stored, credentials: credentials)
     }
 
     /// Replaces the credentials. Opens the space if it is not open.
     public func update(credentials: Credentials) async throws(KeystoreError) -> KeychainSecureVault {
-        KeychainSecureVault(slot: slot, record: try await slot.make(slot.updating(record, to: credentials)))
+        stored.record = try await slot.make(slot.updating(stored.record, to: credentials))
+        return KeychainSecureVault(slot: slot, stored: stored, credentials: credentials)
     }
 
     /// Protects the credentials, so that reading requires user verification. Prompts once.
@@ -45,7 +44,7 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
     ///
     /// - Throws: `KeystoreError`; `cancelled`, `unsupported`, `conflict`. The credentials then stay unchanged.
     public func upgrade() async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
-        try await slot.protect(read(), ifGeneration: record.generation)
+        try await slot.protect(read(), ifGeneration: stored.record.generation)
     }
 
     /// Deletes the credentials.

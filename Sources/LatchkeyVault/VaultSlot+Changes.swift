@@ -55,7 +55,8 @@ extension VaultSlot {
             row.classes.newClass(space.policy), revocably: .preferred, for: space.prompt("protect ‘\(key)’"),
             authorizedBy: space.presence)
         let record = try await make(storing(credentials, in: prepared, ifGeneration: generation))
-        return BiometricsSecureVault(slot: self, record: record, session: prepared.session)
+        return BiometricsSecureVault(
+            slot: self, stored: StoredRecord(record), session: prepared.session, credentials: credentials)
     }
 
     /// Makes the change. It opens the space, but no class that requires user verification.

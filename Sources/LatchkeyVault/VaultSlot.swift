@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import Synchronization
 
 /// One slot for credentials. It implements all operations of the typed vaults.
 ///
@@ -19,24 +20,19 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
         }
     }
 
-    /// The vault, from its row and the sessions that this program has open. The row is not verified.
+    /// The vault, from its row, which is verified and decoded if its key is open.
     private func storedVault() throws(KeystoreError) -> Vault<Credentials> {
         let (space, row) = try spaceAndRow()
-        guard let record = try space.records.metadataNow(row.id) else { return EmptyVault(slot: self).wrap() }
-        guard record.kind == VaultRow.kind else {
-            throw .damaged("the record with the vault's name is not a vault")
-        }
+        guard let record = try space.record(of: row) else { return EmptyVault(slot: self).wrap() }
         guard record.protection != .device else {
-            try checkNotDowngraded()
-            return KeychainSecureVault(slot: self, record: record).wrap()
-        }
-        guard row.classes.contains(record.protection) else {
-            throw .damaged("the record's protection class does not belong to a vault")
+            return KeychainSecureVault(slot: self, stored: StoredRecord(record), credentials: try read(in: nil)).wrap()
         }
         guard let session = space.records.session(record.protection), session.isOpen else {
             return .locked(LockedBiometricsSecureVault(slot: self, record: record, failure: nil))
         }
-        return .biometrics(BiometricsSecureVault(slot: self, record: record, session: session))
+        return .biometrics(
+            BiometricsSecureVault(
+                slot: self, stored: StoredRecord(record), session: session, credentials: try read(in: session)))
     }
 
     /// - Throws: `KeystoreError` with code `damaged` if another program replaced a value with biometrics by one without.
@@ -158,8 +154,8 @@ extension VaultSlot {
             guard let session = space.records.session(expected.protection),
                 let (record, payload) = try space.records.readNow(row.id, in: session)
             else { throw changed() }
-            _ = try decode(payload)
-            return BiometricsSecureVault(slot: self, record: record, session: session)
+            return BiometricsSecureVault(
+                slot: self, stored: StoredRecord(record), session: session, credentials: try decode(payload))
         } catch {
             lock()
             throw named("unlock", error)
@@ -185,6 +181,18 @@ extension VaultSlot {
         guard let (space, row) = try? spaceAndRow() else { return }
         space.records.keystore.endReuse()
         space.records.lock(prefix: row.classes.prefix)
+    }
+}
+
+/// The record of a vault, as this vault or a copy of it stored it last.
+final class StoredRecord: Sendable {
+    private let last: Mutex<Record>
+
+    init(_ record: Record) { last = Mutex(record) }
+
+    var record: Record {
+        get { last.withLock { $0 } }
+        set { last.withLock { $0 = newValue } }
     }
 }
 

@@ -84,6 +84,31 @@ public final class VaultSpace: Sendable {
         try records.idsNow(VaultRow.kind).map(VaultRow.key)
     }
 
+    /// Whether the vault's row is one with biometrics; nil without a row. Reads the row's header only, without a check.
+    ///
+    /// - Throws: `KeystoreError`; `damaged`, `invalidInput` for an invalid key.
+    package func isStoredWithBiometrics(key: String) throws(KeystoreError) -> Bool? {
+        try record(of: VaultRow(key: key)).map { $0.protection != .device }
+    }
+
+    /// The header of a vault's row; nil if there is none.
+    ///
+    /// - Throws: `KeystoreError`; `damaged` also if another program replaced a value with biometrics by one without.
+    func record(of row: VaultRow) throws(KeystoreError) -> Record? {
+        guard let record = try records.metadataNow(row.id) else { return nil }
+        guard record.kind == VaultRow.kind else {
+            throw .damaged("the record with the vault's name is not a vault")
+        }
+        if record.protection == .device {
+            guard try !records.isDowngraded(row.id, from: row.classes) else {
+                throw .damaged("another program replaced the value by one without biometrics")
+            }
+        } else if !row.classes.contains(record.protection) {
+            throw .damaged("the record's protection class does not belong to a vault")
+        }
+        return record
+    }
+
     /// Queries the hardware again, for example after a reader was unplugged or a lockout has ended. Does not prompt.
     public func refreshAvailability() async {
         let isAvailable = await canAskForProof()
@@ -114,9 +139,10 @@ public final class VaultSpace: Sendable {
 public enum VaultFactory<Credentials: Codable & Sendable> {
     /// Retrieves a vault of the space that ``VaultSpace/bootstrap(_:)`` has set.
     ///
-    /// Reads one row: does not prompt, uses no hardware, changes nothing. It never throws, and returns an empty vault only
-    /// if there is no row. If the row is damaged or the store cannot be read, it returns a locked vault with a
-    /// ``LockedBiometricsSecureVault/failure``.
+    /// Reads one row, and decodes it if its key is open: does not prompt, uses no hardware, changes nothing. It never throws,
+    /// and returns an empty vault only if there is no row. If the value cannot be read, it returns a locked vault with a
+    /// ``LockedBiometricsSecureVault/failure``: `damaged` for a changed row and for a value of another type, `wrongState` for a
+    /// vault without biometrics while the space is not open.
     ///
     /// - Parameter key: 1 to 64 bytes of UTF-8 without control characters.
     public static func retrieveVault(key: String) -> Vault<Credentials> {

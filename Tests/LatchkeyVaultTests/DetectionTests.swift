@@ -21,7 +21,9 @@ struct DetectionTests {
                 : try await empty.storeToKeychain(credentials: .jane)
             let offline = try await scene.closed(NobodyPresent(), tcti: "swtpm:path=/nonexistent")
             let before = try scene.bytes()
-            #expect(name(of: vault(in: offline)) == (gated ? .locked : .keychain))
+            #expect(name(of: vault(in: offline)) == .locked)
+            #expect(failure(of: vault(in: offline)) == (gated ? nil : wrongState))
+            #expect(try offline.isStoredWithBiometrics(key: "login") == gated)
             #expect(name(of: VaultFactory<Login>.retrieveVault(key: "other", in: offline)) == .empty)
             #expect(try scene.bytes() == before)
             _ = try await vault(in: space).reset()
@@ -53,13 +55,8 @@ struct DetectionTests {
         let before = try rows(scene)
         let space = try await scene.start()
         let found = vault(in: space)
-        switch found {
-        case .locked: await #expect(throws: damaged) { try await found.unlock() }
-        case .keychainUpgradable(let vault):
-            #expect(vault.credentials == nil)
-            #expect(throws: damaged) { try found.credentials }
-        default: Issue.record("\(name(of: found))")
-        }
+        #expect(name(of: found) == .locked)
+        await #expect(throws: damaged) { try await found.unlock() }
         #expect(try rows(scene) == before)
         #expect(name(of: try await found.reset()) == .emptyWithBiometrics)
         #expect(try rows(scene).isEmpty)
@@ -86,12 +83,30 @@ struct DetectionTests {
         await #expect(throws: invalidInput) { try await nameless.reset() }
     }
 
-    @Test func `credentials of another type are damage, and are kept`() async throws {
+    @Test(arguments: [false, true])
+    func `credentials of another type are a locked vault with a failure, and are kept`(gated: Bool) async throws {
         let scene = try Scene()
         let space = try await scene.start()
-        _ = try await VaultFactory<Int>.retrieveVault(key: "login", in: space).storeToKeychain(credentials: 7)
-        #expect(throws: damaged) { try vault(in: space).credentials }
+        let empty = VaultFactory<Int>.retrieveVault(key: "login", in: space)
+        _ =
+            gated
+            ? try await empty.storeToBiometrics(credentials: 7) : try await empty.storeToKeychain(credentials: 7)
+        #expect(failure(of: vault(in: space)) == damaged)
+        await #expect(throws: damaged) { try await vault(in: space).unlock() }
         #expect(try VaultFactory<Int>.retrieveVault(key: "login", in: space).credentials == 7)
+        _ = try await vault(in: space).reset()
+        #expect(name(of: vault(in: space)) == .emptyWithBiometrics)
+    }
+
+    @Test func `a vault is reset on another machine and before its space is open`() async throws {
+        let scene = try Scene()
+        _ = try await vault(in: scene.start()).storeToBiometrics(credentials: .jane)
+        try await SoftwareTPM.withRunning { other in
+            let space = try await scene.closed(tcti: other.tcti)
+            #expect(name(of: try await vault(in: space).reset()) == .empty)
+        }
+        _ = try await vault(in: scene.start()).storeToKeychain(credentials: .jane)
+        #expect(name(of: try await vault(in: scene.closed()).reset()) == .empty)
     }
 
     @Test func `vaults, containers and names are separate`() async throws {
@@ -105,6 +120,10 @@ struct DetectionTests {
         #expect(try vault(in: space).credentials == .jane)
         _ = try await vault(in: space).reset()
         #expect(try await VaultFactory<Login>.retrieveVault(key: "login2", in: space).unlock().credentials == .june)
+    }
+
+    private func failure(of vault: Vault<Login>) -> KeystoreError? {
+        if case .locked(let locked) = vault { locked.failure } else { nil }
     }
 
     private func change(_ scene: Scene, _ sql: String) async throws {

@@ -41,7 +41,7 @@ struct DowngradeTests {
         }
         await #expect(throws: damaged) { try await held.read() }
         await #expect(throws: damaged) { try await held.update(credentials: .june) }
-        #expect(held.credentials == nil)
+        #expect(held.credentials == .jane)
         #expect(name(of: try await vault(in: space).reset()) == .emptyWithBiometrics)
         _ = try await vault(in: space).storeToKeychain(credentials: .june)
         #expect(try vault(in: space).credentials == .june)

@@ -77,14 +77,22 @@ struct ProtectionTests {
         #expect(throws: conflict) { try held.credentials }
     }
 
-    @Test func `an update of an old copy is a conflict, and reading it returns the stored value`() async throws {
+    @Test(arguments: [false, true])
+    func `a kept vault can be updated repeatedly, and another vault's update is a conflict`(gated: Bool) async throws {
         let scene = try Scene()
         let space = try await scene.start()
-        let first = try await vault(in: space).storeToKeychain(credentials: .jane)
-        _ = try await first.update(credentials: .june)
-        #expect(try first.credentials == .june)
-        await #expect(throws: conflict) { try await first.update(credentials: .jane) }
-        #expect(try vault(in: space).credentials == .june)
+        let empty = vault(in: space)
+        let first =
+            gated
+            ? try await empty.storeToBiometrics(credentials: .jane)
+            : try await empty.storeToKeychain(credentials: .jane)
+        for login in [Login.june, .jane, .june] {
+            let updated = try await first.update(credentials: login)
+            #expect(try first.credentials == login && updated.credentials == login)
+        }
+        _ = try await vault(in: space).update(credentials: .jane)
+        await #expect(throws: conflict) { try await first.update(credentials: .june) }
+        #expect(try vault(in: space).credentials == .jane)
     }
 
     @Test func `changing the container's PIN changes the vault's`() async throws {

@@ -16,6 +16,10 @@ struct VaultPortingTests {
         let app = VaultApp()
         app.start()
         #expect(app.shown == "locked")
+        let early = await #expect(throws: KeystoreError.self) {
+            try await VaultFactory<MyCredentials>.retrieveVault(key: "x").reset()
+        }
+        #expect(early?.code == .wrongState)
 
         try await VaultSpace.bootstrap(
             VaultSpace(records: records, presence: ScriptedPresence(pins: "2468"), policy: .pin))

@@ -20,7 +20,7 @@ extension VaultCommand {
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(
                 arguments.name, in: context, protecting: true, under: policy?.policy)
-            let vault = try await session.existing(withBiometrics: false).upgrade()
+            let vault = try await session.unprotected().upgrade()
             return VaultReport(
                 vault, in: session.space, isRevocable: try await session.space.isStoredRevocably(key: session.key))
         }
@@ -35,8 +35,7 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
             let session = try await VaultSession(arguments.name, in: context)
-            _ = try session.existing(withBiometrics: true)
-            let report = VaultReport(try await session.opened().downgrade(), in: session.space)
+            let report = VaultReport(try await session.unlocked().downgrade(), in: session.space)
             return await context.afterRevoking(report, in: session.space.records)
         }
     }

@@ -112,7 +112,7 @@ extension VaultCommand {
         func perform(in context: CommandContext) async throws -> VaultListReport {
             let space = try VaultSpace(records: try await context.records(), presence: context.presence)
             return VaultListReport(
-                vaults: try space.keys().map { VaultReport(VaultFactory.retrieveVault(key: $0, in: space), in: space) })
+                vaults: try space.keys().map { VaultReport(stored: $0, in: space) })
         }
     }
 
@@ -128,7 +128,7 @@ extension VaultCommand {
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(arguments.name, in: context)
             return VaultReport(
-                session.vault, in: session.space,
+                stored: session.key, in: session.space,
                 isRevocable: try? await session.space.isStoredRevocably(key: session.key))
         }
     }
@@ -161,10 +161,25 @@ struct VaultReport: Report {
         case name, state, biometricsEnabled, isRevocable
     }
 
+    /// A stored vault, from its header. Does not use the hardware.
+    init(stored key: String, in space: VaultSpace, isRevocable: Bool? = nil) {
+        self.isRevocable = isRevocable
+        isDeleted = false
+        hardware = Self.hardware(of: space)
+        name = key
+        do {
+            let isProtected = try space.isStoredWithBiometrics(key: key)
+            state = isProtected.map { $0 ? "locked" : "keychain" } ?? "empty"
+            biometricsEnabled = isProtected ?? false
+        } catch {
+            (state, biometricsEnabled) = ("damaged", true)
+        }
+    }
+
     init(_ vault: Vault<Data>, in space: VaultSpace, isRevocable: Bool? = nil, isDeleted: Bool = false) {
         self.isRevocable = isRevocable
         self.isDeleted = isDeleted
-        hardware = space.records.keystore.backend == PKCS11Keystore.backend ? "the token" : "this machine"
+        hardware = Self.hardware(of: space)
         name = vault.key
         biometricsEnabled = vault.biometricsEnabled
         state =
@@ -174,6 +189,10 @@ struct VaultReport: Report {
             case .biometrics: "biometrics"
             case .locked(let locked): locked.failure == nil ? "locked" : "damaged"
             }
+    }
+
+    private static func hardware(of space: VaultSpace) -> String {
+        space.records.keystore.backend == PKCS11Keystore.backend ? "the token" : "this machine"
     }
 
     /// The state in a list, in the words of the tool's help.

@@ -41,36 +41,36 @@ struct VaultSession {
             return
         }
         key = name
-        if case .locked(let locked) = vault, let failure = locked.failure, failure.code == .invalidInput {
-            throw failure
+        do throws(KeystoreError) {
+            _ = try space.isStoredWithBiometrics(key: name)
+        } catch {
+            // Each command reports a damaged vault in its own way.
+            if error.code == .invalidInput { throw error }
         }
     }
 
     /// The vault in its current state. Does not use the hardware.
     var vault: Vault<Data> { VaultFactory.retrieveVault(key: key, in: space) }
 
-    /// The vault, which must contain a secret. Does not use the hardware.
+    /// Checks that the vault contains a secret. Does not use the hardware.
     ///
+    /// - Returns: Whether the secret is stored with biometrics.
     /// - Throws: ``KeystoreError`` with code `notFound` for an empty vault, or the failure of a damaged one.
-    func existing() throws -> Vault<Data> {
-        switch vault {
-        case .empty, .emptyWithBiometrics:
+    @discardableResult
+    private func checkExisting() throws -> Bool {
+        guard let isProtected = try space.isStoredWithBiometrics(key: key) else {
             throw KeystoreError.notFound(
                 "there is no vault ‘\(key)’",
                 recovery: "See ‘latchkey vault list’, and --container for the vaults of other containers.")
-        case .locked(let locked):
-            if let failure = locked.failure { throw failure }
-            return .locked(locked)
-        case let open: return open
         }
+        return isProtected
     }
 
-    /// The vault, which must contain a secret with biometrics, or without. Does not use the hardware.
+    /// Checks that the vault contains a secret with biometrics, or without. Does not use the hardware.
     ///
-    /// - Throws: As ``existing()``, and ``KeystoreError`` with code `wrongState` for the other kind of vault.
-    func existing(withBiometrics isProtected: Bool) throws -> Vault<Data> {
-        let vault = try existing()
-        guard vault.biometricsEnabled == isProtected else {
+    /// - Throws: As ``checkExisting()``, and ``KeystoreError`` with code `wrongState` for the other kind of vault.
+    private func check(isStoredWithBiometrics isProtected: Bool) throws {
+        guard try checkExisting() == isProtected else {
             throw KeystoreError(
                 code: .wrongState,
                 reason: isProtected
@@ -80,27 +80,36 @@ struct VaultSession {
                     ? "To require one, run ‘latchkey vault upgrade’. ‘latchkey vault show’ prints the secret."
                     : "To change its policy, run ‘latchkey vault downgrade’ first.")
         }
-        return vault
     }
 
     /// The vault, unlocked if it was locked.
     ///
-    /// - Throws: As ``existing()``, and the errors of unlocking.
+    /// - Throws: ``KeystoreError`` with code `notFound` for an empty vault, the failure of a damaged one, and the errors of
+    ///   unlocking.
     func opened() async throws -> Vault<Data> {
-        let vault = try existing()
+        try checkExisting()
         try await space.open()
+        let vault = vault
         return if case .locked(let locked) = vault { try await locked.unlock().wrap() } else { vault }
     }
 
     /// The vault with biometrics, unlocked.
     func unlocked() async throws -> Vault<Data> {
-        try await existing(withBiometrics: true).unlock()
+        try check(isStoredWithBiometrics: true)
+        return try await opened()
+    }
+
+    /// The vault without biometrics.
+    func unprotected() async throws -> Vault<Data> {
+        try check(isStoredWithBiometrics: false)
+        return try await opened()
     }
 
     /// The vault with biometrics, locked.
     func locked() throws -> Vault<Data> {
-        let vault = try existing(withBiometrics: true)
-        return if case .locked = vault { vault } else { try vault.lock() }
+        try check(isStoredWithBiometrics: true)
+        let vault = vault
+        return if case .biometrics = vault { try vault.lock() } else { vault }
     }
 
     /// The empty vault.
