@@ -177,5 +177,6 @@ extension Credential {
                 classes: isPlain ? [.expectNone(prefix: CredentialRows.classes(id).prefix)] : [])
         }
         store.refreshes.setUnsaved(nil, id)
+        store.publishUnsearchableClaims(of: token, self)
     }
 }

@@ -7,12 +7,38 @@ internal import Synchronization
 /// try await CredentialStore.bootstrap(CredentialStore(records: records, presence: presence))
 /// ```
 extension Credential {
-    private static let shared = Mutex<CredentialStore?>(nil)
+    private struct Shared {
+        var store: CredentialStore?
+        /// The objects that live as long as the store is shared, by id.
+        var kept: [String: Credential] = [:]
+    }
+
+    private static let shared = Mutex(Shared())
 
     /// The store of the static functions. ``CredentialStore/bootstrap(_:)`` sets it; set it to use another store.
     public static var storage: CredentialStore? {
-        get { shared.withLock { $0 } }
-        set { shared.withLock { $0 = newValue } }
+        get { shared.withLock { $0.store } }
+        set {
+            // The previous objects are released after the lock.
+            _ = shared.withLock { shared in
+                let previous = shared
+                if shared.store !== newValue { shared = Shared(store: newValue) }
+                return previous
+            }
+        }
+    }
+
+    /// Keeps the object of a credential of the shared store until it is removed, so that the app gets the same object
+    /// again, and its automatic refresh goes on.
+    func keep() {
+        Self.shared.withLock { shared in
+            if shared.store === store { shared.kept[id] = self }
+        }
+    }
+
+    /// Ends ``keep()``.
+    func release() {
+        _ = Self.shared.withLock { shared in shared.store === store ? shared.kept.removeValue(forKey: id) : nil }
     }
 
     private static var requiredStorage: CredentialStore {
@@ -46,9 +72,12 @@ extension Credential {
         try await requiredStorage.store(token, tags: tags, security: security)
     }
 
-    /// The stored credential with the token's id. Stores the token if there is none.
+    /// The stored credential with the token's id. Stores the token if there is none. Every call with this token returns the
+    /// same object while the program runs.
     public static func with(token: Token) throws -> Credential {
-        try requiredStorage.credential(for: token)
+        let credential = try requiredStorage.credential(for: token)
+        credential.keep()
+        return credential
     }
 
     /// The credential with this id. While it is in use, every call returns the same object.
@@ -88,13 +117,17 @@ extension Credential {
         get throws { try requiredStorage.allCredentials }
     }
 
-    /// The app's default credential. It is stored.
+    /// The app's default credential. It is stored. While it is the default, every access returns the same object.
     ///
     /// This property can't throw. If an access fails, it reads as nil or stays unchanged, and
     /// ``CredentialEvent/failed(_:)`` has the error. ``CredentialStore/defaultCredential`` and
     /// ``CredentialStore/setDefault(_:)`` throw.
     public static var `default`: Credential? {
-        get { reporting(storage) { try requiredStorage.defaultCredential } ?? nil }
+        get {
+            let credential = reporting(storage) { try requiredStorage.defaultCredential } ?? nil
+            credential?.keep()
+            return credential
+        }
         set { reporting(storage) { try requiredStorage.setDefault(newValue) } }
     }
 

@@ -5,7 +5,7 @@ public struct CredentialConfiguration: Sendable {
     /// Which claims of an ID token are copied into the metadata. Copied claims can be searched, and every program that can
     /// read the store's file can read them.
     public enum CopiedClaims: Hashable, Sendable {
-        /// Every claim about the user. Claims about the token (times, hashes, nonce) are never copied.
+        /// Every claim of at most 64 KiB of JSON.
         case all
         /// Only the claims of these names.
         case only(Set<String>)
@@ -14,17 +14,11 @@ public struct CredentialConfiguration: Sendable {
 
         func includes(_ name: String) -> Bool {
             switch self {
-            case .all: !Self.claimsAboutTheToken.contains(name)
+            case .all: true
             case .only(let claims): claims.contains(name)
             case .none: false
             }
         }
-
-        /// Claims about the token, not the user. They change with every token, so they are not searched.
-        private static let claimsAboutTheToken: Set<String> = [
-            "exp", "iat", "nbf", "auth_time", "nonce", "at_hash", "c_hash", "s_hash", "ds_hash", "jti", "sid", "amr",
-            "acr", "azp", "ver",
-        ]
     }
 
     let copiedClaims: CopiedClaims

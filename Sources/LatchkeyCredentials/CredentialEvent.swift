@@ -16,6 +16,9 @@ public enum CredentialEvent: Sendable {
     case refreshed(Credential)
     /// The token could not be refreshed.
     case refreshFailed(Credential, any Error)
+    /// Claims of the stored token were not copied into its metadata, because they have more than 64 KiB of JSON or more
+    /// than 1,000 elements. `find(where:)` does not find them; ``Credential/token`` has them.
+    case claimsNotCopied(Credential, names: [String])
     /// A row can't be read, and was left out of a result.
     case unreadable(any Error)
     /// An access to a property that can't throw (``Credential/default``, ``Credential/tags``) failed.
@@ -23,7 +26,7 @@ public enum CredentialEvent: Sendable {
 }
 
 /// Posts the events to NotificationCenter. The object is the ``Credential``, or nil; a failure has its error in
-/// `userInfo["error"]`. Each event is posted once, in order.
+/// `userInfo["error"]`. Each event that the iOS library has too is posted once, in order.
 ///
 /// Posting blocks until observers with a queue have run on it. The main actor must therefore never post: on Linux, after a
 /// program's first `await`, Foundation does not treat its thread as the main thread, and posting would wait for an observer
@@ -32,7 +35,7 @@ enum CredentialNotification {
     private static let queue = DispatchQueue(label: "latchkey.credentials.notifications")
 
     static func post(_ event: CredentialEvent) {
-        let (name, credential, error): (Notification.Name, Credential?, (any Error)?) =
+        let (name, credential, error): (Notification.Name?, Credential?, (any Error)?) =
             switch event {
             case .defaultChanged(let credential): (.defaultCredentialChanged, credential, nil)
             case .created(let credential): (.credentialCreated, credential, nil)
@@ -41,7 +44,9 @@ enum CredentialNotification {
             case .refreshed(let credential): (.credentialRefreshed, credential, nil)
             case .refreshFailed(let credential, let error): (.credentialRefreshFailed, credential, error)
             case .unreadable(let error), .failed(let error): (.credentialStorageFailed, nil, error)
+            case .claimsNotCopied: (nil, nil, nil)
             }
+        guard let name else { return }
         queue.async {
             NotificationCenter.default.post(name: name, object: credential, userInfo: error.map { ["error": $0] })
         }

@@ -37,7 +37,7 @@ public struct CredentialAttributes: Sendable {
     /// The token's id.
     public var id: CredentialAttribute {
         // No credential has an empty id.
-        CredentialAttribute { .id(CredentialRows.metadataID($0?.string ?? "")) }
+        CredentialAttribute(records: { .id(CredentialRows.metadataID($0?.string ?? "")) })
     }
     /// The app's own labels.
     public var tags: Tags { Tags() }
@@ -52,7 +52,11 @@ public struct CredentialAttributes: Sendable {
 
     /// A claim of the ID token.
     public subscript(claim: String) -> CredentialAttribute {
-        .named(CredentialRows.attribute(claim: claim)) { CredentialRows.text(of: $0) }
+        var attribute = CredentialAttribute.named(CredentialRows.attribute(claim: claim)) {
+            CredentialRows.text(of: $0)
+        }
+        attribute.claim = claim
+        return attribute
     }
 
     /// The claim `sub`.
@@ -67,11 +71,15 @@ public struct CredentialAttributes: Sendable {
 public struct CredentialAttribute: Sendable {
     /// The query for a value; with nil, the query for credentials without the attribute.
     fileprivate let records: @Sendable (JSONValue?) -> RecordQuery
+    /// The claim's name; nil for the id and for a tag.
+    fileprivate var claim: String?
 
     fileprivate static func named(
         _ name: String, _ text: @escaping @Sendable (JSONValue) -> String
     ) -> CredentialAttribute {
-        CredentialAttribute { value in value.map { .attribute(name, is: text($0)) } ?? .not(.hasAttribute(name)) }
+        CredentialAttribute(records: { value in
+            value.map { .attribute(name, is: text($0)) } ?? .not(.hasAttribute(name))
+        })
     }
 
     /// The attribute has this text; with nil, the attribute does not exist.
@@ -79,7 +87,15 @@ public struct CredentialAttribute: Sendable {
         CredentialQuery(records: left.records(right.map(JSONValue.string)))
     }
 
-    /// The claim has this value. An array is compared whole.
+    /// The claim has this value, or is an array with this element. An id or a tag is compared.
+    public func contains(_ element: JSONValue) -> CredentialQuery {
+        let isValue = records(element)
+        guard let claim else { return CredentialQuery(records: isValue) }
+        let isElement = RecordQuery.hasAttribute(CredentialRows.attribute(claim: claim, element: element))
+        return CredentialQuery(records: .or(isValue, isElement))
+    }
+
+    /// The claim has this value. An array is compared whole: see ``contains(_:)``.
     public static func == (left: CredentialAttribute, right: JSONValue) -> CredentialQuery {
         CredentialQuery(records: left.records(right))
     }

@@ -3,14 +3,17 @@ internal import Latchkey
 internal import LatchkeyJOSE
 
 /// The encoding of metadata in a row's attributes: tags are unchanged, claims are JSON, so that the text `1` and the number
-/// 1 differ.
+/// 1 differ. Each element of an array is also an attribute, with the element in its name, so that the index finds it.
 extension CredentialRows {
     /// The maximum length of a copied claim, in bytes of JSON. Longer claims are in the token only.
-    private static let longestClaim = 1024
+    private static let longestClaim = 64 * 1024
+    /// The maximum number of elements of a copied array.
+    private static let mostElements = 1000
 
     private enum Name {
         static let tag = "tag."
         static let claim = "claim."
+        static let element = "element."
         static let server = "server"
         static let client = "client"
         static let issued = "issued"
@@ -21,6 +24,12 @@ extension CredentialRows {
 
     static func attribute(tag: String) -> String { Name.tag + tag }
     static func attribute(claim: String) -> String { Name.claim + claim }
+
+    /// The attribute of a claim that is an array with this element. JSON text has no control character, so the last one
+    /// separates the two.
+    static func attribute(claim: String, element: JSONValue) -> String {
+        "\(Name.element)\(claim)\u{1F}\(text(of: element))"
+    }
 
     /// The canonical JSON of a claim's value.
     static func text(of value: JSONValue) -> String {
@@ -40,11 +49,20 @@ extension CredentialRows {
         if let end = token.expiresAt { attributes[Name.expires] = seconds(end) }
         if token.refreshToken != nil { attributes[Name.refreshable] = "yes" }
         for (name, value) in tags { attributes[attribute(tag: name)] = value }
-        for (name, value) in token.claims where copied.includes(name) {
-            let text = text(of: value)
-            if text.utf8.count <= longestClaim { attributes[attribute(claim: name)] = text }
+        for (name, value) in token.claims where copied.includes(name) && isSearchable(value) {
+            attributes[attribute(claim: name)] = text(of: value)
+            for element in value.array ?? [] { attributes[attribute(claim: name, element: element)] = "" }
         }
         return Record(id: metadataID(token.id), kind: kind, attributes: attributes)
+    }
+
+    private static func isSearchable(_ value: JSONValue) -> Bool {
+        value.array?.count ?? 0 <= mostElements && text(of: value).utf8.count <= longestClaim
+    }
+
+    /// The names of the claims that are too long to be copied, sorted.
+    static func unsearchableClaims(of token: Token, copying copied: CredentialConfiguration.CopiedClaims) -> [String] {
+        token.claims.filter { copied.includes($0.key) && !isSearchable($0.value) }.keys.sorted()
     }
 
     /// The same row with other tags.

@@ -79,8 +79,15 @@ extension CredentialStore {
         }
         let credential = credential(stored: token.id)
         publish(.created(credential))
+        publishUnsearchableClaims(of: token, credential)
         if becomesDefault { publish(.defaultChanged(credential)) }
         return credential
+    }
+
+    /// Reports the claims that `find(where:)` does not find.
+    func publishUnsearchableClaims(of token: Token, _ credential: Credential) {
+        let names = CredentialRows.unsearchableClaims(of: token, copying: configuration.copiedClaims)
+        if !names.isEmpty { publish(.claimsNotCopied(credential, names: names)) }
     }
 
     /// Runs a change that may change the default, and repeats it if another program changed the default at the same time:

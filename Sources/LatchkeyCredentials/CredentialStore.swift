@@ -97,6 +97,7 @@ public final class CredentialStore: Sendable {
         }
         records.finishRevocationsSoon()
         registry.forget(credential.id)
+        credential.release()
         refreshes.setUnsaved(nil, credential.id)
         publish(.removed(credential))
         if wasDefault { publish(.defaultChanged(nil)) }

@@ -29,8 +29,7 @@ extension Token {
         members: [String: JSONValue], context: Context?, id: String, receivedAt: Date
     ) throws(CredentialError) {
         guard Self.isID(id) else { throw .unreadable("the token's id is empty, too long, or not visible ASCII") }
-        // A JSON null counts as a missing member.
-        var members = members.filter { $0.value != .null }
+        var members = Self.present(members)
         // Some servers send the number as a string.
         if let text = members[Member.expiresIn]?.string, let number = Double(text) {
             members[Member.expiresIn] = .number(number)
@@ -50,6 +49,11 @@ extension Token {
                 "‘\(context.issuer)’ is neither https nor on this machine, or no client is named")
         }
         self.init(id: id, issuedAt: receivedAt.wholeMilliseconds, context: context, idToken: idToken, checked: members)
+    }
+
+    /// The members without those that state nothing: a JSON null, and an empty scope, which some servers send.
+    static func present(_ members: [String: JSONValue]) -> [String: JSONValue] {
+        members.filter { name, value in value != .null && !(name == Member.scope && value == "") }
     }
 
     /// Whether the text is a valid id of a token.

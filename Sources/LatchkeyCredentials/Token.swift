@@ -91,7 +91,7 @@ extension Token {
         public let id: String
         /// The app's labels.
         public let tags: [String: String]
-        /// The ID token's claims about the user; see ``CredentialConfiguration/CopiedClaims``.
+        /// The ID token's claims; see ``CredentialConfiguration/CopiedClaims``.
         public let claims: [String: JSONValue]
         /// The issuer's address.
         package let server: String
@@ -160,7 +160,7 @@ extension Token {
         var merged = response
         // The old expiry does not apply to a new access token.
         for name in [Member.accessToken, Member.expiresIn] { merged[name] = nil }
-        merged.merge(members) { $1 == .null ? $0 : $1 }
+        merged.merge(Self.present(members)) { $1 }
         let receivedAt = serverDate ?? now
         do {
             let token = try Token(members: merged, context: context, id: id, receivedAt: now)

@@ -1,3 +1,5 @@
+public import FoundationEssentials
+
 /// A JSON value of any shape (RFC 8259).
 public enum JSONValue: Hashable, Sendable {
     /// `null`.
@@ -6,6 +8,8 @@ public enum JSONValue: Hashable, Sendable {
     case bool(Bool)
     /// A number, as a 64-bit IEEE 754 value.
     case number(Double)
+    /// An integer that such a value does not represent exactly: one beyond ±2⁵³, of at most 38 digits.
+    case integer(Decimal)
     /// Text.
     case string(String)
     /// An array.
@@ -22,14 +26,32 @@ public enum JSONValue: Hashable, Sendable {
     /// The truth value, if this is one.
     public var bool: Bool? { if case .bool(let bool) = self { bool } else { nil } }
 
-    /// The number, if this is one.
-    public var number: Double? { if case .number(let number) = self { number } else { nil } }
+    /// The number, if this is one; a large integer rounded.
+    public var number: Double? {
+        switch self {
+        case .number(let number): number
+        case .integer(let integer): Double("\(integer)")
+        default: nil
+        }
+    }
+
+    /// The elements, if this is an array.
+    public var array: [JSONValue]? { if case .array(let elements) = self { elements } else { nil } }
 
     /// The members, if this is an object.
     public var object: [String: JSONValue]? { if case .object(let members) = self { members } else { nil } }
 }
 
 extension JSONValue: Codable {
+    /// The integer, if `number` is a rounded form of it.
+    private static func largeInteger(_ number: Double, _ integer: Decimal?) -> JSONValue? {
+        // Every integer up to 2⁵³ is exact as a 64-bit IEEE 754 value.
+        guard number.magnitude >= 9_007_199_254_740_992, number == number.rounded(), let integer,
+            Int(exactly: number).map({ Decimal($0) != integer }) ?? true
+        else { return nil }
+        return .integer(integer)
+    }
+
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         if container.decodeNil() {
@@ -37,7 +59,7 @@ extension JSONValue: Codable {
         } else if let bool = try? container.decode(Bool.self) {
             self = .bool(bool)
         } else if let number = try? container.decode(Double.self) {
-            self = .number(number)
+            self = Self.largeInteger(number, try? container.decode(Decimal.self)) ?? .number(number)
         } else if let string = try? container.decode(String.self) {
             self = .string(string)
         } else if let array = try? container.decode([JSONValue].self) {
@@ -58,6 +80,7 @@ extension JSONValue: Codable {
             } else {
                 try container.encode(number)
             }
+        case .integer(let integer): try container.encode(integer)
         case .string(let string): try container.encode(string)
         case .array(let array): try container.encode(array)
         case .object(let members): try container.encode(members)
@@ -70,7 +93,9 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, Ex
 {
     public init(stringLiteral value: String) { self = .string(value) }
     public init(booleanLiteral value: Bool) { self = .bool(value) }
-    public init(integerLiteral value: Int) { self = .number(Double(value)) }
+    public init(integerLiteral value: Int) {
+        self = Int(exactly: Double(value)) == value ? .number(Double(value)) : .integer(Decimal(value))
+    }
     public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
     public init(dictionaryLiteral elements: (String, JSONValue)...) {
         self = .object(Dictionary(elements) { _, last in last })

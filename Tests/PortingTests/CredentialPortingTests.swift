@@ -39,6 +39,20 @@ struct CredentialPortingTests {
         #expect(CredentialApp.done.last == "default one")
         let two = try Credential.with(token: Token(response: answer, id: "two"))
         #expect(try Credential.with(id: "two") === two)
+        // Five calls, one object, also if the app keeps none; an automatic refresh goes on.
+        let lasting = Data(
+            #"{"access_token":"a","token_type":"Bearer","id_token":"\#(idToken)","refresh_token":"r","expires_in":3600}"#
+                .utf8)
+        let objects = try (0..<5).map { _ in
+            ObjectIdentifier(try Credential.with(token: Token(response: lasting, id: "three")))
+        }
+        #expect(Set(objects).count == 1)
+        #expect(Set((0..<5).compactMap { _ in Credential.default.map { ObjectIdentifier($0) } }).count == 1)
+        Credential.default = try Credential.with(id: "three")
+        Credential.default?.automaticRefresh = true
+        #expect(Credential.default?.automaticRefresh == true)
+        Credential.default?.automaticRefresh = false
+        try Credential.with(id: "three")?.remove()
         Credential.default = two
         let restarted = CredentialStore(records: records, transport: RecordingTransport())
         #expect(try restarted.defaultCredential?.id == "two")

@@ -39,7 +39,52 @@ struct FindTests {
         #expect(try ids { $0["admin"] == true } == ["3"])
         #expect(try ids { $0.id == "4" } == ["4"])
         #expect(try ids { _ in .all } == ["1", "2", "3", "4"])
-        #expect(try ids { $0["nonce"] != nil }.isEmpty)
+    }
+
+    @Test func `by every claim of the ID token`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let groups = (0..<100).map { JSONValue.string("group-\($0)-\(String(repeating: "x", count: 20))") }
+        let claims: [String: JSONValue] = [
+            "acr": "urn:okta:loa:2fa:any", "amr": ["pwd", "otp"], "sid": "s1", "auth_time": 1_800_000_000, "azp": "app",
+            "ver": 1, "at_hash": "h", "groups": .array(groups), "note": .string(String(repeating: "n", count: 20_000)),
+        ]
+        try store.store(bench.provider.signIn(id: "all", claims: claims))
+        try store.store(bench.provider.signIn(id: "other"))
+        func ids(_ query: (CredentialAttributes) -> CredentialQuery) throws -> [String] {
+            try store.find(where: query).map(\.id)
+        }
+        for (name, value) in claims {
+            #expect(try ids { $0[name] == value } == ["all"], "\(name)")
+            #expect(
+                try store.find { (metadata: Token.Metadata) -> Bool in metadata[name] == value }.map(\.id) == ["all"])
+        }
+        #expect(try ids { $0["exp"] != nil && $0["iat"] != nil } == ["all", "other"])
+        #expect(try ids { $0["amr"].contains("otp") } == ["all"])
+        #expect(try ids { $0["amr"].contains("sms") }.isEmpty)
+        #expect(try ids { $0["groups"].contains(groups[99]) } == ["all"])
+        #expect(try ids { $0["sub"].contains("jane") } == ["all", "other"])
+        #expect(try ids { !$0["groups"].contains(groups[0]) } == ["other"])
+    }
+
+    @Test func `claims above the limit are reported`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let events = store.events
+        let claims: [String: JSONValue] = [
+            "long": .string(String(repeating: "n", count: 64 * 1024)),
+            "many": .array((0...1000).map { .number(Double($0)) }), "short": "n",
+        ]
+        let credential = try store.store(bench.provider.signIn(claims: claims))
+        #expect(try Set(credential.metadata.claims.keys).isDisjoint(with: ["long", "many"]))
+        #expect(try store.find { $0["short"] == "n" } == [credential])
+        #expect(try await credential.token.claims["many"]?.array?.count == 1001)
+        for await event in events {
+            guard case .claimsNotCopied(let reported, let names) = event else { continue }
+            #expect(reported === credential)
+            #expect(names == ["long", "many"])
+            break
+        }
     }
 
     @Test func `by a predicate`() async throws {

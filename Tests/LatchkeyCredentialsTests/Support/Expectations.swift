@@ -32,6 +32,7 @@ func name(_ event: CredentialEvent) -> String {
     case .refreshed(let credential): "refreshed \(credential.id)"
     case .refreshFailed(let credential, let error):
         "failed \(credential.id) \((error as? CredentialError)?.code.description ?? "\(error)")"
+    case .claimsNotCopied(let credential, let names): "not copied \(credential.id) \(names)"
     case .unreadable: "unreadable"
     case .failed: "failed"
     }

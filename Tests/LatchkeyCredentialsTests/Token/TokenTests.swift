@@ -83,6 +83,11 @@ struct TokenTests {
         #expect(throws: credentials(.invalidInput)) { try token(json) }
     }
 
+    @Test func `an empty scope is no scope`() throws {
+        let answer = #"{"access_token":"a","token_type":"Bearer","scope":""}"#
+        #expect(try token(answer).scope == nil)
+    }
+
     @Test(arguments: ["http://id.test", "ftp://id.test", "id.test", ""])
     func `an issuer that is neither https nor local is refused`(issuer: String) {
         #expect(throws: credentials(.invalidInput)) {
