@@ -21,9 +21,7 @@ public struct LockerConfiguration: Sendable {
     package var cachedSecretLife: Duration?
     package var sessionIdleTimeout: Duration?
     package var logger: (any Logger)?
-    package var logLevel: LogLevel
     package var device: DeviceInfo
-    package var deliver: @Sendable (@escaping @Sendable () -> Void) -> Void
     package var now: @Sendable () -> Date
 
     /// Makes a configuration.
@@ -47,10 +45,8 @@ public struct LockerConfiguration: Sendable {
     ///     turns this off.
     ///   - sessionIdleTimeout: The time without use after which a session is locked; nil for never. See
     ///     ``Locker/noteUse()``.
-    ///   - logger: Receives log messages. nil writes to standard error in debug builds, and discards them in others.
-    ///   - logLevel: The lowest level that is logged.
+    ///   - logger: Receives the log messages of all levels. nil writes to standard error in debug builds, and discards them in others.
     ///   - device: The description of this machine that the server stores.
-    ///   - deliver: Runs callbacks, by default on the main actor. The `async` calls don't use it.
     ///   - now: The clock.
     public init(
         issuer: String, clientID: String, records: RecordContainer, presence: any PresenceAuthority,
@@ -61,10 +57,7 @@ public struct LockerConfiguration: Sendable {
         secretExhaustion: SecretExhaustion = .disableEasyAccess,
         offlineVerification: OfflineVerification? = nil, cachedSecretLife: Duration? = nil,
         sessionIdleTimeout: Duration? = nil,
-        logger: (any Logger)? = nil, logLevel: LogLevel = .info, device: DeviceInfo = .current(),
-        deliver: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void = { work in
-            Task { @MainActor in work() }
-        },
+        logger: (any Logger)? = nil, device: DeviceInfo = .current(),
         now: @escaping @Sendable () -> Date = { Date() }
     ) {
         self.issuer = issuer
@@ -83,9 +76,7 @@ public struct LockerConfiguration: Sendable {
         self.cachedSecretLife = cachedSecretLife
         self.sessionIdleTimeout = sessionIdleTimeout
         self.logger = logger
-        self.logLevel = logLevel
         self.device = device
-        self.deliver = deliver
         self.now = now
     }
 }
@@ -146,6 +137,18 @@ public struct StartAuthSessionOptions: Sendable {
         self.usesCachedSecret = usesCachedSecret
         self.presence = presence
         self.channel = channel
+    }
+
+    /// Makes options with the app's own way to let the user log in.
+    ///
+    /// - Parameter authorize: See ``StrongAuthenticationChannel/authorize(_:)``.
+    public init(
+        requiredLevel: RequiredLevel = .any, usesCachedSecret: Bool = true, presence: (any PresenceAuthority)? = nil,
+        channel authorize: @escaping @Sendable (StrongAuthenticationRequest) async throws -> AuthorizationCode
+    ) {
+        self.init(
+            requiredLevel: requiredLevel, usesCachedSecret: usesCachedSecret, presence: presence,
+            channel: ClosureChannel(body: authorize))
     }
 }
 

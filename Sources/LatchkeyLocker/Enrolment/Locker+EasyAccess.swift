@@ -92,13 +92,13 @@ extension Locker {
     /// Removes the easy-access keys at the server, then deletes easy access here.
     func removeEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let enrolment = try enrolment()
-        guard let token = state.withLock({ $0.token }), !token.isExpired(at: now), let secret = token.handle.secret
-        else {
-            throw ErsteGroupAuthError(
-                code: .strongAuthRequired, reason: "the session's token has expired",
-                recovery: "Start the session again, then try again.")
+        let server = try await server()
+        if let token = state.withLock({ $0.token }), !token.isExpired(at: now), let secret = token.handle.secret {
+            try await server.removeEasyAccessKeys(enrolment.id, secret)
+        } else {
+            // The session's token has expired. The device may remove its keys without one.
+            try await removeAtServer(nil, of: enrolment, server, context)
         }
-        try await server().removeEasyAccessKeys(enrolment.id, secret)
         draft = try await finish { [draft] in
             var draft = draft
             try await self.deleteLocalEasyAccess(context, &draft)

@@ -113,8 +113,15 @@ extension Locker {
     ) async throws -> PendingKey {
         let request = KeyRequest(
             policy: policy, label: role == .device ? "locker: device" : "locker: easy access", prompt: context.prompt)
-        let made = try await configuration.records.createKey(
-            request, revocably: role == .easyAccess ? .preferred : .never, authorizedBy: context.presence)
+        let records = configuration.records
+        let made =
+            switch role {
+            case .device: try await records.createKey(request, revocably: .never, authorizedBy: context.presence)
+            case .easyAccess:
+                try await prompting {
+                    try await records.createKey(request, revocably: .preferred, authorizedBy: context.presence)
+                }
+            }
         defer { withExtendedLifetime(made) {} }
         var pending = PendingKey(role, made.key)
         do {
@@ -122,7 +129,7 @@ extension Locker {
                 try await self.store([pending.put], context).first?.generation ?? 0
             }
         } catch {
-            try? await configuration.records.discard(made.key)
+            try? await records.discard(made.key)
             throw error
         }
         return pending
@@ -137,9 +144,11 @@ extension Locker {
         let policy = configuration.easyAccessPolicy
         let pending = try await makeKey(.easyAccess, policy: policy, context)
         do {
-            let prepared = try await configuration.records.prepare(
-                Enrolment.offlineClasses(of: enrolmentID).newClass(policy), revocably: .preferred, for: context.prompt,
-                authorizedBy: context.presence)
+            let prepared = try await prompting {
+                try await configuration.records.prepare(
+                    Enrolment.offlineClasses(of: enrolmentID).newClass(policy), revocably: .preferred,
+                    for: context.prompt, authorizedBy: context.presence)
+            }
             let assertion = try await sign(
                 .easyAccessEnable, with: pending.key, enrolmentID: enrolmentID, server, context)
             let deviceSignature = try await countersign(assertion, with: deviceKey, context)

@@ -1,18 +1,20 @@
+// Foundation declares JSONSerialization.
+internal import Foundation
 public import Latchkey
 internal import LatchkeyJOSE
 
-/// The same calls with callbacks, as on iOS. A callback runs once, through the configuration's `deliver`: by default on
-/// the main actor.
+/// The same calls with callbacks, as on iOS. A callback runs once, on the main actor.
 extension Locker {
     /// The current status.
     public func getAuthSessionStatus() -> AuthSessionStatus { authSessionStatus }
 
     /// `startAuthSession(options:metadata:)`.
     ///
-    /// - Parameter metadata: JSON values: text, numbers, truth values, arrays and dictionaries of them, nil.
+    /// - Parameter metadata: JSON values: text, numbers, truth values, arrays and dictionaries of them, nil, and
+    ///   everything that `JSONSerialization` returns.
     public func startAuthSession(
         options: StartAuthSessionOptions?, metadata: [String: Any?]?,
-        callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
+        callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
     ) {
         let json = JSONValue.members(of: metadata, "start the session")
         respond(callback) { () throws(ErsteGroupAuthError) in
@@ -23,7 +25,7 @@ extension Locker {
     /// ``backgroundAccess(metadata:)``.
     public func backgroundAccess(
         metadata: [String: Any?]?,
-        callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: BackgroundAccessError?) -> Void
+        callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: BackgroundAccessError?) -> Void
     ) {
         let json = JSONValue.members(of: metadata, "get background access").mapError(BackgroundAccessError.init)
         respond(callback) { () throws(BackgroundAccessError) in try await self.backgroundAccess(metadata: json.get()) }
@@ -32,35 +34,35 @@ extension Locker {
     /// ``endAuthSession(mode:)``.
     public func endAuthSession(
         mode: EndAuthMode,
-        callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
+        callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
     ) {
         respond(callback) { () throws(ErsteGroupAuthError) in try await self.endAuthSession(mode: mode) }
     }
 
     /// ``dismissUI()``.
     public func dismissUI(
-        callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: (any Error)?) -> Void
+        callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: (any Error)?) -> Void
     ) {
         respond({ callback($0, $1) }) { () throws(ErsteGroupAuthError) in try await self.dismissUI() }
     }
 
     /// ``disableEasyAccess()``.
     public func disableEasyAccess(
-        callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
+        callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
     ) {
         respond(callback) { () throws(ErsteGroupAuthError) in try await self.disableEasyAccess() }
     }
 
     /// ``enableEasyAccess()``.
     public func enableEasyAccess(
-        callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
+        callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
     ) {
         respond(callback) { () throws(ErsteGroupAuthError) in try await self.enableEasyAccess() }
     }
 
     /// ``changeEasyAccess()``.
     public func changeEasyAccess(
-        callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
+        callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
     ) {
         respond(callback) { () throws(ErsteGroupAuthError) in try await self.changeEasyAccess() }
     }
@@ -69,17 +71,15 @@ extension Locker {
 
     /// Runs a call, and delivers its result.
     private func respond<Failure: Error>(
-        _ callback: @escaping @Sendable (AuthSessionStatus, Failure?) -> Void,
+        _ callback: @escaping @MainActor (AuthSessionStatus, Failure?) -> Void,
         _ body: @escaping @Sendable () async throws(Failure) -> AuthSessionStatus
     ) {
-        let deliver = configuration.deliver
         Task {
             do throws(Failure) {
                 let status = try await body()
-                deliver { callback(status, nil) }
+                await callback(status, nil)
             } catch {
-                let status = self.authSessionStatus
-                deliver { callback(status, error) }
+                await callback(self.authSessionStatus, error)
             }
         }
     }
@@ -106,10 +106,6 @@ extension JSONValue {
         switch value {
         case nil: self = .null
         case let value as JSONValue: self = value
-        case let value as Bool: self = .bool(value)
-        case let value as any BinaryInteger: self = .number(Double(value))
-        case let value as any BinaryFloatingPoint where Double(value).isFinite: self = .number(Double(value))
-        case let value as String: self = .string(value)
         case let values as [Any?]:
             let elements = values.compactMap(JSONValue.init(any:))
             guard elements.count == values.count else { return nil }
@@ -118,7 +114,13 @@ extension JSONValue {
             let members = values.compactMapValues(JSONValue.init(any:))
             guard members.count == values.count else { return nil }
             self = .object(members)
-        default: return nil
+        case let value?:
+            // Foundation's encoder tells NSNumber's truth values from its numbers.
+            guard JSONSerialization.isValidJSONObject([value]),
+                let json = try? JSONSerialization.data(withJSONObject: [value]),
+                let element = try? JSONDecoder().decode([JSONValue].self, from: json).first
+            else { return nil }
+            self = element
         }
     }
 }

@@ -21,7 +21,7 @@ extension Locker {
         return try await call("start the session") {
             try check(metadata)
             let context = context("log in", metadata: metadata, options: options)
-            guard !isUserInteractionInProgress else {
+            guard state.withLock({ $0.machine?.isInteracting != true }) else {
                 throw ErsteGroupAuthError.refusal(.userInteractionInProgress)
             }
             try await reloadIfChanged(context)
@@ -30,8 +30,8 @@ extension Locker {
         }
     }
 
-    /// Gets a token of narrow scope, and opens the level `background`. Does not prompt. Concurrent callers share one
-    /// request.
+    /// Gets a token of narrow scope, and opens the level `background`. Does not prompt. Concurrent callers with the same
+    /// metadata share one request.
     ///
     /// - Returns: The status with the narrow token. An active session keeps its own token.
     /// - Throws: ``BackgroundAccessError``.
@@ -95,10 +95,10 @@ extension Locker {
     /// returns its result if the server has already answered.
     ///
     /// - Returns: The status after the prompt is withdrawn and that call has ended.
-    /// - Throws: ``ErsteGroupAuthError`` with code `noActiveUI`.
+    /// - Throws: ``ErsteGroupAuthError`` with code `noActiveUI` if ``isUserInteractionInProgress()`` is false.
     @discardableResult
     public func dismissUI() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
-        guard await withdrawPrompt() else {
+        guard isUserInteractionInProgress(), await withdrawPrompt() else {
             throw ErsteGroupAuthError.refusal(.noActiveUI).during("dismiss the prompt")
         }
         return authSessionStatus

@@ -93,15 +93,21 @@ public final class Locker: Sendable {
     /// Every change of the status from now on, each one once and in order.
     public var statusChanges: AsyncStream<AuthSessionChange> { changes.stream() }
 
-    /// Whether a call is running that can show a prompt or a page.
-    public var isUserInteractionInProgress: Bool { state.withLock { $0.machine?.isInteracting ?? false } }
+    /// Whether a prompt or a page waits for the user now. ``dismissUI()`` can withdraw it.
+    public func isUserInteractionInProgress() -> Bool { state.withLock { $0.prompts > 0 } }
+
+    /// Runs the part of a call that waits for the user.
+    func prompting<R, Failure: Error>(_ body: () async throws(Failure) -> R) async throws(Failure) -> R {
+        state.withLock { $0.prompts += 1 }
+        defer { state.withLock { $0.prompts -= 1 } }
+        return try await body()
+    }
 
     // MARK: For the other parts
 
     var now: Date { configuration.now() }
 
     func log(_ level: LogLevel, _ text: LogText) {
-        guard level >= configuration.logLevel else { return }
         (configuration.logger ?? StandardErrorLogger()).handleLogMessage(text.text, level: level)
     }
 
@@ -152,9 +158,16 @@ public final class Locker: Sendable {
         let input = try assertion.signingInput()
         // The device's key never prompts, whatever policy its stored row states.
         let isUserKey = action == .easyAccess || action == .easyAccessEnable
-        let authority: any PresenceAuthority = isUserKey ? presence ?? context.presence : NobodyPresent()
-        let signature = try await configuration.records.keystore.sign(
-            MessageDigest(sha256: input.utf8), with: key, for: context.prompt, authorizedBy: authority)
+        let digest = MessageDigest(sha256: input.utf8)
+        let keystore = configuration.records.keystore
+        let signature =
+            isUserKey && presence == nil
+            ? try await prompting {
+                try await keystore.sign(digest, with: key, for: context.prompt, authorizedBy: context.presence)
+            }
+            : try await keystore.sign(
+                digest, with: key, for: context.prompt,
+                authorizedBy: isUserKey ? presence ?? NobodyPresent() : NobodyPresent())
         log(.debug, "signed \(action)")
         return JWS.compact(input, signature: signature)
     }
@@ -191,14 +204,16 @@ struct LockerState: Sendable {
     var token: AccessToken?
     /// The token of background access.
     var narrowToken: AccessToken?
+    /// The number of prompts and pages that wait for the user.
+    var prompts = 0
     /// The running call.
     var flow: Task<AuthSessionStatus, any Error>?
     /// The last use of the session.
     var lastUse: SessionUse?
     /// Locks the session when its time without use is over.
     var idleTimer: Task<Void, Never>?
-    /// The running request for background access, which concurrent callers share, and the session in which it began.
-    var background: (task: Task<AuthSessionStatus, any Error>, epoch: Int)?
+    /// The running requests for background access. Concurrent callers with the same metadata share one.
+    var background: [BackgroundRequest: Task<AuthSessionStatus, any Error>] = [:]
 
     func status(_ offline: OfflineVerification?) -> AuthSessionStatus {
         let phase = machine?.phase ?? .unregistered
@@ -209,12 +224,12 @@ struct LockerState: Sendable {
             offlineAttemptsLeft: hasEasyAccess ? offline.map { max(0, $0.maximumAttempts - counters.failures) } : nil)
     }
 
-    /// Discards tokens, and the request for background access, that do not belong to the current session.
+    /// Discards tokens, and the requests for background access, that do not belong to the current session.
     mutating func discardStale() {
         let phase = machine?.phase ?? .unregistered
-        if let background, background.epoch != machine?.epoch {
-            background.task.cancel()
-            self.background = nil
+        background = background.filter { request, task in
+            if request.epoch != machine?.epoch { task.cancel() }
+            return request.epoch == machine?.epoch
         }
         if !phase.isActive {
             token?.handle.close()
@@ -225,6 +240,13 @@ struct LockerState: Sendable {
             narrowToken = nil
         }
     }
+}
+
+/// A request for background access.
+struct BackgroundRequest: Hashable, Sendable {
+    let metadata: [String: JSONValue]?
+    /// The session in which it began.
+    let epoch: Int
 }
 
 /// The values that one call gets from its caller.

@@ -5,23 +5,22 @@ internal import LatchkeyOAuth
 internal import Synchronization
 
 extension Locker {
-    /// Joins the running request for background access, or starts one.
+    /// Joins the running request for background access with this metadata, or starts one.
     func backgroundRequest(_ metadata: [String: JSONValue]?) -> Task<AuthSessionStatus, any Error> {
         let context = context("get background access", metadata: metadata)
         return state.withLock { state in
-            if let running = state.background { return running.task }
-            let (epoch, enrolment) = (state.machine?.epoch ?? 0, state.enrolment)
-            let task = Task { try await requestBackground(enrolment, epoch, context) }
-            state.background = (task, epoch)
+            let request = BackgroundRequest(metadata: metadata, epoch: state.machine?.epoch ?? 0)
+            if let running = state.background[request] { return running }
+            let enrolment = state.enrolment
+            let task = Task { try await perform(request, enrolment, context) }
+            state.background[request] = task
             return task
         }
     }
 
-    /// - Parameters:
-    /// - enrolment: The enrolment that requests background access.
-    /// - epoch: The session of the request.
-    private func requestBackground(
-        _ enrolment: Enrolment?, _ epoch: Int, _ context: FlowContext
+    /// - Parameter enrolment: The enrolment that requests background access.
+    private func perform(
+        _ request: BackgroundRequest, _ enrolment: Enrolment?, _ context: FlowContext
     ) async throws -> AuthSessionStatus {
         let token: AccessToken
         let levels: [ProtectionLevel: LevelKey]
@@ -32,13 +31,13 @@ extension Locker {
             let error = ErsteGroupAuthError(any: error)
             let code = BackgroundAccessErrorCode(error)
             log(.warning, "no background access: \(code)")
-            if code == .enrolmentRevoked, let enrolment, state.withLock({ $0.machine?.epoch == epoch }) {
+            if code == .enrolmentRevoked, let enrolment, state.withLock({ $0.machine?.epoch == request.epoch }) {
                 _ = try? await erase(enrolment, adding: [], context)
             }
-            _ = finishBackground(code.answer, of: epoch, nil, [:])
+            _ = finish(request, code.answer, nil, [:])
             throw error
         }
-        let (step, status) = finishBackground(.granted, of: epoch, token, levels)
+        let (step, status) = finish(request, .granted, token, levels)
         switch step {
         case .succeed: return status
         case .drop: throw ErsteGroupAuthError.cancelled("the session ended during the request")
@@ -68,15 +67,15 @@ extension Locker {
     /// Applies the outcome to the session, unless the session has ended.
     ///
     /// - Returns: The status with the narrow token.
-    private func finishBackground(
-        _ answer: SessionMachine.BackgroundAnswer, of epoch: Int, _ token: AccessToken?,
+    private func finish(
+        _ request: BackgroundRequest, _ answer: SessionMachine.BackgroundAnswer, _ token: AccessToken?,
         _ levels: [ProtectionLevel: LevelKey]
     ) -> (SessionMachine.BackgroundStep, AuthSessionStatus) {
         let use = SessionUse(at: now)
         let (step, old, new, result) = state.withLock { state in
-            if state.background?.epoch == epoch { state.background = nil }
+            state.background[request] = nil
             let old = state.status(configuration.offlineVerification)
-            let step = state.machine?.receive(answer, of: epoch) ?? .refuseNotEnrolled
+            let step = state.machine?.receive(answer, of: request.epoch) ?? .refuseNotEnrolled
             if step == .purge {
                 state.machine?.enrolmentWasDeleted()
                 state.enrolment = nil

@@ -23,8 +23,10 @@ extension Locker {
             counters.see(now)
         }
         do {
-            let key = try await rows.offlineKey(
-                in: easyAccess.offlineClass, for: context.prompt, authorizedBy: context.presence)
+            let key = try await prompting { () throws(KeystoreError) in
+                try await rows.offlineKey(
+                    in: easyAccess.offlineClass, for: context.prompt, authorizedBy: context.presence)
+            }
             draft.levels = [.offline: key]
         } catch {
             guard error.code != .wrongProof && error.code != .damaged else { throw error }

@@ -17,7 +17,9 @@ extension Locker {
             redirectURI: configuration.redirectURI, issuer: server.discovery.issuer,
             requiresIssuer: server.discovery.sendsIssuer)
         let begun = now
-        let code = try await (context.options.channel ?? configuration.channel).authorize(request)
+        let code = try await prompting {
+            try await (context.options.channel ?? configuration.channel).authorize(request)
+        }
         try Task.checkCancellation()
         let answer = try await server.client.redeem(
             code.code.text, verifier: code.codeVerifier.text, redirectURI: redirectURI(of: code))

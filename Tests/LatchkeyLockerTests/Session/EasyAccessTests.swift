@@ -270,14 +270,15 @@ struct EasyAccessTests {
         }
     }
 
-    @Test func `an expired token can't disable, and the session stays`() async throws {
+    @Test func `easy access is disabled in a session whose token has expired`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             let status = try await program.locker.startAuthSession()
             scene.clock.advance(by: 86_400)
             #expect(status.accessToken?.isExpired(at: scene.clock.now) == true)
-            await #expect(throws: refusal(.strongAuthRequired)) { try await program.locker.disableEasyAccess() }
-            #expect(program.locker.authSessionStatus == status)
+            #expect(try await program.locker.disableEasyAccess().phase == .enrolled)
+            #expect(!program.locker.authSessionStatus.isEasyAccessEnabled)
+            #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
         }
     }
 

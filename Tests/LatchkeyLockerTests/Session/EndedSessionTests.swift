@@ -83,7 +83,7 @@ struct EndedSessionTests {
             while program.phase != .enrolled { await Task.yield() }
             #expect(program.readable(texts) == [.base])
             #expect(status.accessToken?.value == nil)
-            #expect(program.locker.isUserInteractionInProgress)
+            #expect(program.locker.isUserInteractionInProgress())
             presence.answer()
             #expect(try await locking.value.phase == .enrolled)
             await #expect(throws: refusal(.userCancelled)) { try await starting.value }

@@ -63,7 +63,7 @@ struct IdlingTests {
             #expect(program.phase == .enrolled)
             #expect(program.readable(texts) == [.base])
             #expect(status.accessToken?.value == nil)
-            #expect(program.locker.isUserInteractionInProgress)
+            #expect(program.locker.isUserInteractionInProgress())
             await #expect(throws: Never.self) { try await program.locker.dismissUI() }
             await #expect(throws: refusal(.userCancelled)) { try await asked.value }
             #expect(program.phase == .enrolled)

@@ -1,5 +1,6 @@
 import Foundation
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyLocker
 import LatchkeySimulators
 import LatchkeyTestSupport
@@ -28,19 +29,19 @@ struct InteractionTests {
     @Test func `a second call is refused during a prompt, and the first continues`() async throws {
         try await Scene.with { scene in
             let program = try await locked(scene, [.hesitate])
-            #expect(!program.locker.isUserInteractionInProgress)
+            #expect(!program.locker.isUserInteractionInProgress())
             let first = Task { try await program.locker.startAuthSession() }
             await asked(program, 2)
-            #expect(program.locker.isUserInteractionInProgress)
+            #expect(program.locker.isUserInteractionInProgress())
             await #expect(throws: refusal(.userInteractionInProgress)) { try await program.locker.startAuthSession() }
             await #expect(throws: refusal(.userInteractionInProgress)) { try await program.locker.changeEasyAccess() }
             // Background access does not prompt, so it can run at the same time.
             #expect(try await program.locker.backgroundAccess().phase == .backgroundAccess)
-            #expect(program.locker.isUserInteractionInProgress)
+            #expect(program.locker.isUserInteractionInProgress())
             let status = try await program.locker.dismissUI()
             #expect(status.phase == .backgroundAccess)
             await #expect(throws: refusal(.userCancelled)) { try await first.value }
-            #expect(!program.locker.isUserInteractionInProgress)
+            #expect(!program.locker.isUserInteractionInProgress())
             await #expect(throws: refusal(.noActiveUI)) { try await program.locker.dismissUI() }
         }
     }
@@ -113,35 +114,19 @@ struct InteractionTests {
         }
     }
 
-    /// The server has the assertion when the prompt is dismissed. Its answer is reported once.
-    @Test func `a dismissal during a server call reports the server's answer`() async throws {
-        try await Scene.with { scene in
-            let program = try await locked(scene, [.pin("2468"), .pin("2468")])
-            scene.line.fail(at: "/token", .stopAfter)
-            let starting = Task { try await program.locker.startAuthSession() }
-            await scene.line.reached()
-            async let dismissed = program.locker.dismissUI()
-            scene.line.release()
-            let status = try await dismissed
-            #expect(status == program.locker.authSessionStatus)
-            let outcome = await starting.result
-            #expect(throws: refusal(.network)) { try outcome.get() }
-            #expect(status.phase == .enrolled)
-            #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
-        }
-    }
-
-    /// The server has issued the token when the prompt is dismissed: the start succeeds.
-    @Test func `a success that comes after a dismissal is reported once`() async throws {
+    /// The prompt is answered, and the server has the assertion.
+    @Test func `there is nothing to dismiss during a server call, which completes`() async throws {
         try await Scene.with { scene in
             let program = try await locked(scene, [.pin("2468")])
             let changes = program.locker.statusChanges
             scene.line.fail(at: "/token", .late)
             let starting = Task { try await program.locker.startAuthSession() }
             await scene.line.reached()
-            async let dismissed = program.locker.dismissUI()
+            #expect(!program.locker.isUserInteractionInProgress())
+            await #expect(throws: refusal(.noActiveUI)) { try await program.locker.dismissUI() }
+            // A call that may prompt is still running.
+            await #expect(throws: refusal(.userInteractionInProgress)) { try await program.locker.changeEasyAccess() }
             scene.line.release()
-            #expect(try await dismissed.phase == .activeViaEasyAccess)
             #expect(try await starting.value.phase == .activeViaEasyAccess)
             _ = try await program.locker.endAuthSession(mode: .lock)
             var events = changes.makeAsyncIterator()
@@ -211,20 +196,70 @@ struct InteractionTests {
         }
     }
 
-    @Test func `callbacks run where the app says`() async throws {
+    @Test @MainActor func `a callback uses the state of the app's main actor`() async throws {
         try await Scene.with { scene in
-            let delivered = Mutex(0)
-            let program = try await scene.start(nil) {
-                $0.deliver = { work in
-                    delivered.withLock { $0 += 1 }
-                    work()
+            let program = try await scene.start()
+            let shown = await withCheckedContinuation { continuation in
+                Self.dismiss(program.locker) { continuation.resume(returning: $0) }
+            }
+            #expect(shown == ["NoActiveUI"])
+        }
+    }
+
+    /// The text on the app's screen.
+    @MainActor private static var screen: [String] = []
+
+    /// As in an app's button: the closure of the main actor changes what the screen shows.
+    @MainActor private static func dismiss(_ locker: Locker, _ isDone: @escaping @Sendable ([String]) -> Void) {
+        screen = []
+        locker.dismissUI { _, error in
+            screen.append((error as? ErsteGroupAuthError)?.code == .noActiveUI ? "NoActiveUI" : "?")
+            isDone(screen)
+        }
+    }
+
+    @Test func `the app's channel is a closure`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            let channel = scene.channel
+            let options = StartAuthSessionOptions { request in try await channel.authorize(request) }
+            #expect(try await program.locker.startAuthSession(options: options).phase == .activeViaStrongAuth)
+            #expect(await channel.requests.count == 1)
+        }
+    }
+
+    @Test func `metadata arrives exactly`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            _ = try await program.locker.startAuthSession()
+            let json = #"{"a":9007199254740993,"b":18446744073709551615,"c":[true,1,null,{"d":-0.1}],"e":"ü"}"#
+            let metadata = try #require(
+                try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+            let outcome = await withCheckedContinuation { continuation in
+                program.locker.backgroundAccess(metadata: metadata) { _, error in continuation.resume(returning: error)
                 }
             }
-            let error = await withCheckedContinuation { continuation in
-                program.locker.dismissUI { _, error in continuation.resume(returning: error) }
+            #expect(outcome == nil)
+            #expect(scene.assertionsSent.last?.contains(#""metadata":\#(json)"#) == true)
+            try await program.locker.backgroundAccess(metadata: ["n": 9_007_199_254_740_993, "o": .null, "p": 1])
+            #expect(
+                scene.assertionsSent.last?.contains(#""metadata":{"n":9007199254740993,"o":null,"p":1}"#) == true)
+        }
+    }
+
+    @Test func `requests with different metadata are two requests`() async throws {
+        try await Scene.with { scene in
+            let program = try await locked(scene, [])
+            scene.line.fail(at: "/token", .late)
+            async let first = program.locker.backgroundAccess(metadata: ["widget": "a"])
+            await scene.line.reached()
+            async let second = program.locker.backgroundAccess(metadata: ["widget": "b"])
+            #expect(try await second.phase == .backgroundAccess)
+            scene.line.release()
+            #expect(try await first.phase == .backgroundAccess)
+            for widget in ["a", "b"] {
+                #expect(scene.assertionsSent.count { $0.contains(#""metadata":{"widget":"\#(widget)"}"#) } == 1)
             }
-            #expect(error as? ErsteGroupAuthError == refusal(.noActiveUI))
-            #expect(delivered.withLock { $0 } == 1)
         }
     }
 }

@@ -133,11 +133,7 @@ struct SessionFlowTests {
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession(metadata: ["canary": ["deep": "canary-metadata", "n": 3]])
             _ = try await program.locker.backgroundAccess(metadata: ["canary": "canary-metadata"])
-            let sent = scene.line.sent.compactMap { request -> String? in
-                let form = FormEncoding.decode(request.body)?["assertion"]
-                let json = try? JSONDecoder().decode([String: String].self, from: Data(request.body.utf8))["assertion"]
-                return (form ?? json).flatMap(JWS.parse).map { String(decoding: $0.payload, as: UTF8.self) }
-            }
+            let sent = scene.assertionsSent
             #expect(sent.contains { $0.contains(#""metadata":{"canary":{"deep":"canary-metadata","n":3}}"#) })
             #expect(sent.contains { $0.contains(#""metadata":{"canary":"canary-metadata"}"#) })
             let big = JSONValue.string(String(repeating: "x", count: 4096))

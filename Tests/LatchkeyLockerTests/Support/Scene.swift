@@ -1,5 +1,7 @@
 import Foundation
 import Latchkey
+import LatchkeyHTTP
+import LatchkeyJOSE
 import LatchkeyLocker
 import LatchkeyPKCS11
 import LatchkeySimulators
@@ -11,6 +13,15 @@ import Testing
 /// One user's machine and a server: a separate store and hardware, in which programs start and end. The test needs the
 /// trait `.softwareTPM`, or `.softwareToken` for a token.
 struct Scene: Sendable {
+    /// The payloads of the assertions that were sent, in order.
+    var assertionsSent: [String] {
+        line.sent.compactMap { request in
+            let form = FormEncoding.decode(request.body)?["assertion"]
+            let json = try? JSONDecoder().decode([String: String].self, from: Data(request.body.utf8))["assertion"]
+            return (form ?? json).flatMap(JWS.parse).map { String(decoding: $0.payload, as: UTF8.self) }
+        }
+    }
+
     let directory: TemporaryDirectory
     let hardware: SimulatedDevice
     let server: IdentityProcess
@@ -70,7 +81,7 @@ struct Scene: Sendable {
         var configuration = LockerConfiguration(
             issuer: server.endpoint, clientID: server.clientID,
             records: try RecordContainer(store: store, keystore: keystore), presence: presence, channel: channel,
-            transport: SteppedTransport(line: line, steps: steps), logger: log, logLevel: .debug, now: { clock.now })
+            transport: SteppedTransport(line: line, steps: steps), logger: log, now: { clock.now })
         change(&configuration)
         let locker = try Locker(configuration)
         try await locker.open()
