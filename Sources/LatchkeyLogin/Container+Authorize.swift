@@ -77,6 +77,12 @@ extension Container {
                 userID: userID, refreshToken: refreshToken, idToken: tokens.idToken, access: access)
             _ = try await store(session, [LoginRows.put(lastUser: userID)], ifGeneration: nil)
             observers.tell(SessionStateChange(.authenticated))
+            // Keys that an earlier logout or deactivation could not remove from the server.
+            if server.metadata[.biometricRemoval] != nil {
+                try? await finish {
+                    try await self.removeLeftovers(IdentityRemoval(server: server, userID: userID, access: access))
+                }
+            }
             return AuthorizeResult(userInfo: user, keyID: keyID)
         } catch {
             _ = try? await finish { try await server.revoke(refreshToken) }

@@ -21,7 +21,8 @@ extension Container {
     ///   - policy: The policy of the key; nil for the policy of ``ContainerConfiguration`` or its default.
     ///   - replacing: Whether to replace an enabled key. The old key is kept until the new one is stored.
     /// - Throws: ``LoginError``: `unauthenticated` without a session, `conflict` if biometric login is enabled already or
-    ///   another process is enabling it. `KeystoreError`. Biometric login is then not enabled.
+    ///   another process is enabling it. `KeystoreError`; `invalidInput` for a policy without user verification. Biometric
+    ///   login is then not enabled.
     @discardableResult
     public func enableBiometric(policy: AccessPolicy? = nil, replacing: Bool = false) async throws -> BiometricKey {
         do {
@@ -31,7 +32,14 @@ extension Container {
         }
     }
 
+    /// ``enableBiometric(policy:replacing:)`` with its defaults, as Authgear's document spells it.
+    @discardableResult
+    public func enabledBiometric() async throws -> BiometricKey { try await enableBiometric() }
+
     private func enrol(_ policy: AccessPolicy?, replacing: Bool) async throws -> BiometricKey {
+        guard (policy ?? configuration.policy)?.requirement != AccessPolicy.Requirement.none else {
+            throw KeystoreError.invalidInput("biometric login needs a policy with user verification")
+        }
         try await checkServer()
         let existing = try await unverified.key()
         guard existing == nil || replacing else {

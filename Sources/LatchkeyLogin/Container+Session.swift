@@ -45,6 +45,9 @@ extension Container {
     /// Ends the session on the server and on this device. By default it also disables biometric login, so that another user
     /// can log in. The last user's id is kept.
     ///
+    /// If the server has ended the session already, the key is deleted on this device, and removed from the server after the
+    /// same user's next login here.
+    ///
     /// - Parameters:
     ///   - keepBiometric: Keeps the key, so that only the same user can log in with it again.
     ///   - force: Removes the login from this device even if the server refuses or cannot be reached. A login that belongs to
@@ -59,6 +62,9 @@ extension Container {
                     try await disableBiometric(force: force)
                 } catch let error as LoginError where error.code == .identityNotFound || error.code == .notEnabled {
                     // The key is already removed.
+                } catch let error as LoginError where error.code == .unauthenticated || error.isInvalidGrant {
+                    // The server has ended the session. The user's next login on this device removes the key there.
+                    try await disableBiometric(force: true)
                 }
             }
             do {

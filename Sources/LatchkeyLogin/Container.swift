@@ -72,17 +72,18 @@ public actor Container {
     // MARK: State without the hardware
 
     /// Whether biometric login is enabled on this device for the last user who logged in. Does not use the hardware.
-    public var isBiometricEnabled: Bool {
-        get async throws {
-            guard let owner = try await unverified.key()?.userID else { return false }
-            return try await unverified.lastUser() == owner
-        }
+    public func isBiometricEnabled() async throws -> Bool {
+        guard let owner = try await unverified.key()?.userID else { return false }
+        return try await unverified.lastUser() == owner
     }
 
     /// The id of the last user who logged in, or nil. Kept after a logout. Does not use the hardware.
     public var lastUserID: String? {
         get async throws { try await unverified.lastUser() }
     }
+
+    /// ``lastUserID``, as Authgear's document spells it.
+    public func getLastUserID() async throws -> String? { try await lastUserID }
 
     /// The keys for biometric login: at most one. Does not use the hardware.
     public func listBiometricKeys() async throws -> [BiometricKey] {

@@ -44,7 +44,7 @@ import Testing
             _ = try await enabled(bench)
             let container = try await bench.start(presence: ScriptedPresence([.decline]))
             await #expect(throws: keystore(.cancelled)) { try await container.authenticateBiometric() }
-            #expect(try await container.isBiometricEnabled)
+            #expect(try await container.isBiometricEnabled())
             #expect(try await container.sessionState == .noSession)
         }
     }
@@ -56,7 +56,7 @@ import Testing
             let container = try await bench.start(presence: presence)
             await #expect(throws: keystore(.wrongProof)) { try await container.authenticateBiometric() }
             #expect(presence.requests.count == 1)
-            #expect(try await container.isBiometricEnabled)
+            #expect(try await container.isBiometricEnabled())
         }
     }
 
@@ -77,7 +77,7 @@ import Testing
             #expect(wire.recordings.count { $0.request.path == "/oauth2/challenge" } == 2)
             let challenges = wire.recordings.compactMap { $0.jwt?.payload["challenge"] as? String }
             #expect(Set(challenges).count == 2)
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
             #expect(try await container.listBiometricKeys().isEmpty)
             #expect(try await container.lastUserID == "user-a")
             await #expect(throws: login(.notEnabled)) { try await container.authenticateBiometric() }
@@ -104,7 +104,7 @@ import Testing
             await #expect(throws: login(.timedOut)) { try await container.authenticateBiometric() }
             #expect(wire.recordings.count { $0.request.path == "/oauth2/challenge" } == 2)
             #expect(wire.recordings.allSatisfy { $0.request.path != "/oauth2/token" })
-            #expect(try await container.isBiometricEnabled)
+            #expect(try await container.isBiometricEnabled())
         }
     }
 
@@ -116,7 +116,7 @@ import Testing
             let container = try await bench.start(presence: presence, now: { Date().addingTimeInterval(offset) })
             await #expect(throws: login(.clockSkew)) { try await container.authenticateBiometric() }
             #expect(presence.requests.isEmpty)
-            #expect(try await container.isBiometricEnabled)
+            #expect(try await container.isBiometricEnabled())
         }
     }
 
@@ -126,7 +126,7 @@ import Testing
             await bench.identity.removeIdentity(key.id.rawValue)
             let container = try await bench.start(now: { Date().addingTimeInterval(270) })
             await #expect(throws: login(.clockSkew)) { try await container.authenticateBiometric() }
-            #expect(try await container.isBiometricEnabled)
+            #expect(try await container.isBiometricEnabled())
         }
     }
 
@@ -139,7 +139,7 @@ import Testing
             let error = await #expect(throws: LoginError.self) { try await container.authenticateBiometric() }
             #expect(error?.code == .oauthError)
             #expect(error?.oauthError?.description == "InvalidCredentials")
-            #expect(try await container.isBiometricEnabled)
+            #expect(try await container.isBiometricEnabled())
         }
     }
 
@@ -163,7 +163,7 @@ import Testing
             #expect(error?.oauthError?.error == name)
             #expect(error?.httpStatus == status)
             #expect(wire.recordings.count == 3)
-            #expect(try await container.isBiometricEnabled)
+            #expect(try await container.isBiometricEnabled())
         }
     }
 

@@ -30,7 +30,7 @@ import Testing
             let kid = try #require(try await container.listBiometricKeys().first?.id)
             await bench.identity.removeIdentity(kid.rawValue)
             await #expect(throws: login(.identityNotFound)) { try await container.disableBiometric() }
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
             await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
         }
     }
@@ -43,7 +43,7 @@ import Testing
             let container = try await enabled(bench, wire)
             wire.append(.fail(noNetwork))
             await #expect(throws: login(.network)) { try await container.disableBiometric() }
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
             #expect(await bench.identity.identities.count == 1)
             try await bench.start().disableBiometric()
             #expect(await bench.identity.identities.isEmpty)
@@ -68,7 +68,7 @@ import Testing
             let container = try await enabled(bench)
             try await container.logout(keepBiometric: true)
             await #expect(throws: login(.unauthenticated)) { try await container.disableBiometric() }
-            #expect(try await container.isBiometricEnabled)
+            #expect(try await container.isBiometricEnabled())
             try await container.authenticateBiometric()
             try await container.disableBiometric()
             #expect(await bench.identity.identities.isEmpty)
@@ -80,7 +80,7 @@ import Testing
             _ = try await enabled(bench)
             let container = try await bench.start(transport: RecordingTransport([.fail(noNetwork), .fail(noNetwork)]))
             await #expect(throws: login(.network)) { try await container.disableBiometric() }
-            #expect(try await container.isBiometricEnabled)
+            #expect(try await container.isBiometricEnabled())
         }
     }
 
@@ -91,7 +91,7 @@ import Testing
             let container = try await bench.start(transport: wire, keystore: AbsentKeystore())
             try await container.disableBiometric(force: true)
             #expect(wire.recordings.isEmpty)
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
             try await container.disableBiometric(force: true)
             #expect(await bench.identity.identities.count == 1)
             let key = try await first.enableBiometric()
@@ -107,7 +107,7 @@ import Testing
             let attempt = Task { try await victim.disableBiometric() }
             await pausing.reached()
             let container = try await bench.start()
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
             await #expect(throws: login(.notEnabled)) { try await container.authenticateBiometric() }
             switch side {
             case .before: try await container.disableBiometric()

@@ -29,6 +29,23 @@ import Testing
         }
     }
 
+    @Test func `a policy without user verification is refused before anything is made`() async throws {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            try await container.authorize()
+            await #expect(throws: keystore(.invalidInput)) {
+                try await container.enableBiometric(policy: AccessPolicy.none)
+            }
+            #expect(try await container.listBiometricKeys().isEmpty)
+            #expect(await bench.identity.identities.isEmpty)
+            // The document's spellings.
+            try await container.enabledBiometric()
+            let userID = try await container.getLastUserID()
+            let enabled = try await container.isBiometricEnabled()
+            #expect(userID != nil && enabled)
+        }
+    }
+
     @Test func `replacing leaves one key on the device and on the server`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()
@@ -52,7 +69,7 @@ import Testing
                 .json(#"{"error":"invalid_grant","error_description":"InvalidCredentials"}"#, status: .badRequest))
             await #expect(throws: login(.oauthError)) { try await container.enableBiometric() }
             #expect(try await container.sessionState == .authenticated)
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
             await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
             try await container.enableBiometric()
             #expect(await bench.identity.identities.count == 1)
@@ -76,7 +93,7 @@ import Testing
             try await container.authorize()
             wire.append(.forward, .loseResponse(noNetwork))
             await #expect(throws: login(.network)) { try await container.enableBiometric() }
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
             #expect(await bench.identity.identities.isEmpty)
             #expect(wire.summary.last == "POST /api/identity/biometric/remove")
         }
@@ -109,7 +126,7 @@ import Testing
             let attempt = Task { try await victim.enableBiometric() }
             await crashing.reached()
             let container = try await bench.start()
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
             #expect(try await container.listBiometricKeys().isEmpty)
             await #expect(throws: login(.notEnabled)) { try await container.authenticateBiometric() }
             let key = try await container.enableBiometric()
@@ -173,7 +190,7 @@ import Testing
             attempt.cancel()
             await pausing.resume()
             let key = try await attempt.value
-            #expect(try await container.isBiometricEnabled)
+            #expect(try await container.isBiometricEnabled())
             #expect(await bench.identity.identities.keys.sorted() == [key.id.rawValue])
         }
     }

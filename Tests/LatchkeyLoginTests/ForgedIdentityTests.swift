@@ -26,9 +26,9 @@ import Testing
             await #expect(throws: keystore(.damaged)) { try await mine.disableBiometric() }
             #expect(
                 await bench.identity.identities.keys.sorted() == [key.id.rawValue, otherKey.id.rawValue].sorted())
-            #expect(try await mine.isBiometricEnabled)
+            #expect(try await mine.isBiometricEnabled())
             try await mine.disableBiometric(force: true)
-            #expect(try await !mine.isBiometricEnabled)
+            #expect(try await !mine.isBiometricEnabled())
             #expect(await bench.identity.identities.count == 2)
         }
     }

@@ -31,7 +31,7 @@ import Testing
                     presence: presence, keystore: TPMKeystore(tcti: other.tcti, anchors: store))
                 await #expect(throws: keystore(.wrongDevice)) { try await container.authenticateBiometric() }
                 #expect(presence.requests.isEmpty)
-                #expect(try await container.isBiometricEnabled)
+                #expect(try await container.isBiometricEnabled())
             }
             let home = try await bench.start()
             #expect(try await home.authenticateBiometric().userInfo.userID == "user-a")
@@ -48,7 +48,7 @@ import Testing
             await #expect(throws: keystore(.damaged)) { try await container.authenticateBiometric() }
             #expect(presence.requests.isEmpty)
             #expect(try await container.listBiometricKeys().first?.userID == "user-b")
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
             try await container.disableBiometric(force: true)
             #expect(try await container.listBiometricKeys().first?.userID == nil)
         }
@@ -59,10 +59,10 @@ import Testing
             try await enabled(bench)
             try await edit(bench, "UPDATE record SET attributes = 'x' WHERE id = 'login.key'")
             let container = try await bench.start()
-            await #expect(throws: keystore(.damaged)) { try await container.isBiometricEnabled }
+            await #expect(throws: keystore(.damaged)) { try await container.isBiometricEnabled() }
             await #expect(throws: keystore(.damaged)) { try await container.enableBiometric() }
             try await container.logout(force: true)
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
         }
     }
 
@@ -103,7 +103,7 @@ import Testing
                 await unable.biometricAvailability() == .notAvailable("this program cannot prompt for a fingerprint"))
             try await unable.authorize()
             await #expect(throws: keystore(.unavailable)) { try await unable.enableBiometric() }
-            #expect(try await !unable.isBiometricEnabled)
+            #expect(try await !unable.isBiometricEnabled())
         }
     }
 }

@@ -76,7 +76,7 @@ struct ServerFaultTests {
 
     /// Checks the state of a new program with a working server.
     private func check(_ operation: Operation, _ container: Container, _ situation: String) async throws {
-        let isEnabled = try await container.isBiometricEnabled
+        let isEnabled = try await container.isBiometricEnabled()
         switch operation {
         case .enable:
             if !isEnabled { try await container.enableBiometric() }

@@ -190,14 +190,14 @@ import Testing
             let home = try await bench.start(name: "home")
             #expect(try await home.sessionState == .noSession)
             #expect(try await home.lastUserID == nil)
-            #expect(try await !home.isBiometricEnabled)
+            #expect(try await !home.isBiometricEnabled())
             await bench.identity.setVisitor("user-b")
             try await home.authorize()
             try await home.enableBiometric()
             #expect(try await home.authenticateBiometric().userInfo.userID == "user-b")
             #expect(try await work.authenticateBiometric().userInfo.userID == "user-a")
             try await home.logout()
-            #expect(try await work.isBiometricEnabled)
+            #expect(try await work.isBiometricEnabled())
         }
     }
 }
@@ -218,7 +218,7 @@ import Testing
                 let before = keystore.reuseEndings
                 try await end()
                 #expect(keystore.reuseEndings == before + 1)
-                if try await container.isBiometricEnabled { try await container.authenticateBiometric() }
+                if try await container.isBiometricEnabled() { try await container.authenticateBiometric() }
             }
         }
     }
@@ -229,7 +229,7 @@ import Testing
             try await container.authorize()
             try await container.enableBiometric()
             try await container.logout()
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
             #expect(try await container.lastUserID == "user-a")
             #expect(await bench.identity.identities.isEmpty)
             await bench.identity.setVisitor("user-b")
@@ -260,7 +260,7 @@ import Testing
             let container = try await bench.start(transport: RecordingTransport(), keystore: AbsentKeystore())
             try await container.logout(force: true)
             #expect(try await container.sessionState == .noSession)
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
         }
     }
 
@@ -276,6 +276,31 @@ import Testing
         }
     }
 
+    @Test func `a logout after the server has ended the session disables biometric login here, and later there`()
+        async throws
+    {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            try await container.authorize()
+            try await container.enableBiometric()
+            await bench.identity.endAllSessions()
+            try await container.logout()
+            #expect(try await container.sessionState == .noSession)
+            #expect(try await !container.isBiometricEnabled())
+            #expect(await bench.identity.identities.count == 1)
+            // A second call does nothing, also in another program.
+            try await container.logout()
+            try await bench.start().logout()
+            await bench.identity.setVisitor("user-b")
+            #expect(try await container.authorize().userInfo.userID == "user-b")
+            #expect(await bench.identity.identities.count == 1)
+            try await container.logout()
+            await bench.identity.setVisitor("user-a")
+            try await container.authorize()
+            #expect(await bench.identity.identities.isEmpty)
+        }
+    }
+
     @Test func `a key that the server has already removed does not stop a logout`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()
@@ -284,7 +309,7 @@ import Testing
             await bench.identity.removeIdentity(key.id.rawValue)
             try await container.logout()
             #expect(try await container.sessionState == .noSession)
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
         }
     }
 }

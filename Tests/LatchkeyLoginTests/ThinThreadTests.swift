@@ -16,12 +16,12 @@ import Testing
             try await first.logout(keepBiometric: true)
             let second = try await bench.start()
             #expect(try await second.sessionState == .noSession)
-            #expect(try await second.isBiometricEnabled)
+            #expect(try await second.isBiometricEnabled())
             let again = try await second.authenticateBiometric()
             #expect(again.userInfo.userID == "user-a")
             #expect(again.keyID == key.id)
             try await second.disableBiometric()
-            #expect(try await !second.isBiometricEnabled)
+            #expect(try await !second.isBiometricEnabled())
             #expect(await bench.identity.identities.isEmpty)
         }
     }

@@ -118,7 +118,7 @@ import Testing
             let before = wire.recordings.count
             try await container.disableBiometric()
             #expect(wire.recordings.count == before)
-            #expect(try await !container.isBiometricEnabled)
+            #expect(try await !container.isBiometricEnabled())
             await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
         }
     }
@@ -143,7 +143,7 @@ import Testing
             let key = try await first.enableBiometric()
             let wire = RecordingTransport()
             let container = try await bench.start(transport: wire, keystore: AbsentKeystore())
-            #expect(try await container.isBiometricEnabled)
+            #expect(try await container.isBiometricEnabled())
             #expect(try await container.lastUserID == "user-a")
             #expect(try await container.listBiometricKeys().first?.userID == "user-a")
             #expect(try await container.sessionState == .authenticated)

@@ -14,7 +14,7 @@ func logIn(
         records: RecordContainer(store: store, keystore: keystore),
         presence: presence, browser: browser)
 
-    if try await container.isBiometricEnabled {
+    if try await container.isBiometricEnabled() {
         return try await container.authenticateBiometric().userInfo
     }
     let result = try await container.authorize()

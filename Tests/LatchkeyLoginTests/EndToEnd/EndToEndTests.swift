@@ -49,13 +49,13 @@ import Testing
             #expect(await browser.page.contains("Linux"))
             try await first.logout(keepBiometric: true)
             let second = try await machine.start()
-            #expect(try await second.isBiometricEnabled)
+            #expect(try await second.isBiometricEnabled())
             let result = try await second.authenticateBiometric()
             #expect(result.userInfo == user)
             #expect(result.keyID == key.id)
             #expect(try await second.fetchUserInfo().userID == user.userID)
             try await second.disableBiometric()
-            #expect(try await !second.isBiometricEnabled)
+            #expect(try await !second.isBiometricEnabled())
             try await browser.openDevices(at: server.endpoint)
             #expect(await browser.page.contains("No device is set up"))
             try await second.logout()
@@ -90,7 +90,7 @@ import Testing
             try await FormBrowser(server.users[0]).removeFirstDevice(at: server.endpoint)
             let presence = try await machine.start(pins: 1)
             await #expect(throws: login(.identityNotFound)) { try await presence.authenticateBiometric() }
-            #expect(try await !presence.isBiometricEnabled)
+            #expect(try await !presence.isBiometricEnabled())
             // The session that was there is still there.
             #expect(try await container.fetchUserInfo().userID == container.lastUserID)
         }
@@ -155,7 +155,7 @@ import Testing
             #expect(try await bob.lastUserID == owner)
             #expect(try await bob.authenticateBiometric().userInfo.userID == owner)
             try await bob.disableBiometric()
-            #expect(try await !bob.isBiometricEnabled)
+            #expect(try await !bob.isBiometricEnabled())
             try await bob.authorize()
             #expect(try await bob.lastUserID != owner)
         }
@@ -173,7 +173,7 @@ import Testing
             let (a, b) = (try await work.authenticateBiometric(), try await home.authenticateBiometric())
             #expect(a.userInfo.userID != b.userInfo.userID)
             try await home.logout()
-            #expect(try await work.isBiometricEnabled)
+            #expect(try await work.isBiometricEnabled())
         }
     }
 
@@ -215,7 +215,7 @@ import Testing
             }
             let error = await #expect(throws: LoginError.self) { try await container.enableBiometric(replacing: true) }
             #expect(error?.oauthError == OAuthError(error: refusal.error, description: refusal.description))
-            #expect(try await container.isBiometricEnabled == (refusal.enrolments > 1))
+            #expect(try await container.isBiometricEnabled() == (refusal.enrolments > 1))
             #expect(try await container.sessionState == .authenticated)
         }
     }

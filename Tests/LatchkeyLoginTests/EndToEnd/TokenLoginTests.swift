@@ -73,14 +73,14 @@ import VirtualSmartCard
             #expect(try await stranger.sessionState == .noSession)
 
             let second = try await container(token, token.owner(1), at: server, in: directory)
-            #expect(try await second.isBiometricEnabled)
+            #expect(try await second.isBiometricEnabled())
             let result = try await second.authenticateBiometric()
             #expect(result.userInfo == user)
             #expect(result.keyID == key.id)
             #expect(try await second.fetchUserInfo().userID == user.userID)
 
             try await second.disableBiometric()
-            #expect(try await !second.isBiometricEnabled)
+            #expect(try await !second.isBiometricEnabled())
             try await second.logout()
             #expect(try await second.lastUserID == user.userID)
         }

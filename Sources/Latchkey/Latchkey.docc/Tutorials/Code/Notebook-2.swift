@@ -30,7 +30,7 @@ struct Notebook {
     /// - Returns: The name of the user.
     func logIn() async throws -> String {
         let user: UserInfo
-        if try await container.isBiometricEnabled {
+        if try await container.isBiometricEnabled() {
             user = try await container.authenticateBiometric().userInfo
         } else {
             user = try await container.authorize().userInfo
