@@ -128,9 +128,7 @@ extension TokenAdministrator {
             throw KeystoreError(CryptokiError(.tokenAbsent, reason: reason ?? "no token matches \(uri)"))
         }
         guard entries.count == 1 else {
-            let names = entries.map { "‘\($0.information.label)’ with the serial number \($0.information.serial)" }
-            throw KeystoreError(
-                CryptokiError(.tokenAmbiguous, reason: "several tokens match: \(names.joined(separator: ", "))"))
+            throw KeystoreError(.ambiguous(entries.map { ($0.information, $0.modulePath) }))
         }
         return entry
     }
@@ -145,7 +143,10 @@ extension TokenAdministrator {
             let token =
                 entry.information.flags.contains(.initialized)
                 ? try await Token.find(entry.uri, options: options.token)
-                : Token(module: module, information: entry.information, uri: entry.uri, options: options.token)
+                : Token(
+                    module: module, information: entry.information,
+                    identity: TokenIdentity(entry.information, in: module.profile), uri: entry.uri,
+                    options: options.token)
             // All sessions end before C_InitToken, even if it then fails. libp11 would keep using its closed session.
             defer { LibP11Context.abandon(token) }
             try await token.initialize(expecting: entry.information, label: label, securityOfficer: proof)

@@ -44,7 +44,7 @@ extension CryptokiError.Kind {
                 "Plug the token in. Then check that pcscd runs, that polkit lets you use it, and that no other program "
                     + "(scdaemon of GnuPG, for example) holds the card."
             )
-        case .tokenAmbiguous: (.conflict, "Select one token with `serial=` and `module-path=` in the URI.")
+        case .tokenAmbiguous: (.conflict, "Use the URI of one of them: `latchkey token list` shows all.")
         case .keyAmbiguous: (.conflict, "Select one key with `id=` in the URI.")
         case .keyAbsent: (.notFound, "List the token's keys with `latchkey token list`.")
         case .occupied: (.conflict, "Adopt the existing key by its URI, or delete it first.")
@@ -201,7 +201,13 @@ extension ModuleProfile {
 // Tokens and keys that are not the stored ones.
 extension KeystoreError {
     static func otherToken(wanted: TokenName, found: TokenInformation) -> KeystoreError {
-        KeystoreError(
+        guard wanted.serial != found.serial || !wanted.hasSerial || wanted.label == found.label else {
+            return KeystoreError(
+                code: .wrongDevice,
+                reason: "the key is in the slot ‘\(wanted.label)’ of the card, and the URI names ‘\(found.label)’",
+                recovery: "Use the URI of that slot: `latchkey token list` shows it.")
+        }
+        return KeystoreError(
             code: .wrongDevice,
             reason: "the key is on the token ‘\(wanted.label)’ with serial number \(wanted.serial), and this is "
                 + "‘\(found.label)’ with serial number \(found.serial)",
