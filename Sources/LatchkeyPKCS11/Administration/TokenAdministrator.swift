@@ -161,9 +161,9 @@ extension TokenAdministrator {
     func proof(
         _ purpose: PINRequest.Purpose, of entry: TokenDirectory.Entry, to reason: String
     ) async throws(KeystoreError) -> LoginProof {
-        let attemptsLeft = purpose == .current ? PINStatus(entry.information).attemptsLeft : nil
-        return try await profile(of: entry).proof(
-            purpose, for: PromptContext(reason: reason, container: container), attemptsLeft: attemptsLeft, presence)
+        try await profile(of: entry).proof(
+            purpose, for: PromptContext(reason: reason, container: container),
+            purpose == .current ? status(of: entry, isPrecise: false) : nil, presence)
     }
 
     /// Prompts for a new PIN and checks its length.
@@ -173,6 +173,16 @@ extension TokenAdministrator {
         let proof = try await proof(.new, of: entry, to: reason)
         if case .pin(let pin) = proof { try profile(of: entry).checkNew(pin, of: role) }
         return proof
+    }
+
+    /// - Parameter isPrecise: Whether to ask a card even if no wrong PIN is known.
+    private func status(of entry: TokenDirectory.Entry, isPrecise: Bool) async throws(KeystoreError) -> PINStatus {
+        do throws(CryptokiError) {
+            return try await Token.find(entry.uri, options: options.token).pinStatus(
+                entry.information, profile(of: entry).pinCounter, isPrecise: isPrecise)
+        } catch {
+            throw KeystoreError(error, profile: entry.profile)
+        }
     }
 
     private func profile(of entry: TokenDirectory.Entry) -> TokenProfile {
@@ -188,6 +198,12 @@ extension TokenAdministrator {
             try await Token.find(entry.uri, options: options.token).withLogin(role, proof, body)
         } catch {
             presence.rejected()
+            if role == .user, error.function == "C_Login", error.returnValue == .pinIncorrect,
+                let entry = try? await self.entry(), let status = try? await status(of: entry, isPrecise: true),
+                !status.isLockedOut
+            {
+                throw .wrongPIN(status, underlying: error)
+            }
             throw .newPINRefused(error)
                 ?? KeystoreError(
                     error, profile: entry.profile,

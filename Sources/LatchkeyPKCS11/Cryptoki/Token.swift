@@ -1,3 +1,6 @@
+internal import Latchkey
+internal import Synchronization
+
 /// A token, found once by its URI and then identified by manufacturer, model, serial number and label.
 ///
 /// ``withSession(isExclusive:_:)`` runs all work on the token's thread with one session that stays open, and follows ``RecoveryPolicy`` if the
@@ -13,6 +16,8 @@ final class Token: Sendable {
     private let connection: Connection
     let login: LoginReuse
     private let lockLimit: Duration
+    /// Whether the last login of the user in this process failed.
+    private let lastLoginFailed = Atomic(false)
     var identity: TokenIdentity { connection.identity }
 
     init(
@@ -52,9 +57,7 @@ final class Token: Sendable {
                 errors.append((path, error))
             }
         }
-        if tokens.count > 1 {
-            throw .ambiguous(tokens.map { ($0.information, $0.module.path) })
-        }
+        guard tokens.count <= 1 else { throw .ambiguous(tokens.map { ($0.information, $0.module.path) }) }
         if let token = tokens.first { return token }
         // With several modules the failures may have nothing to do with the token.
         if paths.count == 1, let (_, error) = errors.first { throw error }
@@ -99,12 +102,36 @@ final class Token: Sendable {
         try await withSession(isExclusive: isExclusive) { [self] (session) throws(CryptokiError) in
             login.forget()
             try session.logout()
+            if role == .user { lastLoginFailed.store(true, ordering: .relaxed) }
             try session.login(role, with: proof)
+            if role == .user { lastLoginFailed.store(false, ordering: .relaxed) }
             let result = Result { () throws(CryptokiError) in try body(session) }
             let isKept = if case .success = result, let window { login.keep(for: window, on: self) } else { false }
             if !isKept { try? session.logout() }
             return try result.get()
         }
+    }
+
+    /// The state of the user's PIN, after the token's flags were read.
+    ///
+    /// - Parameters:
+    ///   - information: The current information.
+    ///   - counter: The card's counter, if the token is a card.
+    ///   - isPrecise: Whether to ask the card even if no wrong PIN is known.
+    func pinStatus(
+        _ information: TokenInformation, _ counter: PINCounter?, isPrecise: Bool
+    ) async throws(CryptokiError) -> PINStatus {
+        var status = PINStatus(information)
+        let isUseful = isPrecise || status.isCountLow || lastLoginFailed.load(ordering: .relaxed)
+        guard let counter, status.attemptsLeft == nil, isUseful else { return status }
+        let left = try await withSession { [login] (session) throws(CryptokiError) -> Int? in
+            // On some cards the question ends a login.
+            guard !login.isKept else { return nil }
+            return counter.attemptsLeft(inReader: try session.call.slotDescription(session.slot))
+        }
+        status.attemptsLeft = left
+        status.isLockedOut = left == 0
+        return status
     }
 
     /// Erases the token and sets its label and the security officer's PIN. Nothing is repeated.
