@@ -49,7 +49,7 @@ extension CryptokiError.Kind {
                 .unavailable,
                 "Plug the token in. Then check that pcscd runs, and that polkit lets you use it. \(otherPrograms)"
             )
-        case .tokenAmbiguous: (.conflict, "Select one token with `serial=` and `module-path=` in the URI.")
+        case .tokenAmbiguous: (.conflict, "Use the URI of one of them: `latchkey token list` shows all.")
         case .keyAmbiguous: (.conflict, "Select one key with `id=` in the URI.")
         case .keyAbsent: (.notFound, "List the token's keys with `latchkey token keys`.")
         case .otherKeyType:
@@ -226,6 +226,12 @@ extension KeystoreError {
                 recovery:
                     "Name the module of \(maker.name) with `module-path=` in the URI. To use the key through this module, "
                     + "adopt it by a URI with `id=`, which `latchkey token keys` lists.")
+        }
+        guard wanted.serial != found.serial || !wanted.hasSerial || wanted.label == found.label else {
+            return KeystoreError(
+                code: .wrongDevice,
+                reason: "the key is in the slot ‘\(wanted.label)’ of the card, and the URI names ‘\(found.label)’",
+                recovery: "Use the URI of that slot: `latchkey token list` shows it.")
         }
         return KeystoreError(
             code: .wrongDevice,

@@ -21,7 +21,8 @@ extension KeystoreContract {
         package enum Guessing: Sendable {
             /// The device counts attempts and reports those left.
             case counted
-            /// The device locks after this number of wrong PINs, and reports at most that one attempt is left.
+            /// The device locks after this number of wrong PINs. A prompt has the attempts left only after a wrong PIN, if the
+            /// device reports them.
             case locks(after: Int)
             /// The device locks after this number of wrong PINs, and reports the lock only at the next attempt.
             case locksSilently(after: Int)
