@@ -51,8 +51,7 @@ extension PKCS11Keystore {
         do {
             return try await snapshot.token.withLogin(.securityOfficer, proof, isExclusive: true, body)
         } catch {
-            throw .unusableManagementKey(error, snapshot)
-                ?? KeystoreError(error, profile: snapshot.module, checking: .officer(snapshot.module))
+            throw await officerError(error, snapshot)
         }
     }
 }

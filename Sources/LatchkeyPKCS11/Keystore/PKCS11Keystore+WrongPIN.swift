@@ -16,7 +16,7 @@ extension PKCS11Keystore {
             return meaning
         }
         let status = PINStatus(information)
-        guard !status.isLockedOut else { return .pinLocked(snapshot.module, underlying: error) }
+        guard !status.isLockedOut else { return await lockedPIN(snapshot, underlying: error) }
         return KeystoreError(
             code: .wrongProof,
             reason: snapshot.profile.verifiesUserItself

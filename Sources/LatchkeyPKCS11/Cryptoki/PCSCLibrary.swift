@@ -1,0 +1,192 @@
+internal import Glibc
+internal import Latchkey
+
+/// The functions of pcsc-lite's client library (winscard.h) that reset a card and send commands to it. `LONG` and `DWORD`
+/// have the size of `Int` on Linux.
+///
+/// The library is loaded when a card is first used; Yubico's and OpenSC's modules depend on it.
+struct PCSCLibrary: Sendable {
+    static let success: UInt32 = 0
+    /// `SCARD_E_UNKNOWN_READER`
+    static let unknownReader: UInt32 = 0x8010_0009
+    /// `SCARD_E_NO_READERS_AVAILABLE`
+    private static let noReaders: UInt32 = 0x8010_002e
+    /// `SCARD_E_SHARING_VIOLATION`: another program uses the card exclusively.
+    private static let sharingViolation: UInt32 = 0x8010_000b
+    /// The card or its reader is gone, has no power, or pcscd does not run: it cannot be unlocked.
+    private static let withoutCard: Set<UInt32> = [
+        0x8010_0009, 0x8010_000c, 0x8010_0017, 0x8010_001d, 0x8010_001e, 0x8010_002e, 0x8010_0066, 0x8010_0067,
+        0x8010_0069,
+    ]
+    /// `SCARD_SCOPE_SYSTEM`, `SCARD_SHARE_SHARED`, and T=0 or T=1.
+    private static let (systemScope, shared, anyProtocol): (UInt, UInt, UInt) = (2, 2, 3)
+    /// `SCARD_LEAVE_CARD` and `SCARD_RESET_CARD`.
+    private static let (leaveAction, resetAction): (UInt, UInt) = (0, 1)
+    /// How many bytes of a reader's name a slot's description holds (`CK_SLOT_INFO`).
+    private static let descriptionBytes = 64
+    /// `SCARD_STATE_PRESENT`
+    private static let cardPresent: UInt = 0x20
+    /// The names of 16 readers with 128 bytes each (`PCSCLITE_MAX_READERS_CONTEXTS`).
+    private static let namesBytes = 16 * 129 + 1
+
+    private let establish: @convention(c) (UInt, UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutablePointer<Int>) -> Int
+    private let release: @convention(c) (Int) -> Int
+    private let listReaders:
+        @convention(c) (Int, UnsafePointer<CChar>?, UnsafeMutablePointer<CChar>?, UnsafeMutablePointer<UInt>) -> Int
+    private let connect:
+        @convention(c) (
+            Int, UnsafePointer<CChar>, UInt, UInt, UnsafeMutablePointer<Int>, UnsafeMutablePointer<UInt>
+        ) -> Int
+    private let disconnect: @convention(c) (Int, UInt) -> Int
+    private let getStatusChange: @convention(c) (Int, UInt, UnsafeMutablePointer<UInt>, UInt) -> Int
+    private let beginTransaction: @convention(c) (Int) -> Int
+    private let endTransaction: @convention(c) (Int, UInt) -> Int
+    private let transmit:
+        @convention(c) (
+            Int, UnsafePointer<UInt>, UnsafePointer<UInt8>, UInt, UnsafeRawPointer?, UnsafeMutablePointer<UInt8>,
+            UnsafeMutablePointer<UInt>
+        ) -> Int
+
+    static let loaded = PCSCLibrary()
+
+    /// - Returns: nil on a machine without pcsc-lite, where no module reaches a card through it.
+    private init?() {
+        guard let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL) else { return nil }
+        struct Missing: Error {}
+        func function<F>(_ name: String) throws(Missing) -> F {
+            guard let symbol = dlsym(handle, name) else { throw Missing() }
+            return unsafeBitCast(symbol, to: F.self)
+        }
+        do {
+            establish = try function("SCardEstablishContext")
+            release = try function("SCardReleaseContext")
+            listReaders = try function("SCardListReaders")
+            connect = try function("SCardConnect")
+            disconnect = try function("SCardDisconnect")
+            getStatusChange = try function("SCardGetStatusChange")
+            beginTransaction = try function("SCardBeginTransaction")
+            endTransaction = try function("SCardEndTransaction")
+            transmit = try function("SCardTransmit")
+        } catch {
+            return nil
+        }
+    }
+
+    /// Connects to the card in a reader and disconnects with a reset. Tries again until the deadline while another
+    /// program uses the card exclusively. If several readers have names that fit, the cards in all of them are reset.
+    ///
+    /// - Returns: A code of PC/SC; ``success`` also if no card is in the reader, and ``unknownReader`` if no reader has the
+    ///   name and another one has a card.
+    func resetCards(in description: String, until deadline: ContinuousClock.Instant) -> UInt32 {
+        var context = 0
+        let code = Self.code(establish(Self.systemScope, nil, nil, &context))
+        guard code == Self.success else { return Self.withoutCard.contains(code) ? Self.success : code }
+        defer { _ = release(context) }
+        let known = readers(context)
+        guard known.code == Self.success else { return known.code == Self.noReaders ? Self.success : known.code }
+        let names = known.names.filter { Self.describes($0, description) }
+        guard !names.isEmpty else {
+            return known.names.contains(where: { hasCard($0, context) }) ? Self.unknownReader : Self.success
+        }
+        let codes = names.map { resetCard(in: $0, context, until: deadline) }
+        return codes.first(where: { $0 != Self.success }) ?? Self.success
+    }
+
+    private func resetCard(in name: String, _ context: Int, until deadline: ContinuousClock.Instant) -> UInt32 {
+        let code = repeating(until: deadline) {
+            let (code, card, _) = connect(to: name, context)
+            return code == Self.success ? Self.code(disconnect(card, Self.resetAction)) : code
+        }
+        return Self.withoutCard.contains(code) ? Self.success : code
+    }
+
+    private func connect(to reader: String, _ context: Int) -> (code: UInt32, card: Int, protocolInUse: UInt) {
+        var (card, protocolInUse) = (0, UInt(0))
+        let code = Self.code(connect(context, reader, Self.shared, Self.anyProtocol, &card, &protocolInUse))
+        return (code, card, protocolInUse)
+    }
+
+    /// Tries again until the deadline while another program uses the card exclusively.
+    private func repeating(until deadline: ContinuousClock.Instant, _ body: () -> UInt32) -> UInt32 {
+        while true {
+            let code = body()
+            guard code == Self.sharingViolation, ContinuousClock.now < deadline else { return code }
+            usleep(20_000)
+        }
+    }
+
+    private func hasCard(_ reader: String, _ context: Int) -> Bool {
+        reader.withCString { name in
+            // `SCARD_READERSTATE`: name, user data, known state, present state, length of the ATR, and 33 bytes for it.
+            var state = [UInt](repeating: 0, count: 10)
+            state[0] = UInt(bitPattern: name)
+            let code = Self.code(getStatusChange(context, 0, &state, 1))
+            return code == Self.success ? state[3] & Self.cardPresent != 0 : !Self.withoutCard.contains(code)
+        }
+    }
+
+    private func readers(_ context: Int) -> (code: UInt32, names: [String]) {
+        var names = [CChar](repeating: 0, count: Self.namesBytes)
+        var count = UInt(names.count)
+        let code = Self.code(listReaders(context, nil, &names, &count))
+        guard code == Self.success else { return (code, []) }
+        let readers = names.prefix(Int(clamping: count)).split(separator: 0).map { name in
+            String(decoding: name.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        }
+        return (code, readers)
+    }
+
+    /// Whether a slot's description is the reader's name, truncated to 64 bytes and sanitized like all text of a module.
+    static func describes(_ reader: String, _ description: String) -> Bool {
+        let name = Array(reader.utf8.prefix(descriptionBytes))
+        return name.withUnsafeBytes { String(blankPadded: $0) } == description
+    }
+
+    private static func code(_ value: Int) -> UInt32 { UInt32(truncatingIfNeeded: value) }
+}
+
+extension PCSCLibrary {
+    /// Sends commands to the card in a reader in one transaction, and leaves the card as it is.
+    ///
+    /// - Parameter deadline: No command is sent after it. The call can take longer while another program's transaction lasts.
+    /// - Returns: The responses with their status words; nil if not exactly one reader has the name, or the card cannot be
+    ///   used.
+    func responses(
+        to commands: [[UInt8]], in description: String, until deadline: ContinuousClock.Instant
+    ) -> [[UInt8]]? {
+        var context = 0
+        guard Self.code(establish(Self.systemScope, nil, nil, &context)) == Self.success else { return nil }
+        defer { _ = release(context) }
+        let names = readers(context).names.filter { Self.describes($0, description) }
+        guard let name = names.first, names.count == 1 else { return nil }
+        var (card, protocolInUse) = (0, UInt(0))
+        let code = repeating(until: deadline) {
+            let connection = connect(to: name, context)
+            (card, protocolInUse) = (connection.card, connection.protocolInUse)
+            return connection.code
+        }
+        guard code == Self.success else { return nil }
+        defer { _ = disconnect(card, Self.leaveAction) }
+        guard Self.code(beginTransaction(card)) == Self.success else { return nil }
+        defer { _ = endTransaction(card, Self.leaveAction) }
+        var responses: [[UInt8]] = []
+        for command in commands {
+            guard ContinuousClock.now < deadline, let response = response(to: command, card, protocolInUse) else {
+                return nil
+            }
+            responses.append(response)
+        }
+        return responses
+    }
+
+    private func response(to command: [UInt8], _ card: Int, _ protocolInUse: UInt) -> [UInt8]? {
+        // The longest short response: 256 bytes and the status word.
+        var response = [UInt8](repeating: 0, count: 258)
+        var count = UInt(response.count)
+        // `SCARD_IO_REQUEST`: the protocol and the size of the structure.
+        let header = [protocolInUse, UInt(2 * MemoryLayout<UInt>.size)]
+        let code = Self.code(transmit(card, header, command, UInt(command.count), nil, &response, &count))
+        guard code == Self.success, (2...UInt(response.count)).contains(count) else { return nil }
+        return Array(response.prefix(Int(count)))
+    }
+}
