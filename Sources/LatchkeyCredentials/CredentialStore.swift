@@ -13,7 +13,7 @@ internal import Synchronization
 /// A call throws ``CredentialError``, or `KeystoreError` for errors of the hardware or the store.
 public final class CredentialStore: Sendable {
     let configuration: CredentialConfiguration
-    let records: RecordContainer
+    package let records: RecordContainer
     let rows: CredentialRows
     let presence: any PresenceAuthority
     let transport: any HTTPTransport

@@ -13,6 +13,9 @@ extension Container {
     /// browser's arguments, so the arguments contain only that link. Only programs of the same user are redirected. Where
     /// the system does not show which user opened a connection, a second request for the link ends the login.
     ///
+    /// The key that protects the session is created, if it is missing, before the browser opens: a token may refuse that, or
+    /// prompt for it.
+    ///
     /// - Throws: ``LoginError``: `cancelled`, `timedOut`, `linkReused`, `userMismatch` (the new session is revoked, and
     ///   nothing changes on this device), or `invalidToken`. Errors of `Browser.open(_:)`.
     @discardableResult
@@ -24,6 +27,7 @@ extension Container {
                 clientID: configuration.clientID, scope: LoginEndpoints.scope, options: options,
                 issuer: server.metadata.issuer, requiresIssuer: server.metadata.sendsIssuer,
                 hint: try await hint(server.metadata))
+            try await records.open(.device, for: prompt("log in to"), authorizedBy: presence)
             return try await redeem(request.grant(at: server.client.endpoint(.authorization), in: browser), server)
         } catch let failure as AuthorizationFailure {
             throw LoginError(.authorization(failure)).during("log in")

@@ -108,6 +108,19 @@ extension VirtualYubiKey {
         _ slot: KeySlot, name: String = "Latchkey", pinPolicy: PINPolicy? = nil, touchPolicy: TouchPolicy = .never,
         slotOfReader: Int = 0
     ) async throws -> P256.Signing.PublicKey {
+        try await provision(
+            slot, name: name, pinPolicy: pinPolicy, touchPolicy: touchPolicy, slotOfReader: slotOfReader,
+            agreesOnKeys: true)
+    }
+
+    /// Generates a key as ``provision(_:name:pinPolicy:touchPolicy:slotOfReader:)`` does.
+    ///
+    /// - Parameter agreesOnKeys: Whether the certificate permits key agreement.
+    @discardableResult
+    package func provision(
+        _ slot: KeySlot, name: String, pinPolicy: PINPolicy? = nil, touchPolicy: TouchPolicy = .never,
+        slotOfReader: Int = 0, agreesOnKeys: Bool
+    ) async throws -> P256.Signing.PublicKey {
         try await TemporaryDirectory.withDirectory { directory in
             let reader = ["-r", SmartCardReader.name(ofSlot: slotOfReader), "-s", String(slot.rawValue, radix: 16)]
             let (publicPath, certificatePath) = (
@@ -118,7 +131,8 @@ extension VirtualYubiKey {
             try await Self.runTool(reader + ["-a", "generate", "-A", "ECCP256", "-o", publicPath] + policies)
             let publicKey = try P256.Signing.PublicKey(
                 pemRepresentation: String(contentsOfFile: publicPath, encoding: .utf8))
-            try Data(Self.certificate(for: publicKey, name: name).utf8).write(to: URL(filePath: certificatePath))
+            try Data(Self.certificate(for: publicKey, name: name, agreesOnKeys).utf8).write(
+                to: URL(filePath: certificatePath))
             try await Self.runTool(reader + ["-a", "import-certificate", "-i", certificatePath])
             return publicKey
         }
@@ -132,7 +146,9 @@ extension VirtualYubiKey {
         guard result.isSuccess else { throw failure("yubico-piv-tool failed: \(result.text)") }
     }
 
-    private static func certificate(for key: P256.Signing.PublicKey, name: String) throws -> String {
+    private static func certificate(
+        for key: P256.Signing.PublicKey, name: String, _ agreesOnKeys: Bool
+    ) throws -> String {
         let now = Date()
         let certificate = try Certificate(
             version: .v3,
@@ -144,7 +160,7 @@ extension VirtualYubiKey {
             subject: DistinguishedName { CommonName(name) },
             signatureAlgorithm: .ecdsaWithSHA256,
             // OpenSC derives the key's purpose from the key usage; without it, 9e would only sign.
-            extensions: Certificate.Extensions { KeyUsage(digitalSignature: true, keyAgreement: true) },
+            extensions: Certificate.Extensions { KeyUsage(digitalSignature: true, keyAgreement: agreesOnKeys) },
             issuerPrivateKey: Certificate.PrivateKey(P256.Signing.PrivateKey()))
         return try certificate.serializeAsPEM().pemString
     }

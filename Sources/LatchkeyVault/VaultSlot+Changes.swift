@@ -38,12 +38,18 @@ extension VaultSlot {
         _ credentials: Credentials, ifGeneration generation: Int
     ) async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
         let (space, row) = try spaceAndRow()
-        guard try await space.records.keystore.capabilities().sealing.contains(space.policy.requirement) else {
+        let capabilities = try await space.records.keystore.capabilities()
+        guard capabilities.sealing.contains(space.policy.requirement) else {
             throw named(
                 "protect",
                 .unsupported(
                     "this hardware can't enforce the policy ‘\(space.policy)’",
                     recovery: "Choose a policy that it can enforce: see ‘latchkey doctor’."))
+        }
+        do throws(KeystoreError) {
+            try capabilities.checkSealing(under: space.policy)
+        } catch {
+            throw named("protect", error)
         }
         let prepared = try await space.records.prepare(
             row.classes.newClass(space.policy), revocably: .preferred, for: space.prompt("protect ‘\(key)’"),

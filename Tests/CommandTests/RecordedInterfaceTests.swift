@@ -172,6 +172,8 @@ struct RecordedInterfaceTests {
     func `results for tokens have the recorded fields`() async throws {
         let (machine, token) = try await Machine.withToken()
         try await expectRecorded("token", "list", on: machine)
+        #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
+        try await expectRecorded("token", "keys", on: machine)
         try await expectRecorded("token", "pin", on: machine, pins: ["123456", "654321"])
         try await expectRecorded(
             "token", "init", "--label", "other", "--erase", on: machine, pins: [token.securityOfficerPIN, "123456"])

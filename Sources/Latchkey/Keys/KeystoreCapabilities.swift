@@ -11,6 +11,8 @@ public struct KeystoreCapabilities: Hashable, Sendable {
     /// The policies that the hardware can enforce for sealed secrets. A token can have sealing keys without user
     /// verification and no such signing keys, or the other way round.
     package var sealing: Set<AccessPolicy.Requirement>
+    /// The policies of ``sealing`` under which the hardware can't seal in its present state, and the reasons.
+    package var sealingRefusals: [AccessPolicy.Requirement: SealingRefusal]
     /// Whether the hardware has its own fingerprint reader. Other hardware needs a ``PresenceBroker``.
     package var readsFingers: Bool
     /// Whether ``Keystore/attest(_:challenge:)`` works.
@@ -23,13 +25,15 @@ public struct KeystoreCapabilities: Hashable, Sendable {
     /// - Parameter sealing: nil if it equals `requirements`.
     package init(
         device: String, root: AssuranceLevel.Root, requirements: Set<AccessPolicy.Requirement>,
-        sealing: Set<AccessPolicy.Requirement>? = nil, readsFingers: Bool = false, canAttest: Bool,
+        sealing: Set<AccessPolicy.Requirement>? = nil,
+        sealingRefusals: [AccessPolicy.Requirement: SealingRefusal] = [:], readsFingers: Bool = false, canAttest: Bool,
         sealsRevocably: Bool = false
     ) {
         self.device = device
         self.root = root
         self.requirements = requirements
         self.sealing = sealing ?? requirements
+        self.sealingRefusals = sealingRefusals
         self.readsFingers = readsFingers
         self.canAttest = canAttest
         self.sealsRevocably = sealsRevocably
@@ -62,6 +66,26 @@ public struct KeystoreCapabilities: Hashable, Sendable {
         for policy in [AccessPolicy.none, .pin, .userPresence, .biometryAny, .biometryCurrentSet]
         where sealing.contains(policy.requirement) { return policy }
         return nil
+    }
+}
+
+extension KeystoreCapabilities {
+    /// The reason why hardware can't seal in its present state: a ``KeystoreError`` without the operation.
+    package struct SealingRefusal: Hashable, Sendable {
+        let code: KeystoreErrorCode
+        let reason: String
+        let recovery: String
+
+        package init(_ error: KeystoreError) {
+            (code, reason, recovery) = (error.code, error.reason, error.recovery)
+        }
+    }
+
+    /// Throws the reason if the hardware can't seal under `policy` in its present state. Check it before the hardware creates
+    /// another key for the same operation.
+    package func checkSealing(under policy: AccessPolicy) throws(KeystoreError) {
+        guard let refusal = sealingRefusals[policy.requirement] else { return }
+        throw KeystoreError(code: refusal.code, reason: refusal.reason, recovery: refusal.recovery)
     }
 }
 

@@ -20,6 +20,8 @@ package struct CryptokiError: Error, Sendable {
         case cancelled
         /// No token matches, or the token was removed.
         case tokenAbsent
+        /// The only token that matches is not initialized.
+        case uninitialized
         /// There is no reader, or polkit does not let this user see one.
         case noReaders
         /// More than one token matches.
@@ -28,6 +30,8 @@ package struct CryptokiError: Error, Sendable {
         case keyAbsent
         /// More than one key matches.
         case keyAmbiguous
+        /// The key is of another type than P-256.
+        case otherKeyType
         /// The `CKA_ID` is in use.
         case occupied
         /// Another process has the lock for the token.
@@ -51,11 +55,14 @@ package struct CryptokiError: Error, Sendable {
     package let function: String?
     /// The cause, as a clause.
     package let reason: String
+    /// The user's next step if it is not the usual one of ``kind``.
+    let recovery: String?
 
-    init(_ kind: Kind, function: String? = nil, reason: String) {
+    init(_ kind: Kind, function: String? = nil, reason: String, recovery: String? = nil) {
         self.kind = kind
         self.function = function
         self.reason = reason
+        self.recovery = recovery
     }
 
     init(_ value: ReturnValue, from function: String) {

@@ -64,8 +64,8 @@ extension Module {
     ) async throws(CryptokiError) -> [Token] {
         var tokens: [Token] = []
         for report in try await tokensInSlots() {
-            guard case .success(let information) = report, information.flags.contains(.initialized),
-                fits(information)
+            guard case .success(let information) = report, fits(information),
+                information.flags.contains(.initialized)
             else { continue }
             tokens.append(try token(information, options: options))
         }

@@ -76,6 +76,16 @@ extension Session {
         let (value, object) = try point.withUnsafeMutableBufferPointer { point throws(CryptokiError) in
             try deriveKey(key.handle, point, template)
         }
+        // OpenSC takes the permitted uses of a PIV card's key from its certificate.
+        if value == .keyTypeInconsistent, profile.family == .opensc {
+            throw CryptokiError(
+                .unsupported, function: "C_DeriveKey",
+                reason: "OpenSC permits no key agreement with this key: its slot has no certificate with the key usage "
+                    + "`keyAgreement`",
+                recovery:
+                    "Import such a certificate for the key (`yubico-piv-tool -a import-certificate`), or use the card's "
+                    + "own module.")
+        }
         try check(
             value, from: "C_DeriveKey",
             unsupported: call.module.isIsolated

@@ -5,7 +5,7 @@ internal import Latchkey
 
 extension Session {
     /// `secp256r1` as an OBJECT IDENTIFIER in DER (RFC 5480 section 2.1.1.1), for `CKA_EC_PARAMS`.
-    private static let secp256r1: [UInt8] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07]
+    static let secp256r1: [UInt8] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07]
 
     /// Generates a key pair and checks it: not extractable, `CKA_VALUE` unreadable, the point on the curve. The self-test is
     /// ``selfTest(_:with:)``. Tries templates in the order of their strictness.
@@ -56,8 +56,11 @@ extension Session {
         }
     }
 
+    /// The function that generates keys.
+    static let generation = "C_GenerateKeyPair"
+
     private func generateHalves(_ request: KeyPairRequest) throws(CryptokiError) {
-        let function = "C_GenerateKeyPair"
+        let function = Self.generation
         var value = ReturnValue.functionFailed
         for isExplicit in profile.takesExtractable ? [true, false] : [false] {
             value = try call.answer(function, .person) { list in

@@ -51,14 +51,17 @@ extension Session {
         }
     }
 
-    /// All visible P-256 keys; most tokens show private keys only after a login. Skips keys that are not valid P-256 keys.
-    func keys() throws(CryptokiError) -> [TokenKey] {
-        var keys: [TokenKey] = []
-        for handle in try objects(.privateKey) {
+    /// The public halves with a `CKA_ID` of 1 to 64 bytes, in the token's order. The key is nil for another type than P-256.
+    func publicKeys() throws(CryptokiError) -> [(id: Data, label: String, publicKey: PublicKey?)] {
+        var keys: [(id: Data, label: String, publicKey: PublicKey?)] = []
+        var ids: Set<Data> = []
+        for object in try objects(.publicKey) {
+            let id = try identifier(of: object)
+            guard (1...64).contains(id.count), ids.insert(id).inserted else { continue }
             do throws(CryptokiError) {
-                keys.append(try readKey(id: nil, handles: [handle], name: ""))
+                keys.append((id, try label(of: object), try publicKey(id: id)))
             } catch {
-                guard [.keyAbsent, .malformed].contains(error.kind) else { throw error }
+                guard [.keyAmbiguous, .malformed].contains(error.kind) else { throw error }
             }
         }
         return keys
@@ -90,6 +93,7 @@ extension Session {
         }
         let id = if let id { id } else { try identifier(of: handle) }
         guard let publicKey = try publicKey(id: id) else {
+            try checkKeyType(id: id)
             throw CryptokiError(
                 .keyAbsent, reason: "the token shows no P-256 public key with the CKA_ID \(id.hexadecimal)")
         }
@@ -125,6 +129,8 @@ extension Session {
         let half = try keyHalf(.publicKey, id: id)
         for object in try [half].compactMap(\.self) + objects(.privateKey, id: id) {
             if let point = try attribute(CKA_EC_POINT, of: object, most: ECPoint.maximumBytes), !point.isEmpty {
+                // Only a point of another length is looked up: the parameters would cost a call for each key.
+                if !ECPoint.lengths.contains(point.count), try isOnOtherCurve(object) { return nil }
                 return try ECPoint.publicKey(point)
             }
         }
@@ -132,6 +138,33 @@ extension Session {
             if let key = certificate.publicKey { return key }
         }
         return nil
+    }
+}
+
+extension Session {
+    /// Throws `otherKeyType` if the key with a `CKA_ID` is an RSA key or on another curve than P-256. Needs no login.
+    func checkKeyType(id: Data) throws(CryptokiError) {
+        for object in try objects(.publicKey, id: id) + objects(.privateKey, id: id) {
+            guard let name = try otherType(of: object) else { continue }
+            throw CryptokiError(.otherKeyType, reason: "the key with the CKA_ID \(id.hexadecimal) is \(name)")
+        }
+    }
+
+    /// The type of a key that Latchkey can't use, with its article; nil for a key on P-256, or of an unknown type.
+    private func otherType(of key: ObjectHandle) throws(CryptokiError) -> String? {
+        guard let bytes = try attribute(CKA_KEY_TYPE, of: key, most: MemoryLayout<UInt>.size),
+            bytes.count == MemoryLayout<UInt>.size
+        else { return nil }
+        switch bytes.withUnsafeBytes({ $0.loadUnaligned(as: UInt.self) }) {
+        case UInt(CKK_RSA): return "an RSA key"
+        case UInt(CKK_EC): return try isOnOtherCurve(key) ? "a key on another curve than P-256" : nil
+        default: return "a key of another type than P-256"
+        }
+    }
+
+    private func isOnOtherCurve(_ key: ObjectHandle) throws(CryptokiError) -> Bool {
+        let parameters = try attribute(CKA_EC_PARAMS, of: key, most: ECPoint.maximumBytes) ?? []
+        return !parameters.isEmpty && parameters != Self.secp256r1
     }
 }
 
@@ -184,6 +217,8 @@ extension TokenKey: PrivateHalf {
 enum ECPoint {
     /// More than a valid length, so that a longer value is detected.
     static let maximumBytes = 512
+    /// The lengths of a bare point on P-256, and of one in an OCTET STRING.
+    static let lengths: Set<Int> = [65, 67]
 
     /// The standard requires an OCTET STRING in DER (67 bytes, `04 41 04 …`; PKCS#11 2.40 mechanisms section 2.3.3); some
     /// modules return the bare point (65 bytes, `04 …`). Refuses anything else: some modules have returned other memory here.

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// A token, found once by its URI and then identified by manufacturer, model, serial number and label.
 ///
 /// ``withSession(isExclusive:_:)`` runs all work on the token's thread with one session that stays open, and follows ``RecoveryPolicy`` if the
@@ -40,11 +42,17 @@ final class Token: Sendable {
     static func find(_ uri: TokenURI, options: TokenOptions = TokenOptions()) async throws(CryptokiError) -> Token {
         let paths = try uri.modulePaths()
         var tokens: [Token] = []
+        let blank = Mutex<TokenInformation?>(nil)
         var errors: [(path: String, error: CryptokiError)] = []
         for path in paths {
             do throws(CryptokiError) {
                 let module = try await Module.load(path, options: options)
-                tokens += try await module.tokens(options: options) { uri.matches($0) }
+                tokens += try await module.tokens(options: options) { (information) in
+                    guard uri.matches(information) else { return false }
+                    guard !information.flags.contains(.initialized) else { return true }
+                    blank.withLock { $0 = information }
+                    return false
+                }
             } catch {
                 errors.append((path, error))
             }
@@ -57,6 +65,10 @@ final class Token: Sendable {
                 .tokenAmbiguous, reason: "\(tokens.count) tokens match the URI: \(names.joined(separator: ", "))")
         }
         if let token = tokens.first { return token }
+        if let blank = blank.withLock(\.self) {
+            throw CryptokiError(
+                .uninitialized, reason: "the token \(blank.manufacturer) \(blank.model) is not initialized")
+        }
         // With several modules the failures may have nothing to do with the token.
         if paths.count == 1, let (_, error) = errors.first { throw error }
         let causes = errors.map { "; the module \($0.path) cannot be used: \($0.error)" }.joined()

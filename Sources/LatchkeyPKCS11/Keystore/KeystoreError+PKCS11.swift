@@ -10,7 +10,7 @@ extension KeystoreError {
             case .returned(let value): secret.meaning(of: value, profile) ?? value.meaning(in: error)
             case .malformed: (.failed, error.description, reportAdvice)
             case .module(let failure): (.unavailable, error.reason, failure.recovery)
-            case let kind: (kind.codeAndRecovery.0, error.reason, kind.codeAndRecovery.1)
+            case let kind: (kind.codeAndRecovery.0, error.reason, error.recovery ?? kind.codeAndRecovery.1)
             }
         self.init(code: code, reason: reason, recovery: recovery, underlying: UnderlyingError(error))
     }
@@ -43,6 +43,7 @@ extension CryptokiError.Kind {
                 "Plug the token in and try again. `latchkey token list` shows all tokens, and all modules that cannot "
                     + "be used. \(otherPrograms)"
             )
+        case .uninitialized: (.wrongState, "Initialize it with `latchkey token init --label NAME`.")
         case .noReaders:
             (
                 .unavailable,
@@ -50,7 +51,12 @@ extension CryptokiError.Kind {
             )
         case .tokenAmbiguous: (.conflict, "Select one token with `serial=` and `module-path=` in the URI.")
         case .keyAmbiguous: (.conflict, "Select one key with `id=` in the URI.")
-        case .keyAbsent: (.notFound, "List the token's keys with `latchkey token list`.")
+        case .keyAbsent: (.notFound, "List the token's keys with `latchkey token keys`.")
+        case .otherKeyType:
+            (
+                .unsupported,
+                "Use a P-256 key: `latchkey token keys` lists the token's keys, and a URI without `id=` creates one."
+            )
         case .occupied: (.conflict, "Adopt the existing key by its URI, or delete it first.")
         case .locked: (.transient, "Try again when no other program creates a key on the token.")
         case .lockUnavailable:
@@ -222,8 +228,18 @@ extension ModuleProfile {
 
 // Tokens and keys that are not the stored ones.
 extension KeystoreError {
-    static func otherToken(wanted: TokenName, found: TokenInformation) -> KeystoreError {
-        KeystoreError(
+    /// Modules give one card different names, so a key that was created through another module seems to be on another token.
+    static func otherToken(wanted: TokenName, found: TokenInformation, through module: Module) -> KeystoreError {
+        if let maker = wanted.module, module.profile.family != maker.family, wanted.manufacturer != found.manufacturer {
+            return KeystoreError(
+                code: .wrongDevice,
+                reason: "the key was created through \(maker.name), on the token ‘\(wanted.label)’ with serial number "
+                    + "\(wanted.serial), and the module in use is \(module.path)",
+                recovery:
+                    "Name the module of \(maker.name) with `module-path=` in the URI. To use the key through this module, "
+                    + "adopt it by a URI with `id=`, which `latchkey token keys` lists.")
+        }
+        return KeystoreError(
             code: .wrongDevice,
             reason: "the key is on the token ‘\(wanted.label)’ with serial number \(wanted.serial), and this is "
                 + "‘\(found.label)’ with serial number \(found.serial)",

@@ -53,17 +53,20 @@ extension Session {
     private static let issuerID = Data([25])
 
     /// Whether the card has an attestation key, and so attests the keys that it generates.
-    func hasAttestationKey() throws(CryptokiError) -> Bool { try !certificates(id: Self.issuerID).isEmpty }
+    func hasAttestationKey() throws(CryptokiError) -> Bool {
+        guard profile.family == .ykcs11 else { return false }
+        return try !certificates(id: Self.issuerID).isEmpty
+    }
 
     /// The attestation of a key; nil if the token has none. Tokens attest only keys that they generated.
     ///
     /// - Throws: `unsound` for an attestation that can't be read or does not verify.
-    func attestation(of key: TokenKey) throws(CryptokiError) -> PIVAttestation? {
+    func attestation(of publicKey: PublicKey, id: Data) throws(CryptokiError) -> PIVAttestation? {
         guard profile.family == .ykcs11 else { return nil }
-        let own = try certificates(id: key.id).first(where: \.isAttestation)
+        let own = try certificates(id: id).first(where: \.isAttestation)
         guard let own, let issuer = try certificates(id: Self.issuerID).first else { return nil }
         do {
-            return try PIVAttestation(of: key.publicKey, certificate: own.der, issuer: issuer.der)
+            return try PIVAttestation(of: publicKey, certificate: own.der, issuer: issuer.der)
         } catch {
             throw CryptokiError(.unsound, reason: "the attestation of the key is not valid: \(error)")
         }

@@ -34,6 +34,12 @@ public struct PIVSlot: Hashable, Sendable, CustomStringConvertible {
     /// Whether the slot is for retired key management keys, which a card need not have: 82 to 95.
     var isRetired: Bool { reference < 0x9a }
 
+    /// The slot with a `CKA_ID`; nil if no slot has it.
+    init?(id: Data) {
+        guard id.count == 1, let first = id.first, (1...Self.references.count).contains(Int(first)) else { return nil }
+        reference = Self.references[Int(first) - 1]
+    }
+
     /// `CKA_ID`, one byte.
     var id: Data { Data([UInt8((Self.references.firstIndex(of: reference) ?? 0) + 1)]) }
 

@@ -76,7 +76,10 @@ extension PKCS11Keystore {
             let slots = try await slots(for: policy, snapshot)
             return (snapshot, NewKeyPlace(slots: slots, id: try await freeID(in: slots, snapshot)))
         }
-        if uri.keyID != nil, snapshot.publicKey == nil { throw .noKeyToAdopt }
+        if let id = uri.keyID, snapshot.publicKey == nil {
+            try await snapshot.token.inspect { (session) throws(CryptokiError) in try session.checkKeyType(id: id) }
+            throw .noKeyToAdopt
+        }
         return (snapshot, nil)
     }
 
@@ -125,16 +128,21 @@ extension PKCS11Keystore {
         let user = pair.isPrivate ? try await userProof(snapshot, for: request.prompt, presence) : nil
         // With a wrong PIN the new key could not be tested or deleted.
         if let user, case .pin = user { try await checkPIN(user, snapshot, presence) }
-        return try await asSecurityOfficer(officer, snapshot) { (session) throws(CryptokiError) in
+        let attempt = GenerationAttempt(in: slots ?? [], for: pair.use)
+        return try await asSecurityOfficer(officer, snapshot, attempt) { (session) throws(CryptokiError) in
             try session.checkCancellation()
             var pair = pair
-            if let slots { pair.id = try session.firstFree(of: slots).id }
+            if slots != nil {
+                let slot = try session.firstFree(of: attempt.candidates)
+                pair.id = slot.id
+                attempt.begin(slot)
+            }
             let key = try session.generateKeyPair(pair)
             return try session.destroyingOnError(key.id) { () throws(CryptokiError) in
                 try TouchHint(presence, for: request.prompt, on: session.profile).during { () throws(CryptokiError) in
                     try session.selfTest(key, with: user)
                 }
-                return NewKey(key: key, attestation: try session.attestation(of: key))
+                return NewKey(key: key, attestation: try session.attestation(of: key.publicKey, id: key.id))
             }
         }
     }
@@ -170,6 +178,11 @@ extension PKCS11Keystore {
         }
         let fitting = PIVSlot.candidates(for: policy)
         guard let slot = options.slot else { return fitting }
+        guard slot != .keyManagement else {
+            throw .unsupported(
+                "the slot 9d is reserved for the key that seals secrets",
+                recovery: "Choose one of these: \(fitting.map(\.description).joined(separator: ", ")).")
+        }
         guard fitting.contains(slot) else {
             throw .unsupported(
                 "the slot \(slot) can't enforce the policy ‘\(policy)’",
@@ -242,7 +255,7 @@ extension PKCS11Keystore {
                 try TouchHint(presence, for: request.prompt, on: session.profile).during { () throws(CryptokiError) in
                     try session.selfTest(key, with: key.wantsProofAtUse ? proof : nil)
                 }
-                return NewKey(key: key, attestation: try session.attestation(of: key))
+                return NewKey(key: key, attestation: try session.attestation(of: key.publicKey, id: key.id))
             }
         } catch {
             // Without a login a private key is invisible.
@@ -278,7 +291,7 @@ extension KeystoreError {
     fileprivate static var noKeyToAdopt: KeystoreError {
         .notFound(
             "the token has no P-256 key by that name",
-            recovery: "List its keys with `latchkey token list`, or name only the token to create a new key.")
+            recovery: "List its keys with `latchkey token keys`, or name only the token to create a new key.")
     }
 }
 

@@ -51,42 +51,31 @@ extension PKCS11Keystore {
     }
 }
 
-/// A P-256 key on a token, created by any program.
+/// A key on a token, created by any program.
 package struct TokenKeyListing: Hashable, Sendable {
     /// A URI by which the key can be adopted: token, module and `id`.
     package let uri: String
     /// `CKA_ID`, 1 to 64 bytes.
     package let id: Data
+    /// The slot of a PIV card.
+    package let slot: PIVSlot?
     /// `CKA_LABEL`.
     package let label: String
-    package let publicKey: PublicKey
-    /// Whether it can be used only after a login; nil if the token does not report it.
-    package let needsLogin: Bool?
-    /// Whether each use needs a separate proof; nil if the token does not report it.
-    package let alwaysAuthenticates: Bool?
-    /// Whether it was generated on the token; nil if the token does not report it.
-    package let wasGeneratedHere: Bool?
+    /// nil for a key of another type than P-256, which can't be used.
+    package let publicKey: PublicKey?
 }
 
 extension PKCS11Keystore {
-    /// The P-256 keys on the token, Latchkey's and others.
-    ///
-    /// Most tokens show private keys only after a login: `presence` is prompted for the PIN. With nil there is no login.
-    package func keys(
-        for prompt: PromptContext, authorizedBy presence: (any PresenceAuthority)?
-    ) async throws(KeystoreError) -> [TokenKeyListing] {
+    /// The keys on the token whose public halves are visible without a login, Latchkey's and others. Does not prompt.
+    package func keys() async throws(KeystoreError) -> [TokenKeyListing] {
         do throws(KeystoreError) {
             let snapshot = try await takeSnapshot()
-            let requirement: AccessPolicy = snapshot.profile.verifiesUserItself ? .userPresence : .pin
-            let keys = try await use(
-                snapshot, under: presence == nil ? .none : requirement, for: prompt, presence ?? NobodyPresent()
-            ) { (session, _) throws(CryptokiError) in try session.keys() }
+            let keys = try await snapshot.token.inspect { (session) throws(CryptokiError) in try session.publicKeys() }
             return keys.map { key in
                 TokenKeyListing(
                     uri: TokenName(snapshot.information, id: key.id).uri(inModule: snapshot.token.module.path),
-                    id: key.id, label: key.label, publicKey: key.publicKey, needsLogin: key.attributes.isPrivate,
-                    alwaysAuthenticates: key.attributes.alwaysAuthenticates,
-                    wasGeneratedHere: key.attributes.isLocal)
+                    id: key.id, slot: snapshot.profile.isPIV ? PIVSlot(id: key.id) : nil, label: key.label,
+                    publicKey: key.publicKey)
             }
         } catch {
             throw error.during("list the token's keys")

@@ -11,15 +11,14 @@ extension PKCS11Keystore {
         _ policy: AccessPolicy, _ token: TokenSnapshot, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> EstablishedSecret {
         let profile = token.profile
-        let id =
-            profile.isPIV
-            ? (policy.requirement == .none ? PIVSlot.cardAuthentication : .keyManagement).id
-            : KeyPairRequest.sealingID(for: policy, .agreement)
-        let pair = KeyPairRequest(sealing: .derive, id: id, policy: policy)
+        let pair = KeyPairRequest(agreementUnder: policy, on: profile)
+        let id = pair.id
         let snapshot = try await agreementSnapshot(takeSnapshot(for: id))
-        if snapshot.publicKey == nil {
-            try await generateSealingKey(pair, snapshot, prompt, presence)
-        }
+        try await checkSealingKey(pair, snapshot.publicKey, snapshot)
+        let own =
+            snapshot.publicKey == nil
+            ? try await generateSealingKey(pair, snapshot, prompt, presence)
+            : try await isOwn(snapshot.publicKey) ? snapshot.publicKey : nil
         let name = TokenName(token.information, id: id)
         let salt = SealedBox.newSalt()
         // Only the token can compute the secret, so only the token, with its PIN if it has one, can have sealed with it.
@@ -28,10 +27,10 @@ extension PKCS11Keystore {
             snapshot, under: policy, for: prompt, isExclusive: generates, presence
         ) { (session, _) throws(CryptokiError) in
             let key = try session.agreementSealingKey(pair)
-            let attestation = try session.attestation(of: key)
+            let attestation = try session.checkOrigin(of: key.publicKey, pair, isOwn: key.publicKey == own)
             let header = SealedBox.Header(
                 name: name, publicKeyHash: key.publicKey.fingerprint,
-                terms: profile.terms(policy, attestation, isNew: snapshot.publicKey == nil), establishment: .agreement,
+                terms: profile.terms(policy, attestation, isNew: key.publicKey == own), establishment: .agreement,
                 salt: salt)
             let point = try header.point()
             let secret = try TouchHint(presence, for: prompt, on: session.profile).during { () throws(CryptokiError) in
@@ -76,17 +75,91 @@ extension PKCS11Keystore {
     }
 
     /// Generates the sealing key before the user logs in, if only the security officer may create keys.
+    ///
+    /// - Returns: The new key if the card does not attest it. It is recorded, so that a later process accepts it.
     private func generateSealingKey(
         _ pair: KeyPairRequest, _ snapshot: TokenSnapshot, _ prompt: PromptContext, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) {
-        try await checkGeneration(snapshot)
-        guard snapshot.module.generator == .securityOfficer else { return }
+    ) async throws(KeystoreError) -> PublicKey? {
+        guard snapshot.module.generator == .securityOfficer else { return nil }
         let officer = try await officerProof(snapshot, for: prompt, presence)
-        try await asSecurityOfficer(officer, snapshot) { (session) throws(CryptokiError) in
-            // A key that another program created during the prompt can be used too.
-            guard try !session.isOccupied(id: pair.id) else { return }
-            _ = try session.generateKeyPair(pair)
+        let attempt = GenerationAttempt(in: [PIVSlot(id: pair.id)].compactMap(\.self), for: pair.use)
+        let own = try await asSecurityOfficer(officer, snapshot, attempt) {
+            (session) throws(CryptokiError) -> PublicKey? in
+            // A key that another program created during the prompt can be used too, if the card attests it.
+            guard try !session.isOccupied(id: pair.id) else { return nil }
+            if let slot = attempt.candidates.first { attempt.begin(slot) }
+            let key = try session.generateKeyPair(pair)
+            return try session.attestation(of: key.publicKey, id: key.id) == nil ? key.publicKey : nil
         }
+        if let own { _ = try await anchors.anchor(own.sealingAnchor, is: own.fingerprint) }
+        return own
+    }
+}
+
+/// The origin of a sealing key: a key that another program imported may have copies, which open every secret.
+///
+/// Yubico's attestation proves that the card generated a key. On a card without attestation, the keystore accepts only a key
+/// that this process generated, or that is recorded in ``anchors`` because an earlier process with the same store did. The
+/// public key identifies it, whatever the slot holds later.
+extension PKCS11Keystore {
+    /// Refuses a policy under which the token can't seal in its present state. Does not prompt, and changes nothing.
+    ///
+    /// - Parameter publicKey: The public half of the existing sealing key, if any.
+    private func checkSealingKey(
+        _ pair: KeyPairRequest, _ publicKey: PublicKey?, _ snapshot: TokenSnapshot
+    ) async throws(KeystoreError) {
+        guard let publicKey else {
+            try await snapshot.token.inspect { (session) throws(CryptokiError) in
+                try session.checkKeyType(id: pair.id)
+            }
+            return try await checkGeneration(snapshot)
+        }
+        let isOwn = try await isOwn(publicKey)
+        _ = try await snapshot.token.inspect { (session) throws(CryptokiError) in
+            try session.checkOrigin(of: publicKey, pair, isOwn: isOwn)
+        }
+    }
+
+    private func isOwn(_ publicKey: PublicKey?) async throws(KeystoreError) -> Bool {
+        guard let publicKey else { return false }
+        return try await anchors.anchor(publicKey.sealingAnchor) == publicKey.fingerprint
+    }
+
+    /// The policies under which the token can't seal by key agreement in its present state.
+    func sealingRefusals(
+        on token: TokenSnapshot
+    ) async throws(KeystoreError) -> [AccessPolicy.Requirement: KeystoreCapabilities.SealingRefusal] {
+        guard token.profile.isPIV else { return [:] }
+        var refusals: [AccessPolicy.Requirement: KeystoreCapabilities.SealingRefusal] = [:]
+        for requirement in token.profile.requirements {
+            guard let policy = AccessPolicy(requirement) else { continue }
+            let pair = KeyPairRequest(agreementUnder: policy, on: token.profile)
+            do throws(KeystoreError) {
+                let publicKey = try await token.token.inspect { (session) throws(CryptokiError) in
+                    try session.publicKey(id: pair.id)
+                }
+                try await checkSealingKey(pair, publicKey, token)
+            } catch {
+                // A token that does not answer has not refused.
+                guard ![.unavailable, .transient, .cancelled].contains(error.code) else { throw error }
+                refusals[requirement] = KeystoreCapabilities.SealingRefusal(error)
+            }
+        }
+        return refusals
+    }
+}
+
+extension PublicKey {
+    /// The name of the record that Latchkey generated this sealing key on a card without attestation.
+    fileprivate var sealingAnchor: String { "pkcs11.sealing-key.\(fingerprint.hexadecimal)" }
+}
+
+extension KeyPairRequest {
+    /// A request for the P-256 sealing key of a policy.
+    init(agreementUnder policy: AccessPolicy, on profile: TokenProfile) {
+        let slot = policy.requirement == .none ? PIVSlot.cardAuthentication : .keyManagement
+        self.init(
+            sealing: .derive, id: profile.isPIV ? slot.id : Self.sealingID(for: policy, .agreement), policy: policy)
     }
 }
 
@@ -159,7 +232,6 @@ extension Session {
             key = try generateKeyPair(pair)
         }
         try checkProtection(of: key, isGenerated: true)
-        try checkAttestation(of: key, needsPIN: pair.isPrivate)
         guard profile.usesSlotIDs || key.attributes.isPrivate == pair.isPrivate else {
             throw .unfitSealingKey
         }
@@ -167,14 +239,24 @@ extension Session {
     }
 
     /// Yubico's attestation, and not the slot, proves where a key was generated and when the card requires the PIN.
-    private func checkAttestation(of key: TokenKey, needsPIN: Bool) throws(CryptokiError) {
-        guard profile.family == .ykcs11 else { return }
-        guard let attestation = try attestation(of: key) else {
-            throw CryptokiError(.unsound, reason: "the card does not attest that it generated the sealing key")
+    ///
+    /// - Parameter isOwn: Whether Latchkey generated the key on a card without attestation.
+    /// - Returns: The attestation; nil for Latchkey's own key, and for a module that shows no attestations.
+    fileprivate func checkOrigin(
+        of publicKey: PublicKey, _ pair: KeyPairRequest, isOwn: Bool
+    ) throws(CryptokiError) -> PIVAttestation? {
+        guard profile.family == .ykcs11 else { return nil }
+        guard let attestation = try attestation(of: publicKey, id: pair.id) else {
+            guard try !hasAttestationKey() else {
+                throw CryptokiError(.unsound, reason: "the card does not attest that it generated the sealing key")
+            }
+            guard isOwn else { throw .foreignSealingKey(pair) }
+            return nil
         }
-        guard let pin = attestation.pin, !needsPIN || pin != .never else {
+        guard let pin = attestation.pin, !pair.isPrivate || pin != .never else {
             throw CryptokiError(.unsound, reason: "the card does not attest that the sealing key needs the PIN")
         }
+        return attestation
     }
 
     /// The existing RSA sealing key, or a new one, which takes seconds.
@@ -191,5 +273,19 @@ extension Session {
         try checkProtection(of: key, isGenerated: true)
         guard key.attributes.isPrivate == pair.isPrivate else { throw .unfitSealingKey }
         return key
+    }
+}
+
+extension CryptokiError {
+    fileprivate static func foreignSealingKey(_ pair: KeyPairRequest) -> CryptokiError {
+        let slot = PIVSlot(id: pair.id).map { " in the slot \($0)" } ?? ""
+        return CryptokiError(
+            .unsound,
+            reason:
+                "the card has no attestation, and the store has no record that Latchkey generated the sealing key\(slot): "
+                + "the key may have a copy outside the card",
+            recovery:
+                "Use the store with which Latchkey generated the key, or another token. If no program needs the key, "
+                + "delete it with the card's own program; then Latchkey generates a new one.")
     }
 }

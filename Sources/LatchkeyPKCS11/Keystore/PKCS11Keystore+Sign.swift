@@ -42,7 +42,7 @@ extension PKCS11Keystore {
         do {
             return try await token.withSession(body)
         } catch {
-            guard error.kind == .tokenAbsent || error.kind == .keyAbsent else {
+            guard [.tokenAbsent, .keyAbsent, .otherKeyType].contains(error.kind) else {
                 throw KeystoreError(error, profile: token.module.profile)
             }
             return nil

@@ -45,12 +45,13 @@ extension PKCS11Keystore {
     /// Generates a key as the security officer. No other process of this user does so at the same time, and the session
     /// shows the current objects of the token.
     func asSecurityOfficer<R: Sendable>(
-        _ proof: LoginProof, _ snapshot: TokenSnapshot,
+        _ proof: LoginProof, _ snapshot: TokenSnapshot, _ attempt: GenerationAttempt,
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(KeystoreError) -> R {
         do {
             return try await snapshot.token.withLogin(.securityOfficer, proof, isExclusive: true, body)
         } catch {
+            if let failure = await attempt.failure(error, snapshot) { throw failure }
             throw await officerError(error, snapshot)
         }
     }

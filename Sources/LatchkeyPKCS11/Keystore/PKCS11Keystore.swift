@@ -20,20 +20,30 @@ public struct PKCS11Keystore: Keystore, BackendKeystore {
     let uri: TokenURI
     let options: PKCS11Options
     let locator: TokenLocator
+    /// Contain the sealing keys that Latchkey generated on cards without attestation.
+    let anchors: any TrustAnchors
 
     /// Uses the token that a URI names. Does not load the module yet.
-    package init(uri: TokenURI, options: PKCS11Options = PKCS11Options()) {
+    package init(
+        uri: TokenURI, options: PKCS11Options = PKCS11Options(), anchors: any TrustAnchors = MemoryTrustAnchors()
+    ) {
         self.uri = uri
         self.options = options
+        self.anchors = anchors
         locator = TokenLocator(uri: uri, options: options.token)
     }
 
     /// Uses the token that a URI names. Does not load the module yet.
     ///
+    /// - Parameter anchors: The store in which the keystore records a sealing key that it generates on a card without
+    ///   attestation. Without the record, it does not seal with such a key: the key may have a copy. The default records it
+    ///   only for this keystore.
     /// - Throws: `KeystoreError` with code `invalidInput` if the text is not the URI of a token.
-    public init(uri: String, options: PKCS11Options = PKCS11Options()) throws(KeystoreError) {
+    public init(
+        uri: String, options: PKCS11Options = PKCS11Options(), anchors: any TrustAnchors = MemoryTrustAnchors()
+    ) throws(KeystoreError) {
         do {
-            self.init(uri: try TokenURI(uri), options: options)
+            self.init(uri: try TokenURI(uri), options: options, anchors: anchors)
         } catch {
             throw KeystoreError.invalidInput(error.reason).during("read the token's URI")
         }
@@ -44,14 +54,19 @@ public struct PKCS11Keystore: Keystore, BackendKeystore {
             let snapshot = try await takeSnapshot()
             let (information, profile) = (snapshot.information, snapshot.profile)
             let seals = try await keyEstablishment(on: snapshot) != nil
+            let attests = try await snapshot.token.inspect { (session) throws(CryptokiError) in
+                try session.hasAttestationKey()
+            }
+            let refusals = seals ? try await sealingRefusals(on: snapshot) : [:]
             return KeystoreCapabilities(
                 device: "\(information.manufacturer) \(information.model) ‘\(information.label)’, serial number "
                     + "\(information.serial), firmware \(snapshot.module.text(of: information.firmwareVersion))",
                 root: profile.root,
                 requirements: snapshot.module.signsWithoutLogin
                     ? profile.requirements : profile.requirements.subtracting([.none]),
-                sealing: seals ? profile.requirements : [], readsFingers: profile.verifiesUserItself,
-                canAttest: snapshot.module.family == .ykcs11)
+                sealing: seals ? profile.requirements : [], sealingRefusals: refusals,
+                readsFingers: profile.verifiesUserItself,
+                canAttest: attests)
         } catch {
             throw error.during("look at the token")
         }

@@ -54,6 +54,12 @@ struct TokenName: Hashable, Sendable {
         return hasSerial || label == token.label
     }
 
+    /// The module that reports such a token, if its manufacturer is the module's and not the token's.
+    var module: (family: ModuleProfile.Family, name: String)? {
+        if manufacturer.hasPrefix("Yubico") { return (.ykcs11, "ykcs11") }
+        return manufacturer == "piv_II" ? (.opensc, "OpenSC") : nil
+    }
+
     /// Whether the serial number identifies the token.
     var hasSerial: Bool { serial.contains { $0 != "0" && $0 != " " } }
 

@@ -56,7 +56,7 @@ extension PKCS11Keystore {
         do throws(CryptokiError) {
             if let name, !name.fits(token.information) {
                 try token.information.checkWasRead(by: token.module.profile)
-                failure = .otherToken(wanted: name, found: token.information)
+                failure = .otherToken(wanted: name, found: token.information, through: token.module)
             } else {
                 let (information, publicKey) = try await token.withSession { (session) throws(CryptokiError) in
                     let information = try session.tokenInformation()
@@ -90,7 +90,7 @@ extension PKCS11Keystore {
 extension TokenInformation {
     /// ykcs11 reports firmware 0.0 if it could not read the card, for example after its removal or during another program's
     /// reset.
-    fileprivate func checkWasRead(by profile: ModuleProfile) throws(CryptokiError) {
+    func checkWasRead(by profile: ModuleProfile) throws(CryptokiError) {
         guard profile.family != .ykcs11 || firmwareVersion.major > 0 else {
             throw CryptokiError(.deviceError, from: "C_GetTokenInfo")
         }

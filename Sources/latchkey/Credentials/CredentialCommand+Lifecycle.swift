@@ -31,6 +31,9 @@ extension CredentialCommand {
         func perform(in context: CommandContext) async throws -> CredentialReport {
             let token = try Self.token(context.readSecret(), settings: context.settings)
             let store = try await context.credentials()
+            try await context.checkSealing(store.records, under: policy)
+            // Some tokens prompt to create the store's key.
+            try await store.records.open(.device, for: context.prompt("open the store"), authorizedBy: context.presence)
             let credential = try await store.store(token, tags: tags.tags, security: policy)
             return try store.report(credential, isRevocable: await store.isStoredRevocably(id: credential.id))
         }

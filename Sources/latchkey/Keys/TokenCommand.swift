@@ -8,7 +8,7 @@ struct TokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token",
         abstract: "List and initialize PKCS#11 tokens, and manage their PINs.",
-        subcommands: [List.self, Initialize.self, ChangePIN.self])
+        subcommands: [List.self, Keys.self, Initialize.self, ChangePIN.self])
 }
 
 extension TokenCommand {
@@ -31,6 +31,26 @@ extension TokenCommand {
             }
             return TokenListReport(
                 arguments.verbose ? await directory() : await StandardStreams.withoutForeignMessages(directory))
+        }
+    }
+
+    /// `latchkey token keys`.
+    struct Keys: ContextCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "List the keys on the token, of all programs. Does not prompt.",
+            discussion: """
+                A URI with a key's id makes ‘latchkey key create’ adopt that key instead of creating one. Only P-256 \
+                keys can be adopted. Some tokens show keys only after a login: they are not in the list.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+
+        var operation: String? { "list the token's keys" }
+
+        func perform(in context: CommandContext) async throws -> TokenKeyListReport {
+            let token = context.settings.token
+            let keys = try await PKCS11Keystore(uri: context.tokenURI(), options: token.options).keys()
+            return TokenKeyListReport(keys: keys.map(TokenKeyReport.init))
         }
     }
 
@@ -116,13 +136,47 @@ extension CommandContext {
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput` if no token is configured.
     func administrator() throws(KeystoreError) -> TokenAdministrator {
+        TokenAdministrator(
+            try tokenURI(), options: settings.token.options, container: settings.container, presence: presence)
+    }
+
+    /// The URI of the configured token.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if no token is configured.
+    func tokenURI() throws(KeystoreError) -> TokenURI {
         guard let uri = settings.token.uri else {
             throw KeystoreError(
                 operation: "find the token", code: .invalidInput, reason: "no token is configured",
                 recovery: "Set one with --token or LATCHKEY_TOKEN; ‘latchkey token list’ shows the URIs.")
         }
-        return TokenAdministrator(
-            uri, options: settings.token.options, container: settings.container, presence: presence)
+        return uri
+    }
+}
+
+struct TokenKeyListReport: Report {
+    let keys: [TokenKeyReport]
+
+    var text: String { keys.isEmpty ? "The token shows no keys." : keys.map(\.text).joined(separator: "\n") }
+}
+
+/// A key on a token.
+struct TokenKeyReport: Report {
+    /// The value of `--token` to adopt the key.
+    let uri: String
+    let label: String
+    /// The slot of a PIV card.
+    let slot: Nullable<String>
+    /// Whether the key is on P-256, the only type that can be adopted.
+    let isP256: Bool
+
+    init(_ key: TokenKeyListing) {
+        (uri, label, isP256) = (key.uri, key.label, key.publicKey != nil)
+        slot = Nullable(key.slot?.description)
+    }
+
+    var text: String {
+        let place = slot.value.map { "slot \($0)  " } ?? ""
+        return "\(place)\(isP256 ? "P-256" : "another type")  \(printable(label))\n  \(printable(uri))"
     }
 }
 

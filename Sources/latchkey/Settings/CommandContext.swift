@@ -62,7 +62,7 @@ struct CommandContext: Sendable {
             log.debug("using a token", metadata: ["uri": "\(uri)"])
             var options = settings.token.options
             options.slot = slot
-            return PKCS11Keystore(uri: uri, options: options)
+            return PKCS11Keystore(uri: uri, options: options, anchors: store)
         }
         log.debug("using the TPM", metadata: ["tcti": "\(settings.tcti)"])
         return TPMKeystore(tcti: settings.tcti, anchors: store, allowsShortPINs: settings.allowsShortPINs)
@@ -79,6 +79,12 @@ struct CommandContext: Sendable {
                 recovery: "\(error.recovery) To select a directory, use --store or LATCHKEY_STORE.")
         }
         return try RecordContainer(name: settings.container, store: store, keystore: keystore(store, slot: slot))
+    }
+
+    /// Checks that the configured token can seal under `policy`, for commands that may create another key on it before.
+    func checkSealing(_ records: RecordContainer, under policy: AccessPolicy) async throws(KeystoreError) {
+        guard settings.token.uri != nil, policy != .none else { return }
+        try await records.keystore.capabilities().checkSealing(under: policy)
     }
 
     /// The reason why the tool cannot prompt for PINs, as far as it is known before the first prompt.

@@ -22,6 +22,7 @@ struct VaultSession {
         if isProtecting, chosen == nil {
             policy = await records.keystore.preferredPolicy(for: .sealing, through: context.presence)
         }
+        if isProtecting { try await context.checkSealing(records, under: policy) }
         space = try VaultSpace(records: records, presence: context.presence, policy: policy)
         guard let name else {
             let keys = try space.keys()

@@ -12,32 +12,6 @@ import VirtualSmartCard
 struct SlotChoiceTests {
     private static let prompt = PromptContext(reason: "make a key", container: "tests")
 
-    /// Types the PINs, and creates a key with yubico-piv-tool at the last prompt.
-    private final class SlowPresence: PresenceAuthority {
-        let yubiKey: VirtualYubiKey
-        let slot: KeySlot
-        let last: PINRequest.Purpose
-        private let made = Mutex<Data?>(nil)
-
-        init(_ yubiKey: VirtualYubiKey, fills slot: KeySlot, at last: PINRequest.Purpose) {
-            self.yubiKey = yubiKey
-            self.slot = slot
-            self.last = last
-        }
-
-        /// The other program's key.
-        var other: Data? { made.withLock { $0 } }
-
-        func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
-            if request.purpose == last, other == nil {
-                let key = try? await yubiKey.provision(slot)
-                made.withLock { $0 = key?.x963Representation }
-            }
-            let isOfficer = request.purpose == .securityOfficer
-            return .pin(try PIN(isOfficer ? VirtualYubiKey.factoryManagementKey : CardProfile.defaultPIN))
-        }
-    }
-
     /// The public key in a slot of the card.
     private func publicKey(in slot: KeySlot) throws -> Data? {
         try VirtualYubiKey.current.card.publicPoints[slot].map { Data($0) }
@@ -80,5 +54,31 @@ struct SlotChoiceTests {
         #expect(opened == secret)
         #expect(generations == 1, "yubico-piv-tool's is the only one")
         withExtendedLifetime(module) {}
+    }
+}
+
+/// Types the PINs, and creates a key with yubico-piv-tool at the last prompt.
+final class SlowPresence: PresenceAuthority {
+    let yubiKey: VirtualYubiKey
+    let slot: KeySlot
+    let last: PINRequest.Purpose
+    private let made = Mutex<Data?>(nil)
+
+    init(_ yubiKey: VirtualYubiKey, fills slot: KeySlot, at last: PINRequest.Purpose) {
+        self.yubiKey = yubiKey
+        self.slot = slot
+        self.last = last
+    }
+
+    /// The other program's key.
+    var other: Data? { made.withLock { $0 } }
+
+    func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        if request.purpose == last, other == nil {
+            let key = try? await yubiKey.provision(slot)
+            made.withLock { $0 = key?.x963Representation }
+        }
+        let isOfficer = request.purpose == .securityOfficer
+        return .pin(try PIN(isOfficer ? VirtualYubiKey.factoryManagementKey : CardProfile.defaultPIN))
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import Latchkey
 import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTestSupport
@@ -38,12 +39,14 @@ struct YubiKeyModule: Sendable {
     ///   - card: nil for any card.
     ///   - slot: The slot of the key to adopt.
     ///   - newSlot: The slot for the next key.
+    ///   - anchors: The store's records of generated sealing keys.
     func keystore(
-        _ card: VirtualCard?, key slot: KeySlot? = nil, making newSlot: PIVSlot? = nil
+        _ card: VirtualCard?, key slot: KeySlot? = nil, making newSlot: PIVSlot? = nil,
+        anchors: any TrustAnchors = MemoryTrustAnchors()
     ) throws -> PKCS11Keystore {
         try PKCS11Keystore(
             uri: uri(card, key: slot),
-            options: PKCS11Options(token: TokenOptions(deadlines: deadlines), slot: newSlot))
+            options: PKCS11Options(token: TokenOptions(deadlines: deadlines), slot: newSlot), anchors: anchors)
     }
 
     /// ykcs11 reports the card's serial number as the token's; OpenSC uses the subject of the certificate in 9a as the label.

@@ -1,0 +1,71 @@
+internal import Latchkey
+internal import Synchronization
+
+/// One generation of a key on a card as the security officer, and what its failure means. Modules that need a security officer
+/// can't delete keys, so a failure after the generation leaves an unused key.
+final class GenerationAttempt: Sendable {
+    private let slots: [PIVSlot]
+    private let use: KeyPairRequest.Use
+    private let begun = Mutex<PIVSlot?>(nil)
+
+    /// - Parameter slots: The slots of which the first free one is used.
+    init(in slots: [PIVSlot], for use: KeyPairRequest.Use) {
+        self.slots = slots
+        self.use = use
+    }
+
+    /// The slots to choose from: after an interruption only the same one, which may contain the first key.
+    var candidates: [PIVSlot] { begun.withLock(\.self).map { [$0] } ?? slots }
+
+    /// Call it directly before the generation.
+    func begin(_ slot: PIVSlot) { begun.withLock { $0 = slot } }
+
+    /// The error for a generation that failed; nil if it had not begun, or if the error says enough.
+    func failure(_ error: CryptokiError, _ snapshot: TokenSnapshot) async -> KeystoreError? {
+        guard let slot = begun.withLock(\.self) else { return nil }
+        if error.function == Session.generation, let value = error.returnValue {
+            guard value == .deviceError else { return nil }
+            if await isEmptyAndPresent(slot, snapshot) { return refused(slot, error) }
+        }
+        let failure = KeystoreError(error, profile: snapshot.module)
+        let advice =
+            use == .sign
+            ? "adopt it by its URI, or overwrite it with the card's own program"
+            : "if the next attempt refuses it, delete it with the card's own program"
+        return KeystoreError(
+            code: failure.code, reason: failure.reason,
+            recovery:
+                "\(error.kind == .occupied ? "" : "\(failure.recovery) ")The slot \(slot) may now contain an unused key. "
+                + "`latchkey token keys` lists the keys; \(advice).",
+            underlying: failure.underlying)
+    }
+
+    /// Whether the card still answers and has no key in the slot. Otherwise it was removed, or another program has reset it.
+    private func isEmptyAndPresent(_ slot: PIVSlot, _ snapshot: TokenSnapshot) async -> Bool {
+        do throws(KeystoreError) {
+            try await snapshot.token.readAgain()
+            return try await snapshot.token.inspect { (session) throws(CryptokiError) in
+                let information = try session.tokenInformation()
+                try information.checkWasRead(by: session.profile)
+                return try !session.isOccupied(id: slot.id)
+            }
+        } catch {
+            return false
+        }
+    }
+
+    /// Modules answer CKR_DEVICE_ERROR for a slot that the card does not have.
+    private func refused(_ slot: PIVSlot, _ error: CryptokiError) -> KeystoreError {
+        let used = slots.prefix { $0 != slot }.map(\.description).joined(separator: ", ")
+        guard used.isEmpty else {
+            return .conflict(
+                "all slots for such a key are in use (\(used)), and the card does not have the slot \(slot)",
+                recovery: "Adopt an existing key by its URI, which `latchkey token keys` lists, or delete one.")
+        }
+        return KeystoreError(
+            code: .unsupported,
+            reason: "the card refuses to create a key in the slot \(slot): it may not have this slot",
+            recovery: "Choose another slot with `--slot`, for example 9a, 9c or 82.", underlying: UnderlyingError(error)
+        )
+    }
+}
