@@ -21,7 +21,18 @@ struct PromptWording: Sendable {
         case .current: (wanted, label) = ("your PIN", "PIN:")
         case .new: (wanted, label) = ("a new PIN", "New PIN:")
         case .securityOfficer:
-            (wanted, label) = ("the token's security officer PIN (YubiKey: its management key)", "Officer PIN:")
+            (wanted, label) =
+                switch request.officerSecret {
+                case .managementKey(orPIN: false)?:
+                    ("the card's management key (48 hexadecimal digits)", "Management key:")
+                case .managementKey(orPIN: true)?:
+                    (
+                        "the card's management key (48 hexadecimal digits, or the PIN if the card protects the key by it)",
+                        "Management key:"
+                    )
+                case .protectingPIN?: ("the card's PIN, which protects its management key,", "PIN:")
+                case nil: ("the token's security officer PIN", "Officer PIN:")
+                }
         case .unblocking: (wanted, label) = ("the token's unblocking code (PUK)", "PUK:")
         }
         var text =

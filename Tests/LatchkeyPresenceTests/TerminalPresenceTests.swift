@@ -1,8 +1,9 @@
 import Glibc
 import Latchkey
-import LatchkeyPresence
 import LatchkeyTestSupport
 import Testing
+
+@testable import LatchkeyPresence
 
 @Suite(.timeLimit(.minutes(15)))
 struct TerminalPresenceTests {
@@ -24,9 +25,27 @@ struct TerminalPresenceTests {
         let terminal = try #require(terminal)
         async let answer = TerminalPresence(path: terminal.path).pin(request(.securityOfficer))
         let screen = try await terminal.wait(for: "Officer PIN: ")
-        #expect(screen.contains("the token's security officer PIN (YubiKey: its management key) to open the test"))
+        #expect(screen.contains("the token's security officer PIN to open the test"))
         terminal.type("12345678\n")
         #expect(try await answer.text == "12345678")
+    }
+
+    @Test(arguments: [
+        (
+            PINRequest.OfficerSecret.managementKey(orPIN: false), "asks for the card's management key (48",
+            "Management key: "
+        ),
+        (.managementKey(orPIN: true), "or the PIN if the card protects the key by it) to open", "Management key: "),
+        (.protectingPIN, "asks for the card's PIN, which protects its management key, to open", "PIN: "),
+    ])
+    func `the prompt names the secret that the card requires`(
+        _ secret: PINRequest.OfficerSecret, _ words: String, _ label: String
+    ) throws {
+        var request = request(.securityOfficer)
+        request.officerSecret = secret
+        let wording = PromptWording(request)
+        #expect(wording.description.contains(words))
+        #expect(wording.label + " " == label)
     }
 
     @Test func `a line says what to do at the token`() async throws {

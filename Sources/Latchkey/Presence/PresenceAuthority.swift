@@ -69,6 +69,17 @@ public struct PINRequest: Hashable, Sendable {
     /// A sentence for the prompt: the requirements for a new PIN, or a warning; nil if there is none.
     package var hint: String?
 
+    /// The secret for the purpose `securityOfficer`, if it is known.
+    package var officerSecret: OfficerSecret?
+
+    /// The secret that a PIV card requires for creating keys.
+    package enum OfficerSecret: Hashable, Sendable {
+        /// The card's management key. With `orPIN`, the card may accept its PIN instead.
+        case managementKey(orPIN: Bool)
+        /// The card's PIN, under which it stores its management key.
+        case protectingPIN
+    }
+
     /// A request for a PIN.
     public init(purpose: Purpose, context: PromptContext, attemptsLeft: Int? = nil) {
         self.purpose = purpose

@@ -12,7 +12,7 @@ extension TokenAdministrator {
                 throw .noUserPIN(entry.profile)
             }
             guard !entry.information.flags.contains(.userPINLocked) else {
-                throw KeystoreError(CryptokiError(.pinLocked, from: "C_GetTokenInfo"), profile: entry.profile)
+                throw await lockedPIN(entry)
             }
             let old = try await proof(.current, of: entry, to: operation)
             let new = try await newProof(for: entry, to: operation)
@@ -37,6 +37,12 @@ extension TokenAdministrator {
                 )
             }
             try refuseWhenOfficerLocked(entry)
+            guard await cardStatus(of: entry)?.isManagementKeyProtected != true else {
+                throw .unsupported(
+                    "the card stores its management key under the PIN, and a new one would not be stored there",
+                    recovery:
+                        "Run `ykman piv access change-management-key --protect`, which also replaces the stored key.")
+            }
             let old = try await proof(.securityOfficer, of: entry, to: operation)
             let new = try await newProof(of: .securityOfficer, for: entry, to: operation)
             if entry.profile.usesSlotIDs { try ManagementKey.check(new) }
@@ -75,6 +81,7 @@ extension TokenAdministrator {
             switch entry.profile.unblocking {
             case .securityOfficer: try await setPIN(of: entry, to: operation)
             case .prefixedSetPIN:
+                guard await cardStatus(of: entry)?.pukAttemptsLeft != 0 else { throw .pukBlocked() }
                 guard case .pin(let code) = try await proof(.unblocking, of: entry, to: operation),
                     case .pin(let new) = try await newProof(for: entry, to: operation)
                 else {
@@ -83,10 +90,14 @@ extension TokenAdministrator {
                         recovery: "Use --token-login pin instead of the reader's PIN pad.")
                 }
                 let (old, pin) = (code.prefixed("puk:"), new.prefixed("pin:"))
-                try await inspect(entry, checking: .puk) { (session, login) throws(CryptokiError) in
-                    login.forget()
-                    try session.logout()
-                    try session.setPIN(from: .secret(old), to: .secret(pin))
+                do throws(KeystoreError) {
+                    try await inspect(entry, checking: .puk) { (session, login) throws(CryptokiError) in
+                        login.forget()
+                        try session.logout()
+                        try session.setPIN(from: .secret(old), to: .secret(pin))
+                    }
+                } catch {
+                    throw error.counting(await cardStatus(of: entry)?.pukAttemptsLeft)
                 }
                 presence.accepted()
             case .program(let program):
@@ -123,6 +134,11 @@ extension TokenAdministrator {
         } catch {
             throw error.during(operation)
         }
+    }
+
+    private func lockedPIN(_ entry: TokenDirectory.Entry) async -> KeystoreError {
+        let isPUKBlocked = await cardStatus(of: entry)?.pukAttemptsLeft == 0
+        return .pinLocked(entry.profile, isPUKBlocked: isPUKBlocked)
     }
 
     private func refuseWhenOfficerLocked(_ entry: TokenDirectory.Entry) throws(KeystoreError) {

@@ -222,9 +222,14 @@ extension TokenAdministrator {
             throw .newPINRefused(error)
                 ?? KeystoreError(
                     error, profile: entry.profile,
-                    checking: role == .user ? .pin : .officer(entry.profile)
+                    checking: role == .user ? .pin : .officer(entry.profile, nil)
                 ).counting(left)
         }
+    }
+
+    /// The state of a PIV card; nil if it can't be asked.
+    func cardStatus(of entry: TokenDirectory.Entry) async -> PIVCardStatus? {
+        await (try? Token.find(entry.uri, options: options.token))?.pivCardStatus()
     }
 
     /// Runs `body` in the token's session without a login.

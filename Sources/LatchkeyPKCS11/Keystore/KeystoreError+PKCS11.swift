@@ -103,21 +103,23 @@ enum TokenSecret: Sendable {
     case pin
     case securityOfficerPIN
     /// A YubiKey's management key, which Yubico's module accepts as the security officer's PIN. If the card protects the key
-    /// by the PIN, it accepts the PIN instead.
-    case managementKey
+    /// by the PIN, it accepts the PIN instead; nil if it is not known whether it does.
+    case managementKey(isProtected: Bool?)
     case puk
 
     /// The secret that the security officer gives to a module.
-    static func officer(_ profile: ModuleProfile) -> TokenSecret {
-        profile.usesSlotIDs ? .managementKey : .securityOfficerPIN
+    static func officer(_ profile: ModuleProfile, _ card: PIVCardStatus?) -> TokenSecret {
+        profile.usesSlotIDs ? .managementKey(isProtected: card?.isManagementKeyProtected) : .securityOfficerPIN
     }
+
+    private var isManagementKey: Bool { if case .managementKey = self { true } else { false } }
 
     /// The meaning of an answer about a PIN; nil for another answer.
     fileprivate func meaning(of value: ReturnValue, _ profile: ModuleProfile?) -> Meaning? {
         switch value {
         case .pinIncorrect, .pinInvalid, .pinLenRange: wrong
         // Yubico's module: no PIN protects the key (the first), or the entry is no key of 48 hexadecimal digits (the second).
-        case .userPINNotInitialized where self == .managementKey, .argumentsBad where self == .managementKey: wrong
+        case .userPINNotInitialized where isManagementKey, .argumentsBad where isManagementKey: wrong
         case .pinLocked: locked(profile)
         default: nil
         }
@@ -131,7 +133,17 @@ enum TokenSecret: Sendable {
                 .wrongProof, "the security officer's PIN is wrong",
                 "Try again with the security officer's PIN, which is not the user's PIN."
             )
-        case .managementKey:
+        case .managementKey(isProtected: true?):
+            (
+                .wrongProof, "the entry is neither the PIN, which protects the card's management key, nor that key",
+                "Enter the card's PIN."
+            )
+        case .managementKey(isProtected: false?):
+            (
+                .wrongProof, "the management key is wrong",
+                "Enter its 48 hexadecimal digits. This card does not accept the PIN in its place."
+            )
+        case .managementKey(isProtected: nil):
             (
                 .wrongProof, "the management key is wrong",
                 "Enter its 48 hexadecimal digits; or, only if the card protects the key (`ykman piv access "
@@ -304,6 +316,7 @@ extension KeystoreError {
     /// or the number is unknown.
     func counting(_ left: Int?) -> KeystoreError {
         guard code == .wrongProof, let left else { return self }
+        guard left > 0 else { return .pukBlocked().during(operation) }
         let count = left == 1 ? "One attempt is left" : "\(left) attempts are left"
         return KeystoreError(
             operation: operation, code: code, reason: reason, recovery: "\(count). \(recovery)", attemptsLeft: left,
@@ -320,22 +333,13 @@ extension KeystoreError {
             underlying: UnderlyingError(error))
     }
 
-    /// The error for a refused management key if the module can't use the card's kind of key: ykcs11 then answers as for a
-    /// wrong one. nil if the error is another one.
-    static func unusableManagementKey(_ error: CryptokiError, _ snapshot: TokenSnapshot) -> KeystoreError? {
-        guard error.returnValue == .pinIncorrect,
-            let version = snapshot.module.versionWithAESManagementKey,
-            // YubiKeys have an AES-192 management key from firmware 5.7 on (release notes), which ykcs11 writes as 5.70.
-            snapshot.information.firmwareVersion >= .init(major: 5, minor: 70)
-        else { return nil }
-        return KeystoreError(
-            code: .unsupported,
-            reason:
-                "either this version of ykcs11 can't use AES management keys, which YubiKeys have from firmware 5.7 "
-                + "on, or the given 3DES key is wrong",
+    /// - Parameter version: The first version of ykcs11 that can use the key.
+    static func unusableManagementKey(_ version: String) -> KeystoreError {
+        .unsupported(
+            "the card's management key is an AES key, which this version of ykcs11 can't use",
             recovery: "Install ykcs11 \(version) or newer, or give the card a 3DES management key (`ykman piv access "
-                + "change-management-key --algorithm TDES`), or create the key with `ykman piv keys generate` and adopt it.",
-            underlying: UnderlyingError(error))
+                + "change-management-key --algorithm TDES`), or create the key with `ykman piv keys generate` and adopt it."
+        )
     }
 }
 

@@ -94,7 +94,8 @@ extension PKCS11Keystore {
                 return try body(session, blob.name.id)
             }
         } catch {
-            throw await explained(error, snapshot, presence)
+            throw role == .user
+                ? await explained(error, snapshot, presence) : await officerError(error, snapshot)
         }
     }
 }

@@ -229,7 +229,7 @@ extension PKCS11Keystore {
         guard !snapshot.information.flags.contains(.writeProtected) else {
             throw KeystoreError(CryptokiError(.tokenWriteProtected, from: "C_GetTokenInfo"), profile: snapshot.module)
         }
-        if snapshot.module.generator == .securityOfficer { try checkOfficer(snapshot) }
+        if snapshot.module.generator == .securityOfficer { try await checkOfficer(snapshot) }
     }
 }
 

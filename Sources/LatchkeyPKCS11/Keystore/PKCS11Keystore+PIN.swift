@@ -76,7 +76,7 @@ extension PKCS11Keystore {
             status = PINStatus(
                 try await snapshot.token.inspect { (session) throws(CryptokiError) in try session.tokenInformation() })
         }
-        guard !status.isLockedOut else { throw .pinLocked(snapshot.module) }
+        guard !status.isLockedOut else { throw await lockedPIN(snapshot) }
         guard snapshot.information.flags.contains(.userPINInitialized) || snapshot.profile.verifiesUserItself else {
             throw .noUserPIN(snapshot.module)
         }
@@ -86,24 +86,66 @@ extension PKCS11Keystore {
         return .pin(try PIN(text))
     }
 
-    /// - Throws: `KeystoreError` with code `lockedOut`.
-    func checkOfficer(_ snapshot: TokenSnapshot) throws(KeystoreError) {
+    /// Checks, without a prompt, whether the security officer can log in.
+    ///
+    /// - Returns: The state of a PIV card.
+    /// - Throws: `KeystoreError`; `lockedOut`, `unsupported` for an AES management key that the module can't use.
+    @discardableResult
+    func checkOfficer(_ snapshot: TokenSnapshot) async throws(KeystoreError) -> PIVCardStatus? {
         guard !snapshot.information.flags.contains(.securityOfficerPINLocked) else {
             throw KeystoreError(
                 code: .lockedOut, reason: "the token's security officer PIN is locked",
                 recovery: "Adopt a key that is on the token already, or erase the token.")
         }
+        let card = await snapshot.token.pivCardStatus()
+        if let version = snapshot.module.versionWithAESManagementKey, card?.managementKeyAlgorithm == .aes {
+            throw .unusableManagementKey(version)
+        }
+        return card
     }
 
     /// The security officer's PIN, which some tokens require for creating keys.
     func officerProof(
         _ snapshot: TokenSnapshot, for prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> LoginProof {
-        try checkOfficer(snapshot)
-        let left = snapshot.information.officerAttemptsLeft
-        return .pin(
-            try await presence.givenPIN(
-                PINRequest(purpose: .securityOfficer, context: prompt, attemptsLeft: left)))
+        let card = try await checkOfficer(snapshot)
+        var request = PINRequest(
+            purpose: .securityOfficer, context: prompt, attemptsLeft: snapshot.information.officerAttemptsLeft)
+        if snapshot.module.usesSlotIDs { request.officerSecret = PINRequest.OfficerSecret(card) }
+        return .pin(try await presence.givenPIN(request))
+    }
+
+    /// The error for a failed login of the security officer, or a failed use of it.
+    func officerError(_ error: CryptokiError, _ snapshot: TokenSnapshot) async -> KeystoreError {
+        KeystoreError(
+            error, profile: snapshot.module,
+            checking: .officer(snapshot.module, await snapshot.token.pivCardStatus()))
+    }
+
+    /// The error for a locked PIN. Asks a PIV card whether its PUK is blocked too.
+    func lockedPIN(_ snapshot: TokenSnapshot, underlying: CryptokiError? = nil) async -> KeystoreError {
+        let card = await snapshot.token.pivCardStatus()
+        return .pinLocked(snapshot.module, isPUKBlocked: card?.pukAttemptsLeft == 0, underlying: underlying)
+    }
+
+    /// The error for the locked PIN of this token.
+    package func lockedPINError() async -> KeystoreError {
+        do throws(KeystoreError) {
+            return await lockedPIN(try await takeSnapshot()).during("use the token's PIN")
+        } catch {
+            return error.during("look at the token")
+        }
+    }
+}
+
+extension PINRequest.OfficerSecret {
+    fileprivate init(_ card: PIVCardStatus?) {
+        self =
+            switch card?.isManagementKeyProtected {
+            case true?: .protectingPIN
+            case false?: .managementKey(orPIN: false)
+            case nil: .managementKey(orPIN: true)
+            }
     }
 }
 

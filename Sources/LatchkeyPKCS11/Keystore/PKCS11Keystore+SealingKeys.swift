@@ -30,8 +30,8 @@ extension PKCS11Keystore {
             let attestation = try session.checkOrigin(of: key.publicKey, pair, isOwn: key.publicKey == own)
             let header = SealedBox.Header(
                 name: name, publicKeyHash: key.publicKey.fingerprint,
-                terms: profile.terms(policy, attestation, isNew: snapshot.publicKey == nil || key.publicKey == own),
-                establishment: .agreement, salt: salt)
+                terms: profile.terms(policy, attestation, isNew: key.publicKey == own), establishment: .agreement,
+                salt: salt)
             let point = try header.point()
             let secret = try TouchHint(presence, for: prompt, on: session.profile).during { () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: point)

@@ -52,8 +52,7 @@ extension PKCS11Keystore {
             return try await snapshot.token.withLogin(.securityOfficer, proof, isExclusive: true, body)
         } catch {
             if let failure = await attempt.failure(error, snapshot) { throw failure }
-            throw .unusableManagementKey(error, snapshot)
-                ?? KeystoreError(error, profile: snapshot.module, checking: .officer(snapshot.module))
+            throw await officerError(error, snapshot)
         }
     }
 }

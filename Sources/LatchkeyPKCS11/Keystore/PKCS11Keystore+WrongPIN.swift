@@ -15,7 +15,7 @@ extension PKCS11Keystore {
         guard error.returnValue != .pinLocked, let current = try? await takeSnapshot(),
             let status = try? await pinStatus(current, isPrecise: true)
         else { return meaning }
-        guard !status.isLockedOut else { return .pinLocked(snapshot.module, underlying: error) }
+        guard !status.isLockedOut else { return await lockedPIN(snapshot, underlying: error) }
         return .wrongPIN(status, verifiesUserItself: snapshot.profile.verifiesUserItself, underlying: error)
     }
 

@@ -17,7 +17,7 @@ struct TokenDiagnostics {
         guard fitting.count == 1 else { return [ambiguous(fitting)] }
         let checks = [module(entry), token(entry)]
         guard entry.information.flags.contains(.initialized) else { return checks }
-        return checks + [pin(entry), await creation(), revocation] + limits(entry)
+        return checks + [await pin(entry), await creation(), revocation] + limits(entry)
     }
 
     /// Makes the checks of `key create` before its prompts.
@@ -81,12 +81,12 @@ struct TokenDiagnostics {
         return .ok("token", "‘\(information.label)’, \(device), answers; it is \(kind).")
     }
 
-    private func pin(_ entry: TokenDirectory.Entry) -> Check {
+    private func pin(_ entry: TokenDirectory.Entry) async -> Check {
         let flags = entry.information.flags
         let name = "token-pin"
         let profile = ModuleProfile(for: entry.module)
         if flags.contains(.userPINLocked) {
-            return .problem(name, KeystoreError.pinLocked(profile).during("use the token's PIN"))
+            return .problem(name, await PKCS11Keystore(uri: uri, options: options).lockedPINError())
         }
         if !flags.contains(.userPINInitialized) {
             return .problem(name, KeystoreError.noUserPIN(profile).during("use the token's PIN"))
@@ -116,15 +116,7 @@ struct TokenDiagnostics {
         let name = "token-limits"
         let version = entry.module.version
         switch ModuleProfile(for: entry.module).family {
-        case .ykcs11 where version < Self.firstWithAES && entry.information.firmwareVersion >= Self.firstShippedWithAES:
-            return [
-                .warning(
-                    name,
-                    "The YubiKey's factory management key is AES, and ykcs11 \(entry.moduleVersion) supports only 3DES.",
-                    "Create keys with ‘ykman piv keys generate’ and use their slots, or change the management key to TDES."
-                )
-            ]
-        case .ykcs11 where version < Self.firstWithAES:
+        case .ykcs11 where version < Self.firstWithPolicies:
             return [
                 .warning(
                     name, "ykcs11 \(entry.moduleVersion) cannot set touch and PIN policies.",
@@ -141,9 +133,8 @@ struct TokenDiagnostics {
         }
     }
 
-    /// ykcs11 2.3.0 and firmware 5.7.0, in the format of `CK_VERSION`.
-    private static let firstWithAES = ModuleInformation.Version(major: 2, minor: 30)
-    private static let firstShippedWithAES = ModuleInformation.Version(major: 5, minor: 70)
+    /// ykcs11 2.3.0, in the format of `CK_VERSION`.
+    private static let firstWithPolicies = ModuleInformation.Version(major: 2, minor: 30)
     private static let firstThatSurvivesRemoval = ModuleInformation.Version(major: 0, minor: 24)
 }
 

@@ -53,6 +53,7 @@ extension FuzzTarget {
         let line = String(oneLine: String(decoding: input, as: UTF8.self), limit: 40)
         try expect(line.unicodeScalars.count <= 40, "a line is too long")
         _ = String(quoted: String(decoding: input, as: UTF8.self))
+        _ = PIVCardStatus(selection: [0x90, 0x00], key: input, puk: input, administration: input)
     }
 
     static func serialized(_ value: some DERSerializable) throws -> [UInt8] {

@@ -47,8 +47,11 @@ struct KeystoreErrorMappingTests {
         #expect(blocked.code == .lockedOut && blocked.recovery.contains("ykman piv reset"))
         #expect(error(.pinIncorrect, .securityOfficerPIN).reason == "the security officer's PIN is wrong")
         for value in [ReturnValue.pinIncorrect, .userPINNotInitialized, .argumentsBad] {
-            #expect(error(value, .managementKey).reason == "the management key is wrong")
-            #expect(error(value, .managementKey).code == .wrongProof)
+            for isProtected in [false, nil] {
+                let wrong = error(value, .managementKey(isProtected: isProtected))
+                #expect(wrong.code == .wrongProof && wrong.reason == "the management key is wrong")
+            }
+            #expect(error(value, .managementKey(isProtected: true)).recovery == "Enter the card's PIN.")
         }
         #expect(error(.userPINNotInitialized, .pin).code == .passcodeNotSet)
     }
@@ -56,7 +59,7 @@ struct KeystoreErrorMappingTests {
     @Test func `a locked PIN at the prompt for the management key is unblocked like any other`() {
         let error = CryptokiError(.pinLocked, from: "C_Login")
         let ykcs11 = ModuleProfile.ykcs11(.init(major: 2, minor: 20))
-        let locked = KeystoreError(error, profile: ykcs11, checking: .managementKey)
+        let locked = KeystoreError(error, profile: ykcs11, checking: .managementKey(isProtected: nil))
         #expect(locked.code == .lockedOut && locked.recovery.contains("with the PUK"))
         let blocked = KeystoreError.pinLocked(ykcs11, isPUKBlocked: true)
         #expect(blocked.code == .lockedOut && blocked.attemptsLeft == 0)
