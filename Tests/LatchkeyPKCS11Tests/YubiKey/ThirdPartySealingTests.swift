@@ -115,6 +115,31 @@ struct ThirdPartySealingTests {
         try await seal(keystore, .none)
     }
 
+    /// The parts of the contract that the modules lack. `KeystoreContract` expects them as `unsupported` where it can.
+    @Test(arguments: YubiKeyModule.Kind.allCases)
+    func `operations that the card or module lacks are unsupported, without a prompt`(
+        _ kind: YubiKeyModule.Kind
+    ) async throws {
+        let yubiKey = try VirtualYubiKey.current
+        try await yubiKey.provision(.authentication, name: YubiKeyModule.name(of: yubiKey.card))
+        let keys = yubiKey.card.publicPoints
+        let module = try YubiKeyModule(kind)
+        let keystore = try module.keystore(yubiKey.card)
+        #expect(try await !keystore.capabilities().canAttest)
+        let presence = ScriptedPresence([])
+        let request = KeyRequest(policy: kind == .ykcs11 ? .none : .pin, prompt: Self.prompt)
+        let creation = await #expect(throws: KeystoreError.self) {
+            _ = try await keystore.createKey(request, authorizedBy: presence)
+        }
+        #expect(creation?.code == .unsupported)
+        if kind == .opensc {
+            let sealing = await #expect(throws: KeystoreError.self) { try await seal(keystore, .none, presence) }
+            #expect(sealing?.code == .unsupported)
+        }
+        #expect(presence.requests.isEmpty)
+        #expect(yubiKey.card.publicPoints == keys)
+    }
+
     @Test func `OpenSC names the certificate that it needs`()
         async throws
     {
