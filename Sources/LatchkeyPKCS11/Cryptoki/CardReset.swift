@@ -41,6 +41,24 @@ enum CardReset {
         }
     }
 
+    /// Whether PC/SC knows that no card is in a reader, which may itself be removed. Blocks for at most a second.
+    ///
+    /// - Parameter reader: Its name like in ``reset(reader:within:)``; empty for all readers.
+    static func findsNoCard(in reader: String) -> Bool {
+        guard let library else { return false }
+        return BlockingThread.run(within: .seconds(1), unstarted: {}) { library.findsNoCard(in: reader) } ?? false
+    }
+
+    static func findsNoCard(in reader: String) async -> Bool {
+        await withUnsafeContinuation { continuation in
+            let isStarted = BlockingThread.start {
+                let isGone: Bool = findsNoCard(in: reader)
+                continuation.resume(returning: isGone)
+            }
+            if !isStarted { continuation.resume(returning: false) }
+        }
+    }
+
     private static let library = PCSCLibrary()
     /// The readers whose cards threads are resetting.
     private static let readersInUse = Mutex<Set<String>>([])
@@ -199,6 +217,18 @@ struct PCSCLibrary: Sendable {
                 return Self.withoutCard.contains(code) ? Self.success : code
             }
             usleep(20_000)
+        }
+    }
+
+    /// - Returns: Whether no reader with the name has a card, for an empty name no reader at all; false if PC/SC does not answer.
+    func findsNoCard(in description: String) -> Bool {
+        var context = 0
+        guard Self.code(establish(Self.systemScope, nil, nil, &context)) == Self.success else { return false }
+        defer { _ = release(context) }
+        let known = readers(context)
+        guard known.code == Self.success || known.code == Self.noReaders else { return false }
+        return !known.names.contains { name in
+            (description.isEmpty || Self.describes(name, description)) && hasCard(name, context)
         }
     }
 

@@ -34,7 +34,7 @@ extension PKCS11Keystore {
                 terms: profile.terms(policy, attestation, isNew: snapshot.publicKey == nil), establishment: .agreement,
                 salt: salt)
             let point = try header.point()
-            let secret = try TouchHint(presence, for: prompt, on: session.profile).during { () throws(CryptokiError) in
+            let secret = try TouchHint(presence, for: prompt, on: session).during { () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: point)
             }
             return (header, secret)
@@ -52,7 +52,7 @@ extension PKCS11Keystore {
         ) { (session, _) throws(CryptokiError) in
             let key = try session.agreementKey(id: header.name.id)
             let point = try header.point()
-            return try TouchHint(presence, for: prompt, on: session.profile).during { () throws(CryptokiError) in
+            return try TouchHint(presence, for: prompt, on: session).during { () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: point)
             }
         }
