@@ -3,6 +3,13 @@
 #include <p11-kit/pkcs11.h>
 #include <p11-kit/uri.h>
 
+/* The argument of C_Initialize. NSS softoken declares two words where the standard has pReserved: LibraryParameters, and its own
+   pReserved, which must be null. */
+struct latchkey_initialize_arguments {
+    CK_C_INITIALIZE_ARGS standard;
+    void *reserved;
+};
+
 /* GNU functions that Swift's Glibc module does not have. The names differ to avoid conflicts with other declarations. */
 
 /* accept4(2) without the peer's address. */

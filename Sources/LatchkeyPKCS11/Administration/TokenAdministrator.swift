@@ -43,8 +43,8 @@ package struct TokenAdministrator: Sendable {
 
     /// Erases the token and sets its label and the PINs of its security officer and its user.
     ///
-    /// Prompts for the security officer's PIN (the current one if the token is initialized, else a new one), then for the
-    /// user's new PIN. If the URI matches several tokens and one of them is not initialized, chooses that one.
+    /// Prompts for the security officer's PIN (the current one if the token is initialized or has a factory PIN, else a new
+    /// one), then for the user's new PIN. If the URI matches several tokens and one of them is not initialized, chooses that one.
     ///
     /// - Parameters:
     ///   - label: 1 to 32 bytes of UTF-8.
@@ -77,9 +77,14 @@ package struct TokenAdministrator: Sendable {
                     "the token is already initialized, with the label ‘\(entry.information.label)’",
                     recovery: "Use --erase to delete everything on it.")
             }
+            let hasFactoryPIN = entry.information.flags.contains(.securityOfficerPINToBeChanged)
             let officer = try await proof(
-                isUsed ? .securityOfficer : .new, of: entry,
-                to: isUsed ? "erase the token" : "set the security officer's PIN")
+                isUsed || hasFactoryPIN ? .securityOfficer : .new, of: entry,
+                to: isUsed
+                    ? "erase the token"
+                    : hasFactoryPIN
+                        ? "initialize the token (the factory PIN if it was never changed)"
+                        : "set the security officer's PIN")
             let user = try await newProof(for: entry, to: "set the token's PIN")
             try await erase(entry, label: label, securityOfficer: officer)
             let erased = try await initializedEntry(label: label, before: entry)

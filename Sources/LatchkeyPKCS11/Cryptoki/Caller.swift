@@ -8,6 +8,8 @@ struct Caller {
     enum Kind {
         /// It moves data.
         case data
+        /// The token checks a PIN, and does not wait for the user.
+        case proof
         /// The token may wait for the user.
         case person
     }
@@ -19,6 +21,8 @@ struct Caller {
     /// The epoch of the module in which the calls are valid: in the next one, a session's handle may be another token's
     /// session. nil for calls that need no session.
     var epoch: Int?
+    /// The reader of the token; nil if the module's tokens are not smart cards, and for calls that need no session.
+    var reader: String?
 
     /// Calls a function and returns its answer.
     ///
@@ -32,8 +36,14 @@ struct Caller {
         // The deadline starts after the wait for another thread that restarts the module.
         guard try module.beginCall(waitingAtMost: deadlines.restart, in: epoch) else { return .sessionHandleInvalid }
         defer { module.endCall() }
-        let limit = kind == .person ? deadlines.person : deadlines.data
-        guard let value = watch.during(function, within: limit, { body(functions.pointer) }) else {
+        let limit =
+            switch kind {
+            case .data: deadlines.data
+            case .proof: deadlines.proof
+            case .person: deadlines.person
+            }
+        let removal = kind == .person ? reader.map { RemovalCheck(reader: $0, interval: deadlines.data) } : nil
+        guard let value = watch.during(function, within: limit, endedBy: removal, { body(functions.pointer) }) else {
             throw CryptokiError(
                 .returned(.functionNotSupported), function: function, reason: "the module has no such function")
         }
@@ -56,6 +66,24 @@ struct Caller {
 /// thread may call a function.
 struct FunctionList: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<CK_FUNCTION_LIST>
+    /// The text for `C_Initialize` (``ConfiguredModules/Entry/parameters``).
+    var parameters: String?
+
+    /// `C_Initialize`.
+    func initialize(_ flags: CK_FLAGS, _ watch: CallWatch, within limit: Duration) -> ReturnValue {
+        var arguments = latchkey_initialize_arguments()
+        arguments.standard.flags = flags
+        let value = watch.during("C_Initialize", within: limit) { () -> CK_RV? in
+            guard var text = parameters.map({ Array($0.utf8CString) }) else {
+                return pointer.pointee.C_Initialize?(&arguments)
+            }
+            return text.withUnsafeMutableBytes { bytes in
+                arguments.standard.pReserved = bytes.baseAddress
+                return pointer.pointee.C_Initialize?(&arguments)
+            }
+        }
+        return value.map { ReturnValue(rawValue: $0) } ?? .functionNotSupported
+    }
 
     /// `C_Finalize`. Its answer does not matter: the module is initialized again, or not used any more.
     func finalize(_ watch: CallWatch, within limit: Duration) {

@@ -40,6 +40,24 @@ enum CardReset {
         }
     }
 
+    /// Whether PC/SC knows that no card is in a reader, which may itself be removed. Blocks for at most a second.
+    ///
+    /// - Parameter reader: Its name like in ``reset(reader:within:)``; empty for all readers.
+    static func findsNoCard(in reader: String) -> Bool {
+        guard let library = PCSCLibrary.loaded else { return false }
+        return BlockingThread.run(within: .seconds(1), unstarted: {}) { library.findsNoCard(in: reader) } ?? false
+    }
+
+    static func findsNoCard(in reader: String) async -> Bool {
+        await withUnsafeContinuation { continuation in
+            let isStarted = BlockingThread.start {
+                let isGone: Bool = findsNoCard(in: reader)
+                continuation.resume(returning: isGone)
+            }
+            if !isStarted { continuation.resume(returning: false) }
+        }
+    }
+
     /// The readers whose cards threads are resetting.
     private static let readersInUse = Mutex<Set<String>>([])
 }

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Synchronization
 
 /// A token's session, and its recovery after an error. Used only on the token's thread, which makes it safe to share.
 final class Connection: @unchecked Sendable {
@@ -11,8 +12,7 @@ final class Connection: @unchecked Sendable {
     private var epoch = 0
     /// Whether the module listed no token at all in the last search, which may be stale.
     private var showsNoToken = false
-    /// The description of the token's slot when a session was last opened.
-    private var reader = ""
+    private let knownReader = Mutex("")
     /// Whether a proof was sent since the token was last locked.
     private var isUnlocked = false
     /// How often a failed reset will be repeated. More than 0 while a task does so.
@@ -41,7 +41,7 @@ final class Connection: @unchecked Sendable {
 
     private func repeating<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         session?.hasUnsettledProof = false
-        var recovery = RecoveryPolicy(cachesStaleState: call.module.profile.cachesStaleState)
+        var recovery = RecoveryPolicy(call.module.profile)
         // A proof that may have been counted as wrong is not sent again, and a touch that did not come is not requested again.
         // The remaining steps only find out whether the token is still present.
         var unsettled: CryptokiError?
@@ -146,6 +146,12 @@ final class Connection: @unchecked Sendable {
         return resetsLeft > 0
     }
 
+    /// The description of the token's slot when a session was last opened. Can be read on any thread, because the token's one may hang.
+    private(set) var reader: String {
+        get { knownReader.withLock { $0 } }
+        set { knownReader.withLock { $0 = newValue } }
+    }
+
     private func noteProof() {
         isUnlocked = true
         if call.module.profile.locking != .logout {
@@ -167,7 +173,9 @@ final class Connection: @unchecked Sendable {
         session = nil
         var call = call
         call.epoch = present
-        let new = try Session(slot: findSlot(), call: call, thread: thread) { [unowned self] in noteProof() }
+        let slot = try findSlot()
+        if call.module.profile.hasCards { call.reader = reader }
+        let new = try Session(slot: slot, call: call, thread: thread) { [unowned self] in noteProof() }
         session = new
         epoch = present
         return new
@@ -180,6 +188,10 @@ final class Connection: @unchecked Sendable {
         case .findTokenAgain:
             session = nil
             settle()
+        case .readTokenAgain(let attempt):
+            session = nil
+            RecoveryPolicy.waitForOtherWriters(attempt)
+            try call.module.reinitialize(after: call.module.epoch, by: call)
         case .reinitializeModule:
             session = nil
             try call.module.reinitialize(after: epoch == 0 ? call.module.epoch : epoch, by: call)
@@ -240,13 +252,23 @@ struct RecoveryPolicy {
         case findTokenAgain
         /// Finalize and initialize the module, then find the token again.
         case reinitializeModule
+        /// The same after a short wait, because another process may be writing to the token.
+        case readTokenAgain(attempt: Int)
     }
 
-    /// Whether the module can answer from objects that it read before, perhaps while the card was removed.
-    private let cachesStaleState: Bool
+    /// How often a token is read again that other processes may be writing to.
+    static let maximumRereadings = 10
+
+    private let profile: ModuleProfile
     private var tried: Set<Step> = []
 
-    init(cachesStaleState: Bool = false) { self.cachesStaleState = cachesStaleState }
+    init(_ profile: ModuleProfile = .generic) { self.profile = profile }
+
+    /// Waits for 10 milliseconds, in each further attempt for up to 40 more, so that waiting processes do not continue at the
+    /// same time.
+    static func waitForOtherWriters(_ attempt: Int) {
+        usleep(.random(in: 10_000...10_000 + 40_000 * UInt32(clamping: attempt - 1)))
+    }
 
     /// - Parameter showsNoToken: Whether the module shows no token at all, which may be stale: ykcs11 shows none after pcscd was
     ///   restarted.
@@ -257,11 +279,14 @@ struct RecoveryPolicy {
     }
 
     private func steps(for error: CryptokiError, _ showsNoToken: Bool) -> [Step] {
+        if profile.failsDuringWrites, error.returnValue == .generalError || error.kind == .tokenAbsent {
+            return (1...Self.maximumRereadings).map { .readTokenAgain(attempt: $0) }
+        }
         guard let value = error.returnValue else {
             switch error.kind {
             case .tokenAbsent: return showsNoToken ? [.findTokenAgain, .reinitializeModule] : [.findTokenAgain]
             case .touchTimedOut: return [.findTokenAgain]
-            case .keyAbsent: return cachesStaleState ? [.reinitializeModule] : []
+            case .keyAbsent: return profile.cachesStaleState ? [.reinitializeModule] : []
             default: return []
             }
         }

@@ -94,6 +94,8 @@ package enum ModuleFailure: Hashable, Sendable {
     case wrongArchitecture
     /// Other users can change the file, which would run with this program's rights and see PINs.
     case writableByOthers
+    /// The file is p11-kit's proxy for all configured modules.
+    case proxy
     /// The dynamic loader refuses the file, for example because a library is missing.
     case unloadable
     /// `C_Initialize` answered with this code.

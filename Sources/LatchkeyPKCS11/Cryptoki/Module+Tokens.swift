@@ -1,26 +1,57 @@
 extension Module {
-    /// Reads the current tokens. Restarts the module once if its state is stale or it fails.
+    /// Reads the current tokens. Restarts the module if its state is stale or it fails: once, and SoftHSM2 up to
+    /// ``RecoveryPolicy/maximumRereadings`` times.
     ///
+    /// - Parameter isSought: Whether the caller looks for a token; nil to list all.
     /// - Throws: `noReaders` if there is no slot; the error after the restart.
-    func tokensInSlots() async throws(CryptokiError) -> [TokenInSlot] {
-        try await thread.run { [self] () throws(CryptokiError) in
-            let caller = caller(on: thread, deadlines: options.deadlines)
-            let epoch = epoch
-            do throws(CryptokiError) {
-                if needsInitialization { try reinitialize(after: epoch, by: caller) }
-                let reports = try read(by: caller)
-                guard isStale(reports), !thread.isWorkAbandoned else { return reports }
-                try reinitialize(after: self.epoch, by: caller)
-                return try read(by: caller, isLastTry: true)
-            } catch {
-                // There is no session to open again; only a restart of the module may help.
-                guard !thread.isWorkAbandoned,
-                    error.returnValue == .deviceError || error.returnValue == .cryptokiNotInitialized
-                        || error.kind == .noReaders && profile.cachesStaleState && self.epoch == epoch
-                else { throw error }
-                try reinitialize(after: epoch, by: caller)
-                return try read(by: caller, isLastTry: true)
+    func tokensInSlots(
+        where isSought: (@Sendable (TokenInformation) -> Bool)? = nil
+    ) async throws(CryptokiError) -> [TokenInSlot] {
+        do {
+            return try await thread.run { [self] () throws(CryptokiError) in
+                try readTokens(by: caller(on: thread, deadlines: options.deadlines), where: isSought)
             }
+        } catch {
+            throw await recognizingRemoval(error)
+        }
+    }
+
+    /// Replaces a timeout by `tokenAbsent` if the card is no longer in its reader.
+    ///
+    /// - Parameter reader: Empty if it is not known.
+    func recognizingRemoval(_ error: CryptokiError, reader: String = "") async -> CryptokiError {
+        guard error.kind == .timedOut, profile.hasCards, await CardReset.findsNoCard(in: reader) else { return error }
+        return CryptokiError(
+            .tokenAbsent, function: error.function, reason: "the token was removed, and the module did not return")
+    }
+
+    private func readTokens(
+        by caller: Caller, where isSought: ((TokenInformation) -> Bool)?
+    ) throws(CryptokiError) -> [TokenInSlot] {
+        let epoch = epoch
+        do throws(CryptokiError) {
+            if needsInitialization { try reinitialize(after: epoch, by: caller) }
+            var reports = try read(by: caller)
+            if let isSought, profile.failsDuringWrites {
+                for attempt in 1...RecoveryPolicy.maximumRereadings
+                where !reports.contains(where: { $0.isInitialized(isSought) }) && !thread.isWorkAbandoned {
+                    RecoveryPolicy.waitForOtherWriters(attempt)
+                    try reinitialize(after: self.epoch, by: caller)
+                    reports = try read(by: caller)
+                }
+                return reports
+            }
+            guard isStale(reports), !thread.isWorkAbandoned else { return reports }
+            try reinitialize(after: self.epoch, by: caller)
+            return try read(by: caller, isLastTry: true)
+        } catch {
+            // There is no session to open again; only a restart of the module may help.
+            guard !thread.isWorkAbandoned,
+                error.returnValue == .deviceError || error.returnValue == .cryptokiNotInitialized
+                    || error.kind == .noReaders && profile.cachesStaleState && self.epoch == epoch
+            else { throw error }
+            try reinitialize(after: epoch, by: caller)
+            return try read(by: caller, isLastTry: true)
         }
     }
 
@@ -58,9 +89,9 @@ extension Module {
 
     /// The initialized tokens of this module that match.
     func tokens(
-        options: TokenOptions, where fits: @Sendable (TokenInformation) -> Bool
+        options: TokenOptions, where fits: @escaping @Sendable (TokenInformation) -> Bool
     ) async throws(CryptokiError) -> [Token] {
-        let all = try await tokensInSlots().compactMap { try? $0.get() }
+        let all = try await tokensInSlots(where: fits).compactMap { try? $0.get() }
         var tokens: [Token] = []
         for information in all where fits(information) && information.flags.contains(.initialized) {
             let identity = TokenIdentity(information, among: all, in: profile)
@@ -72,3 +103,11 @@ extension Module {
 
 /// The information of the token in a slot, or the error.
 typealias TokenInSlot = Result<TokenInformation, CryptokiError>
+
+extension TokenInSlot {
+    /// Whether it is an initialized token for which `condition` is true.
+    fileprivate func isInitialized(_ condition: (TokenInformation) -> Bool) -> Bool {
+        guard case .success(let information) = self else { return false }
+        return condition(information) && information.flags.contains(.initialized)
+    }
+}

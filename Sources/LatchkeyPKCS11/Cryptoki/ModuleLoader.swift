@@ -51,11 +51,13 @@ final class ModuleLoader: Sendable {
 
     private func load(on thread: TokenThread) throws(CryptokiError) -> Module {
         try SharedObject.check(path)
+        guard path != SharedObject.p11Kit else { throw .proxyModule }
         guard options.isolation != .always else { return try loadIsolated(on: thread) }
-        let functions = try thread.watch.during("dlopen", within: options.deadlines.load) { () throws(CryptokiError) in
+        var functions = try thread.watch.during("dlopen", within: options.deadlines.load) { () throws(CryptokiError) in
             try SharedObject.open(path)
             return try Self.functionList(of: path)
         }
+        functions.parameters = ConfiguredModules().parameters(ofFile: path)
         let module = try start(functions, in: nil, on: thread)
         guard options.isolation == .automatic, module.profile.isolatesByDefault else { return module }
         // Only its description was needed in this process. From now on it runs in a separate one.
@@ -66,12 +68,14 @@ final class ModuleLoader: Sendable {
     private func loadIsolated(on thread: TokenThread) throws(CryptokiError) -> Module {
         let process = try ModuleProcess(module: path, environment: options.environment)
         self.process.withLock { $0 = process }
-        let functions = try thread.watch.during("C_GetFunctionList", within: options.deadlines.load) {
+        var functions = try thread.watch.during("C_GetFunctionList", within: options.deadlines.load) {
             () throws(CryptokiError) in
             try process.withAddressInEnvironment { () throws(CryptokiError) in
                 try Self.functionList(of: ModuleProcess.clientModule)
             }
         }
+        // The process passes them on to the module.
+        functions.parameters = ConfiguredModules().parameters(ofFile: path)
         return try start(functions, in: process, on: thread)
     }
 
@@ -113,17 +117,10 @@ final class ModuleLoader: Sendable {
     ) throws(CryptokiError) -> Bool {
         try process?.prepare()
         defer { process?.withdraw() }
-        func initialize(_ flags: UInt) -> ReturnValue {
-            var arguments = CK_C_INITIALIZE_ARGS()
-            arguments.flags = flags
-            let value = watch.during("C_Initialize", within: deadline) {
-                functions.pointer.pointee.C_Initialize?(&arguments)
-            }
-            return value.map { ReturnValue(rawValue: $0) } ?? .functionNotSupported
-        }
-        var value = isThreadSafe ? initialize(UInt(CKF_OS_LOCKING_OK)) : .cantLock
+        var value =
+            isThreadSafe ? functions.initialize(CK_FLAGS(CKF_OS_LOCKING_OK), watch, within: deadline) : .cantLock
         let mustSerialize = value == .cantLock
-        if mustSerialize { value = initialize(0) }
+        if mustSerialize { value = functions.initialize(0, watch, within: deadline) }
         guard value == .ok || value == .cryptokiAlreadyInitialized else {
             if let complaint = process?.complaint {
                 throw CryptokiError(.module(.notIsolated), function: "C_Initialize", reason: complaint)
@@ -176,11 +173,23 @@ extension Module {
     }
 }
 
+extension CryptokiError {
+    fileprivate static var proxyModule: CryptokiError {
+        CryptokiError(
+            .module(.proxy),
+            reason:
+                "p11-kit-proxy.so shows the modules that p11-kit configures, and p11-kit refuses to load it as a module"
+        )
+    }
+}
+
 /// Checks a module's file before it is loaded, so that each cause of failure has its own error.
 enum SharedObject {
     /// The head of an ELF file (System V ABI, "ELF Header"): magic, class, data, …, type, machine. 20 bytes.
     private static let headSize = 20
     private static let sharedObject: UInt16 = 3
+    /// p11-kit's library, which is also the file of `p11-kit-proxy.so`; without symbolic links.
+    static let p11Kit = latchkey_p11_kit_file().flatMap { try? Module.resolve(String(cString: $0)) }
 
     /// - Throws: `module` with `missing`, `notAModule`, `writableByOthers` or `wrongArchitecture`.
     static func check(_ path: String) throws(CryptokiError) {

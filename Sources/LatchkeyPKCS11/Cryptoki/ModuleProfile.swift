@@ -57,9 +57,13 @@ package struct ModuleProfile: Hashable, Sendable {
     var hiddenHalfDistance: UInt?
     /// Whether the module's information about readers, tokens and a locked PIN can be stale until it is initialized again.
     var cachesStaleState = false
+    /// Whether a token can fail or disappear for a moment while another process writes to it.
+    var failsDuringWrites = false
     /// The first version of the module that supports AES management keys; nil if this version supports them or has no such key.
     var versionWithAESManagementKey: String?
     var locking = Locking.reset
+    /// Whether the tokens are smart cards, whose slots have the names of PC/SC readers.
+    var hasCards: Bool { family == .ykcs11 || family == .opensc }
     /// The PIN that starts a fingerprint check if the token does not report `CKF_PROTECTED_AUTHENTICATION_PATH`.
     var fingerprintPIN: String?
     /// Whether a module of this family and version is isolated by default.
@@ -97,7 +101,8 @@ extension ModuleProfile {
     /// the name of a PC/SC reader is reset after use.
     static let generic = ModuleProfile(family: .generic)
 
-    static let softhsm = ModuleProfile(family: .softhsm, locking: .logout)
+    /// SoftHSM2. It skips a token, and answers `CKR_GENERAL_ERROR`, if it reads a file that another process writes.
+    static let softhsm = ModuleProfile(family: .softhsm, failsDuringWrites: true, locking: .logout)
 
     /// tpm2-pkcs11's. It deletes keys only after a login.
     static let tpm2 = ModuleProfile(family: .tpm2, deletesKeys: false, locking: .logout)

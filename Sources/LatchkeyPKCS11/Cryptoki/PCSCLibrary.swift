@@ -115,6 +115,18 @@ struct PCSCLibrary: Sendable {
         }
     }
 
+    /// - Returns: Whether no reader with the name has a card, for an empty name no reader at all; false if PC/SC does not answer.
+    func findsNoCard(in description: String) -> Bool {
+        var context = 0
+        guard Self.code(establish(Self.systemScope, nil, nil, &context)) == Self.success else { return false }
+        defer { _ = release(context) }
+        let known = readers(context)
+        guard known.code == Self.success || known.code == Self.noReaders else { return false }
+        return !known.names.contains { name in
+            (description.isEmpty || Self.describes(name, description)) && hasCard(name, context)
+        }
+    }
+
     private func hasCard(_ reader: String, _ context: Int) -> Bool {
         reader.withCString { name in
             // `SCARD_READERSTATE`: name, user data, known state, present state, length of the ATR, and 33 bytes for it.

@@ -115,7 +115,7 @@ extension Session {
         try checkCancellation()
         try old.withBytes { oldBytes, oldCount throws(CryptokiError) in
             try new.withBytes { newBytes, newCount throws(CryptokiError) in
-                try callWithProof("C_SetPIN") {
+                try callWithProof("C_SetPIN", .person) {
                     $0.pointee.C_SetPIN?(handle, oldBytes, oldCount, newBytes, newCount)
                 }
             }
@@ -132,8 +132,10 @@ extension Session {
 
     /// `C_Login`, also for `CKU_CONTEXT_SPECIFIC`.
     func sendProof(_ userType: UInt, _ proof: LoginProof) throws(CryptokiError) {
+        // A PIN can be the request for a fingerprint.
+        let kind: Caller.Kind = proof.isVerifiedByToken || profile.fingerprintPIN != nil ? .person : .proof
         try proof.withBytes { bytes, count throws(CryptokiError) in
-            try callWithProof("C_Login") { $0.pointee.C_Login?(handle, userType, bytes, count) }
+            try callWithProof("C_Login", kind) { $0.pointee.C_Login?(handle, userType, bytes, count) }
         }
     }
 
@@ -141,11 +143,11 @@ extension Session {
     /// not sent again: a token that answers "device error" may have counted a wrong PIN before. The token can't have checked
     /// the proof only if the session or the module was lost before the call.
     private func callWithProof(
-        _ function: String, _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
+        _ function: String, _ kind: Caller.Kind, _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
     ) throws(CryptokiError) {
         noteProof()
         hasUnsettledProof = true
-        let value = try call.answer(function, .person, body)
+        let value = try call.answer(function, kind, body)
         hasUnsettledProof = ![.ok, .sessionHandleInvalid, .cryptokiNotInitialized].contains(value)
         guard value == .ok else { throw CryptokiError(value, from: function) }
     }
@@ -158,6 +160,9 @@ enum LoginProof: Sendable {
     case secret(SecretBytes)
     /// No bytes: the token itself prompts for a PIN or fingerprint (`C_Login` with a null PIN).
     case protectedPath
+
+    /// Whether the user gives the proof at the token, which takes time.
+    var isVerifiedByToken: Bool { if case .protectedPath = self { true } else { false } }
 
     /// Passes the bytes in Cryptoki's type; `body` must not write to them. Null for ``protectedPath``.
     func withBytes<R, E: Error>(_ body: (UnsafeMutablePointer<UInt8>?, UInt) throws(E) -> R) throws(E) -> R {

@@ -90,12 +90,17 @@ final class Token: Sendable {
     func withSession<R: Sendable>(
         isExclusive: Bool = false, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
-        try await thread.run { [connection, thread, lockLimit, profile = module.profile] () throws(CryptokiError) in
-            guard isExclusive else { return try connection.withRecovery(body) }
-            let lock = try TokenLock(connection.identity, waitingAtMost: lockLimit) { thread.isWorkAbandoned }
-            defer { withExtendedLifetime(lock) {} }
-            if profile.cachesStaleState { try connection.restartModule() }
-            return try connection.withRecovery(body)
+        do {
+            return try await thread.run {
+                [connection, thread, lockLimit, profile = module.profile] () throws(CryptokiError) in
+                guard isExclusive else { return try connection.withRecovery(body) }
+                let lock = try TokenLock(connection.identity, waitingAtMost: lockLimit) { thread.isWorkAbandoned }
+                defer { withExtendedLifetime(lock) {} }
+                if profile.cachesStaleState { try connection.restartModule() }
+                return try connection.withRecovery(body)
+            }
+        } catch {
+            throw await module.recognizingRemoval(error, reader: connection.reader)
         }
     }
 

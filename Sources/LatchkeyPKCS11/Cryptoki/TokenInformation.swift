@@ -48,6 +48,8 @@ package struct TokenInformation: Hashable, Sendable {
         package static let securityOfficerPINFinalTry = Flags(rawValue: 0x200000)
         /// `CKF_SO_PIN_LOCKED`: the security officer can't log in.
         package static let securityOfficerPINLocked = Flags(rawValue: 0x400000)
+        /// `CKF_SO_PIN_TO_BE_CHANGED`: the security officer's PIN is the factory PIN, or expired.
+        package static let securityOfficerPINToBeChanged = Flags(rawValue: 0x800000)
     }
 
     /// 1 before the last attempt for the security officer's PIN; nil if the token does not tell.
@@ -120,6 +122,9 @@ extension UnsafeMutableRawBufferPointer {
 extension TokenInformation {
     /// Whether it is SoftHSM2's, which never locks.
     var isSoftHSM: Bool { manufacturer == "SoftHSM project" || model.hasPrefix("SoftHSM") }
+
+    /// Whether it is a token of NSS softoken, also behind another module.
+    var isNSS: Bool { manufacturer == "Mozilla Foundation" && model.hasPrefix("NSS") }
 
     /// The kind of a software token: `swtpm` or `softhsm`; nil for hardware.
     ///

@@ -14,7 +14,7 @@ public struct TokenOptions: Hashable, Sendable {
     package struct Deadlines: Hashable, Sendable {
         /// A call that only moves data.
         package var data: Duration
-        /// A call in which the token may wait for the user: login, signature, derivation, generation.
+        /// A call in which the token may wait for the user: use and generation of a key, login with the token's own PIN pad.
         package var person: Duration
         /// Loading a module and `C_Initialize`.
         package var load: Duration
@@ -22,7 +22,7 @@ public struct TokenOptions: Hashable, Sendable {
         package var touch: Duration
 
         package init(
-            data: Duration = .seconds(5), person: Duration = .seconds(60), load: Duration = .seconds(15),
+            data: Duration = .seconds(5), person: Duration = .seconds(60), load: Duration = .seconds(10),
             touch: Duration = .seconds(5)
         ) {
             self.data = data
@@ -30,6 +30,9 @@ public struct TokenOptions: Hashable, Sendable {
             self.load = load
             self.touch = touch
         }
+
+        /// A call that only checks a PIN.
+        var proof: Duration { min(data * 2, person) }
 
         /// How long a call waits while another thread restarts the module: `C_Finalize`, `C_Initialize`, and a second
         /// `C_Initialize` for a module that can't lock.

@@ -227,14 +227,21 @@ final class Watchdog: Sendable {
 
 /// The current Cryptoki call of a thread and its deadline.
 final class CallWatch: Sendable {
-    private enum State {
-        case idle
-        case calling(function: String, deadline: ContinuousClock.Instant)
-        /// The deadline passed and the call has not returned.
-        case overdue
+    private struct Call {
+        let number: Int
+        let function: String
+        let deadline: ContinuousClock.Instant
+        let removal: RemovalCheck?
+        var nextCheck: ContinuousClock.Instant?
     }
 
-    private let state = Mutex(State.idle)
+    private struct State {
+        /// The call in progress; nil when its deadline has passed.
+        var call: Call?
+        var calls = 0
+    }
+
+    private let state = Mutex(State())
     private let handler = Mutex<(@Sendable (_ function: String) -> Void)?>(nil)
 
     init() { Watchdog.shared.attend(self) }
@@ -248,25 +255,56 @@ final class CallWatch: Sendable {
     }
 
     /// Makes a call with a deadline.
-    func during<R, E: Error>(_ function: String, within limit: Duration, _ call: () throws(E) -> R) throws(E) -> R {
-        let deadline = ContinuousClock.now + limit
-        state.withLock { $0 = .calling(function: function, deadline: deadline) }
+    ///
+    /// - Parameter removal: Ends the call before its deadline if the card is removed.
+    func during<R, E: Error>(
+        _ function: String, within limit: Duration, endedBy removal: RemovalCheck? = nil, _ call: () throws(E) -> R
+    ) throws(E) -> R {
+        let start = ContinuousClock.now
+        state.withLock { state in
+            state.calls += 1
+            state.call = Call(
+                number: state.calls, function: function, deadline: start + limit, removal: removal,
+                nextCheck: removal.map { start + $0.interval })
+        }
         Watchdog.shared.wake()
-        defer { state.withLock { $0 = .idle } }
+        defer { state.withLock { $0.call = nil } }
         return try call()
     }
 
     /// Whether a call is in progress and not overdue.
-    var isCalling: Bool {
-        state.withLock { if case .calling = $0 { true } else { false } }
-    }
+    var isCalling: Bool { state.withLock { $0.call != nil } }
 
     func check(at now: ContinuousClock.Instant) {
-        let handler = handler.withLock { $0 }
-        state.withLock { state in
-            guard case .calling(let function, let deadline) = state, deadline <= now else { return }
-            state = .overdue
-            handler?(function)
+        let due: Call? = state.withLock { state in
+            guard let call = state.call else { return nil }
+            if let removal = call.removal, let next = call.nextCheck, next <= now {
+                state.call?.nextCheck = now + removal.interval
+                return call
+            }
+            return call.deadline <= now ? call : nil
+        }
+        guard let due else { return }
+        guard let removal = due.removal, due.deadline > now else { return expire(due.number) }
+        BlockingThread.start { [weak self] in
+            if CardReset.findsNoCard(in: removal.reader) { self?.expire(due.number) }
         }
     }
+
+    /// Calls the handler if the call has not returned.
+    private func expire(_ number: Int) {
+        let handler = handler.withLock { $0 }
+        state.withLock { state in
+            guard let call = state.call, call.number == number else { return }
+            state.call = nil
+            handler?(call.function)
+        }
+    }
+}
+
+/// Looks for the card during a call that may wait for the user: OpenSC before 0.24 may never return after a removal.
+struct RemovalCheck: Sendable {
+    let reader: String
+    /// The time until the first check, and between checks.
+    let interval: Duration
 }

@@ -7,6 +7,11 @@ extension KeystoreError {
     init(_ error: CryptokiError, profile: ModuleProfile? = nil, checking secret: TokenSecret = .pin) {
         let (code, reason, recovery): Meaning =
             switch error.kind {
+            case .returned(.generalError) where profile?.failsDuringWrites == true:
+                (
+                    .transient, "the token's module failed: \(error)",
+                    "Try again: another process may have been writing to the token."
+                )
             case .returned(let value): secret.meaning(of: value, profile) ?? value.meaning(in: error)
             case .malformed: (.failed, error.description, reportAdvice)
             case .module(let failure): (.unavailable, error.reason, failure.recovery)
@@ -91,6 +96,10 @@ extension ModuleFailure {
             "Change the owner of the file to root or to you (chown) and make it writable only by the owner (chmod go-w)."
         case .wrongArchitecture: "Install the module for this machine's architecture."
         case .unloadable: "Install the missing libraries; `ldd` lists them."
+        case .proxy: "Remove `module-path=` from the URI: Latchkey then uses each module that p11-kit configures."
+        case .initializeFailed(.argumentsBad):
+            "Check the module's requirements. One that needs parameters, such as NSS softoken, gets them from `x-init-reserved` "
+                + "in its p11-kit configuration (pkcs11.conf(5))."
         case .initializeFailed: "Check that the module's requirements (pcscd, a TPM, its configuration) are met."
         case .hanging: "Check that the module's requirements (pcscd, a TPM) respond, and restart this program."
         case .notIsolated: "Install p11-kit and p11-kit-modules, or use the module without isolation."

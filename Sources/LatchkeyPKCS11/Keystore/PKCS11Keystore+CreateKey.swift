@@ -139,7 +139,7 @@ extension PKCS11Keystore {
             }
             let key = try session.generateKeyPair(pair)
             return try session.destroyingOnError(key.id) { () throws(CryptokiError) in
-                try TouchHint(presence, for: request.prompt, on: session.profile).during { () throws(CryptokiError) in
+                try TouchHint(presence, for: request.prompt, on: session).during { () throws(CryptokiError) in
                     try session.selfTest(key, with: user)
                 }
                 return NewKey(key: key, attestation: try session.attestation(of: key.publicKey, id: key.id))
@@ -226,6 +226,13 @@ extension PKCS11Keystore {
                     : "Create one with the token's own program (OpenPGP card: `gpg --card-edit`), then adopt it by a URI "
                         + "with its `id=`, for example `id=%03` for the authentication key of an OpenPGP card.")
         }
+        guard !snapshot.information.isNSS else {
+            throw KeystoreError(
+                code: .refused,
+                reason:
+                    "NSS softoken keeps keys in files, and does not report that a key was generated in it and stays there",
+                recovery: "Use a hardware token or the TPM.")
+        }
         guard !snapshot.information.flags.contains(.writeProtected) else {
             throw KeystoreError(CryptokiError(.tokenWriteProtected, from: "C_GetTokenInfo"), profile: snapshot.module)
         }
@@ -252,7 +259,7 @@ extension PKCS11Keystore {
                         reason: "the key's CKA_ID has \(key.id.count) bytes, not 1 to 64: give it another CKA_ID")
                 }
                 try session.checkProtection(of: key)
-                try TouchHint(presence, for: request.prompt, on: session.profile).during { () throws(CryptokiError) in
+                try TouchHint(presence, for: request.prompt, on: session).during { () throws(CryptokiError) in
                     try session.selfTest(key, with: key.wantsProofAtUse ? proof : nil)
                 }
                 return NewKey(key: key, attestation: try session.attestation(of: key.publicKey, id: key.id))

@@ -33,7 +33,7 @@ extension PKCS11Keystore {
                 terms: profile.terms(policy, attestation, isNew: key.publicKey == own), establishment: .agreement,
                 salt: salt)
             let point = try header.point()
-            let secret = try TouchHint(presence, for: prompt, on: session.profile).during { () throws(CryptokiError) in
+            let secret = try TouchHint(presence, for: prompt, on: session).during { () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: point)
             }
             return (header, secret)
@@ -51,7 +51,7 @@ extension PKCS11Keystore {
         ) { (session, _) throws(CryptokiError) in
             let key = try session.agreementKey(id: header.name.id)
             let point = try header.point()
-            return try TouchHint(presence, for: prompt, on: session.profile).during { () throws(CryptokiError) in
+            return try TouchHint(presence, for: prompt, on: session).during { () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: point)
             }
         }

@@ -9,7 +9,7 @@ extension PKCS11Keystore {
             let blob = try TokenKeyBlob.of(key)
             let sign = { @Sendable (session: Session, proof: LoginProof?) throws(CryptokiError) -> ECDSASignature in
                 let found = try session.key(id: blob.name.id, publicKey: key.publicKey)
-                return try TouchHint(presence, for: prompt, on: session.profile).during { () throws(CryptokiError) in
+                return try TouchHint(presence, for: prompt, on: session).during { () throws(CryptokiError) in
                     try session.sign(digest, with: found, proof: found.wantsProofAtUse ? proof : nil)
                 }
             }
@@ -58,11 +58,20 @@ struct TouchHint: Sendable {
 
     private let presence: any PresenceAuthority
     private let notice: PresenceNotice
+    private let reader: String?
     let mayWaitForTouch: Bool
 
-    init(_ presence: any PresenceAuthority, for prompt: PromptContext, on module: ModuleProfile) {
+    init(_ presence: any PresenceAuthority, for prompt: PromptContext, on session: Session) {
+        self.init(presence, for: prompt, on: session.profile, reader: session.call.reader)
+    }
+
+    /// - Parameter reader: The card's reader. There is no notice if it has no card.
+    init(
+        _ presence: any PresenceAuthority, for prompt: PromptContext, on module: ModuleProfile, reader: String? = nil
+    ) {
         self.presence = presence
         notice = .touch(prompt)
+        self.reader = reader
         mayWaitForTouch = module.family != .softhsm && module.family != .tpm2
     }
 
@@ -70,8 +79,9 @@ struct TouchHint: Sendable {
     func during<R>(_ body: () throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         guard mayWaitForTouch else { return try body() }
         // Unstructured on purpose: the token's thread blocks and can't wait for a child task.
-        let task = Task { [presence, notice] in
+        let task = Task { [presence, notice, reader] in
             guard (try? await Task.sleep(for: Self.delay)) != nil else { return }
+            if let reader, await CardReset.findsNoCard(in: reader) { return }
             await presence.notice(notice)
         }
         defer { task.cancel() }

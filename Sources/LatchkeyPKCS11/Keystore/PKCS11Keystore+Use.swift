@@ -2,7 +2,7 @@ internal import Latchkey
 
 extension PKCS11Keystore {
     /// Uses a private key under a policy. Prompts first if the policy requires it and no earlier proof may be reused; holds
-    /// the token only afterwards.
+    /// the token only afterwards. Prompts also for a key without a PIN if the token creates and deletes keys only after a login.
     ///
     /// - Parameters:
     ///   - isExclusive: Whether `body` may generate a key with an ID that another process may choose too.
@@ -27,7 +27,9 @@ extension PKCS11Keystore {
                     return try body(session, nil)
                 }
             } catch {
-                guard needsLogin, error.kind == .loginNeeded else { throw await explained(error, snapshot, presence) }
+                guard needsLogin ? error.kind == .loginNeeded : error.needsLoginToWrite else {
+                    throw await explained(error, snapshot, presence)
+                }
             }
         }
         let proof = try await userProof(snapshot, for: prompt, presence)
@@ -54,6 +56,14 @@ extension PKCS11Keystore {
             if let failure = await attempt.failure(error, snapshot) { throw failure }
             throw await officerError(error, snapshot)
         }
+    }
+}
+
+extension CryptokiError {
+    /// Whether the token refused to create or delete an object without a login.
+    fileprivate var needsLoginToWrite: Bool {
+        let writers = ["C_GenerateKeyPair", "C_CreateObject", "C_DestroyObject"]
+        return returnValue == .userNotLoggedIn && function.map(writers.contains) == true
     }
 }
 

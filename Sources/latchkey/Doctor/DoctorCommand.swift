@@ -101,6 +101,8 @@ struct Check: Encodable, Sendable {
     }
 
     static func problem(_ name: String, _ finding: String, _ advice: String, _ code: KeystoreErrorCode) -> Check {
-        Check(name: name, state: .problem, finding: finding, advice: advice, status: ExitStatus(code))
+        Check(
+            name: name, state: .problem, finding: finding, advice: advice,
+            status: code == .refused ? .failed : ExitStatus(code))
     }
 }

@@ -41,9 +41,10 @@ struct HostileToken {
 
     func count(of function: String) throws -> Int { try calls().count { $0 == function } }
 
+    var uri: String { "pkcs11:serial=\(serial)?module-path=\(modulePath)" }
+
     func token(_ options: TokenOptions = Self.quick) async throws -> Token {
-        try await Token.find(
-            TokenURI("pkcs11:serial=\(serial)?module-path=\(modulePath)"), options: options)
+        try await Token.find(TokenURI(uri), options: options)
     }
 
     /// Deadlines for tests: long enough for slow machines, short enough to wait for.

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Latchkey
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
@@ -75,10 +76,32 @@ struct TokenDirectoryTests {
         try write("module: e.so\nenable-in: firefox\n", system, "e.module")
         try write("module: trust.so\ntrust-policy: yes\n", system, "trust.module")
         try write("module: f.so\n", system, "f.txt")
+        try write("module: g.so\nenable-in: latchkey\ndisable-in: latchkey\n", system, "g.module")
+        try write(" # a comment\n  module: n.so\nx-init-reserved: configdir='sql:/x' flags=\n", system, "n.module")
         try write("module: /home/b.so\n", user, "b.module")
-        let modules = ConfiguredModules(
-            directories: [system.path, "/nowhere", user.path], program: "/usr/bin/latchkey")
-        #expect(modules.entries.map(\.name) == ["a", "b", "d"])
-        #expect(modules.entries.map(\.path) == ["a.so", "/home/b.so", "d.so"])
+        func modules() -> ConfiguredModules {
+            ConfiguredModules(
+                system: .init(settings: system.path(of: "pkcs11.conf"), modules: [system.path, "/nowhere"]),
+                user: .init(settings: user.path(of: "pkcs11.conf"), modules: [user.path]), program: "/usr/bin/latchkey")
+        }
+        #expect(modules().entries.map(\.name) == ["a", "b", "d", "g", "n"])
+        #expect(modules().entries.map(\.path) == ["a.so", "/home/b.so", "d.so", "g.so", "n.so"])
+        #expect(modules().entries.map(\.parameters) == [nil, nil, nil, nil, "configdir='sql:/x' flags="])
+        try write("user-config: only\n", user, "pkcs11.conf")
+        #expect(modules().entries.map(\.path) == ["/home/b.so"])
+        // The system's setting prevents reading the user's.
+        try write("user-config: none\n", system, "pkcs11.conf")
+        #expect(modules().entries.map(\.path) == ["a.so", "/usr/lib/b.so", "d.so", "g.so", "n.so"])
+    }
+
+    @Test func `p11-kit's proxy as a module is refused with the next step`() async throws {
+        let error = await cryptokiError { () throws(CryptokiError) in
+            _ = try await Module.load(
+                "\(ConfiguredModules.moduleDirectory)/../p11-kit-proxy.so", options: HostileToken.quick)
+        }
+        #expect(error?.kind == .module(.proxy))
+        let shown = KeystoreError(try #require(error))
+        #expect(shown.code == .unavailable)
+        #expect(shown.recovery.contains("Remove `module-path=`"), "\(shown.recovery)")
     }
 }

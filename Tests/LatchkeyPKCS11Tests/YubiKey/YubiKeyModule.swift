@@ -22,12 +22,15 @@ struct YubiKeyModule: Sendable {
 
     let kind: Kind
     /// Short, so that tests of exceeded deadlines are fast.
-    let deadlines = TokenOptions.Deadlines(
-        data: .seconds(2), person: .seconds(4), load: .seconds(10), touch: .milliseconds(200))
+    static let quick = TokenOptions(
+        deadlines: TokenOptions.Deadlines(
+            data: .seconds(2), person: .seconds(4), load: .seconds(10), touch: .milliseconds(200)))
+    private let options: TokenOptions
     private let directory: TemporaryDirectory
 
-    init(_ kind: Kind) throws {
+    init(_ kind: Kind, options: TokenOptions = quick) throws {
         self.kind = kind
+        self.options = options
         directory = try TemporaryDirectory()
         let original = URL(filePath: "/usr/lib/x86_64-linux-gnu/\(kind.rawValue)").resolvingSymlinksInPath()
         try FileManager.default.copyItem(atPath: original.path, toPath: directory.path(of: kind.rawValue))
@@ -46,7 +49,7 @@ struct YubiKeyModule: Sendable {
     ) throws -> PKCS11Keystore {
         try PKCS11Keystore(
             uri: uri(card, key: slot),
-            options: PKCS11Options(token: TokenOptions(deadlines: deadlines), slot: newSlot), anchors: anchors)
+            options: PKCS11Options(token: options, slot: newSlot), anchors: anchors)
     }
 
     /// ykcs11 reports the card's serial number as the token's; OpenSC uses the subject of the certificate in 9a as the label.

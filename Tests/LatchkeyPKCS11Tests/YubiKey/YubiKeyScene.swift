@@ -13,9 +13,12 @@ struct YubiKeyScene {
     private let key: HardwareKey
 
     /// - Parameter namesCard: Whether the keystore's URI names the card.
-    init(_ kind: YubiKeyModule.Kind, touchPolicy: TouchPolicy = .never, namesCard: Bool = true) async throws {
+    init(
+        _ kind: YubiKeyModule.Kind, touchPolicy: TouchPolicy = .never, namesCard: Bool = true,
+        options: TokenOptions = YubiKeyModule.quick
+    ) async throws {
         yubiKey = try VirtualYubiKey.current
-        module = try YubiKeyModule(kind)
+        module = try YubiKeyModule(kind, options: options)
         try await YubiKeyModule.provision(yubiKey, yubiKey.card)
         if touchPolicy != .never {
             try await yubiKey.provision(
