@@ -28,15 +28,15 @@ extension Credential {
         }
     }
 
-    /// Keeps the object of a credential of the shared store until it is removed, so that the app gets the same object
-    /// again, and its automatic refresh goes on.
+    /// Keeps the object of a credential of the shared store until the credential is removed. The app then always gets
+    /// the same object, and the automatic refresh of the object continues.
     func keep() {
         Self.shared.withLock { shared in
             if shared.store === store { shared.kept[id] = self }
         }
     }
 
-    /// Ends ``keep()``.
+    /// Releases the object that ``keep()`` keeps.
     func release() {
         _ = Self.shared.withLock { shared in shared.store === store ? shared.kept.removeValue(forKey: id) : nil }
     }
@@ -72,8 +72,8 @@ extension Credential {
         try await requiredStorage.store(token, tags: tags, security: security)
     }
 
-    /// The stored credential with the token's id. Stores the token if there is none. Every call with this token returns the
-    /// same object while the program runs.
+    /// The stored credential with the token's id. Stores the token if there is none. Every call with this token returns
+    /// the same object until the credential is removed or ``storage`` is set to another store.
     public static func with(token: Token) throws -> Credential {
         let credential = try requiredStorage.credential(for: token)
         credential.keep()

@@ -5,7 +5,7 @@ public struct CredentialConfiguration: Sendable {
     /// Which claims of an ID token are copied into the metadata. Copied claims can be searched, and every program that can
     /// read the store's file can read them.
     public enum CopiedClaims: Hashable, Sendable {
-        /// Every claim of at most 64 KiB of JSON.
+        /// Every claim. In all cases, a claim of more than 64 KiB of JSON or 1,000 array elements is not copied.
         case all
         /// Only the claims of these names.
         case only(Set<String>)

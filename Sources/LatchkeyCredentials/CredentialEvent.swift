@@ -26,7 +26,7 @@ public enum CredentialEvent: Sendable {
 }
 
 /// Posts the events to NotificationCenter. The object is the ``Credential``, or nil; a failure has its error in
-/// `userInfo["error"]`. Each event that the iOS library has too is posted once, in order.
+/// `userInfo["error"]`. Each event except ``CredentialEvent/claimsNotCopied(_:names:)`` is posted once, in order.
 ///
 /// Posting blocks until observers with a queue have run on it. The main actor must therefore never post: on Linux, after a
 /// program's first `await`, Foundation does not treat its thread as the main thread, and posting would wait for an observer

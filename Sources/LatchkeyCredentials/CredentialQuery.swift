@@ -87,7 +87,7 @@ public struct CredentialAttribute: Sendable {
         CredentialQuery(records: left.records(right.map(JSONValue.string)))
     }
 
-    /// The claim has this value, or is an array with this element. An id or a tag is compared.
+    /// The claim has this value, or is an array with this element. For an id or a tag, this is the same as `==`.
     public func contains(_ element: JSONValue) -> CredentialQuery {
         let isValue = records(element)
         guard let claim else { return CredentialQuery(records: isValue) }

@@ -4,8 +4,9 @@ internal import LatchkeyOAuth
 internal import Synchronization
 
 extension Credential {
-    /// Whether the token is refreshed automatically before its expiry, while the credential is stored and this object exists.
-    /// In the app's shared store (``storage``), setting it to true keeps the object until the program ends.
+    /// Whether the token is refreshed automatically before its expiry, while the credential is stored and this object
+    /// exists. In the app's shared store (``storage``), setting it to true keeps the object until the credential is
+    /// removed.
     ///
     /// Failed attempts are repeated after 5 seconds, then after twice the time, up to 5 minutes. It ends with `signInAgain`.
     /// A credential with a policy is not refreshed automatically, and ``CredentialEvent/refreshFailed(_:_:)`` reports that.

@@ -8,7 +8,7 @@ public enum JSONValue: Hashable, Sendable {
     case bool(Bool)
     /// A number, as a 64-bit IEEE 754 value.
     case number(Double)
-    /// An integer that such a value does not represent exactly: one beyond ±2⁵³, of at most 38 digits.
+    /// An integer beyond ±2⁵³, of at most 38 digits, that ``number(_:)`` cannot represent exactly.
     case integer(Decimal)
     /// Text.
     case string(String)

@@ -13,8 +13,8 @@ extension Container {
     /// browser's arguments, so the arguments contain only that link. Only programs of the same user are redirected. Where
     /// the system does not show which user opened a connection, a second request for the link ends the login.
     ///
-    /// The key that protects the session is created, if it is missing, before the browser opens: a token may refuse that, or
-    /// prompt for it.
+    /// Creates the key that protects the session, if it does not exist, before the browser opens, because a token may
+    /// prompt or refuse to create it.
     ///
     /// - Throws: ``LoginError``: `cancelled`, `timedOut`, `linkReused`, `userMismatch` (the new session is revoked, and
     ///   nothing changes on this device), or `invalidToken`. Errors of `Browser.open(_:)`.

@@ -45,8 +45,8 @@ extension Container {
     /// Ends the session on the server and on this device. By default it also disables biometric login, so that another user
     /// can log in. The last user's id is kept.
     ///
-    /// If the server has ended the session already, the key is deleted on this device, and removed from the server after the
-    /// same user's next login here.
+    /// If the server has already ended the session, this call deletes the key on this device. The same user's next
+    /// login on this device removes the key from the server.
     ///
     /// - Parameters:
     ///   - keepBiometric: Keeps the key, so that only the same user can log in with it again.

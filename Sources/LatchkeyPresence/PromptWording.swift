@@ -27,7 +27,7 @@ struct PromptWording: Sendable {
                     ("the card's management key (48 hexadecimal digits)", "Management key:")
                 case .managementKey(orPIN: true)?:
                     (
-                        "the card's management key (48 hexadecimal digits, or the PIN if the card protects the key by it)",
+                        "the card's management key (48 hexadecimal digits, or the PIN if it protects the key)",
                         "Management key:"
                     )
                 case .protectingPIN?: ("the card's PIN, which protects its management key,", "PIN:")

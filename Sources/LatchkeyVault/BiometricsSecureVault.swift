@@ -8,8 +8,8 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     let slot: VaultSlot<Credentials>
     let stored: StoredRecord
     let session: ClassSession
-    /// The credentials, as this vault was unlocked or made. ``lock()`` can't clear them in values that the app keeps: replace
-    /// this value by the locked vault. ``read()`` throws after a lock.
+    /// The credentials at the time when this vault was unlocked or created. ``lock()`` cannot erase them from a value
+    /// that the app keeps, so replace this value with the locked vault. ``read()`` throws after a lock.
     public let credentials: Credentials
 
     /// The vault's key.
@@ -87,9 +87,9 @@ public struct LockedBiometricsSecureVault<Credentials: Codable & Sendable>: Send
     let slot: VaultSlot<Credentials>
     /// nil if the row cannot be decoded.
     let record: Record?
-    /// The reason why the vault cannot be unlocked, if the store shows one: a damaged row, a value of another type, an
-    /// unreadable store or an invalid key; or that the space is not open. nil for an ordinary locked vault. The stored value
-    /// is kept until `reset()`.
+    /// The reason why the vault cannot be unlocked now: a damaged row, a value of another type, an unreadable store, an
+    /// invalid key, or a space that is not open. nil for an ordinary locked vault. The stored value is kept until
+    /// `reset()`.
     public let failure: KeystoreError?
 
     /// The vault's key.

@@ -4,7 +4,7 @@ public import Latchkey
 public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
     let slot: VaultSlot<Credentials>
     let stored: StoredRecord
-    /// The stored credentials, as this vault was retrieved or made.
+    /// The credentials at the time when this vault was retrieved or created.
     public let credentials: Credentials
 
     /// The vault's key.

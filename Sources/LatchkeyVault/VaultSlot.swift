@@ -184,7 +184,7 @@ extension VaultSlot {
     }
 }
 
-/// The record of a vault, as this vault or a copy of it stored it last.
+/// The last record that a vault value or a copy of it read or stored. The copies share this object.
 final class StoredRecord: Sendable {
     private let last: Mutex<Record>
 

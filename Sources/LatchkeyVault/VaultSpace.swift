@@ -84,7 +84,8 @@ public final class VaultSpace: Sendable {
         try records.idsNow(VaultRow.kind).map(VaultRow.key)
     }
 
-    /// Whether the vault's row is one with biometrics; nil without a row. Reads the row's header only, without a check.
+    /// Whether the stored value is protected by biometrics; nil if there is no row. Reads only the row's header, and
+    /// does not authenticate it.
     ///
     /// - Throws: `KeystoreError`; `damaged`, `invalidInput` for an invalid key.
     package func isStoredWithBiometrics(key: String) throws(KeystoreError) -> Bool? {
@@ -139,10 +140,10 @@ public final class VaultSpace: Sendable {
 public enum VaultFactory<Credentials: Codable & Sendable> {
     /// Retrieves a vault of the space that ``VaultSpace/bootstrap(_:)`` has set.
     ///
-    /// Reads one row, and decodes it if its key is open: does not prompt, uses no hardware, changes nothing. It never throws,
-    /// and returns an empty vault only if there is no row. If the value cannot be read, it returns a locked vault with a
-    /// ``LockedBiometricsSecureVault/failure``: `damaged` for a changed row and for a value of another type, `wrongState` for a
-    /// vault without biometrics while the space is not open.
+    /// Reads one row, and decodes it if its key is open. Does not prompt, use the hardware or change anything. It never
+    /// throws, and returns an empty vault only if there is no row. If the value cannot be read, it returns a locked
+    /// vault with a ``LockedBiometricsSecureVault/failure``: `damaged` for a changed row or a value of another type,
+    /// `wrongState` for a vault without biometrics while the space is not open.
     ///
     /// - Parameter key: 1 to 64 bytes of UTF-8 without control characters.
     public static func retrieveVault(key: String) -> Vault<Credentials> {

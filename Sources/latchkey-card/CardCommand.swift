@@ -33,8 +33,8 @@ struct CardCommand: AsyncParsableCommand {
 
     @Option(
         help: """
-            yubikey; third-party, a PIV card without attestation, with the slots 9a 9c 9d 9e 82 83; or openpgp, an OpenPGP \
-            card with two PINs, for OpenSC.
+            The card: yubikey; third-party (a PIV card without attestation, with the slots 9a 9c 9d 9e 82 83); or \
+            openpgp (an OpenPGP card with P-256 keys for signatures and authentication, for OpenSC).
             """)
     var profile = Profile.yubikey
 

@@ -17,8 +17,8 @@ struct ManagementKeyCommandTests {
         return machine
     }
 
-    /// Does what `ykman piv access change-management-key --generate --protect` does: a new key, which the card stores under the
-    /// PIN (object 5FC109), and a note of that (ADMIN DATA).
+    /// Changes the card like `ykman piv access change-management-key --generate --protect`: sets a new key, stores it
+    /// under the PIN (object 5FC109), and records the protection in ADMIN DATA.
     private func protectManagementKey(_ machine: Machine) async throws {
         for (id, content) in [("0x5fff00", "8003810102"), ("0x5fc109", "881a8918\(Self.otherKey)")] {
             let path = machine.directory.path(of: id)
@@ -40,7 +40,7 @@ struct ManagementKeyCommandTests {
         #expect(outcome.errors.contains(words), "\(outcome.errors)", sourceLocation: sourceLocation)
     }
 
-    @Test(.virtualYubiKey) func `a protected management key is replaced by the PIN`() async throws {
+    @Test(.virtualYubiKey) func `the PIN is accepted in place of a protected management key`() async throws {
         let machine = try machine()
         try await protectManagementKey(machine)
         try await expectRefusal(
@@ -53,7 +53,7 @@ struct ManagementKeyCommandTests {
         #expect(changed.status == 1 && changed.errors.contains("change-management-key --protect"), "\(changed.errors)")
     }
 
-    @Test(.virtualYubiKey) func `without the protection, the PIN is no management key`() async throws {
+    @Test(.virtualYubiKey) func `the PIN is refused in place of an unprotected management key`() async throws {
         let machine = try machine()
         let words = "the management key is wrong"
         try await expectRefusal(machine, [CardProfile.defaultPIN, CardProfile.defaultPIN], words)
@@ -65,7 +65,7 @@ struct ManagementKeyCommandTests {
     }
 
     @Test(.virtualYubiKey(.thirdPartyPIV(serialNumber: 7)))
-    func `a wrong 3DES key of a card with version 5.7 is a wrong key`() async throws {
+    func `a wrong 3DES key for a card with version 5.7 is not reported as an AES key`() async throws {
         let machine = try machine()
         let report = try await machine.run("doctor")
         #expect(report.status == 0 && !report.output.contains("AES"), "\(report.output)")
@@ -82,7 +82,7 @@ struct ManagementKeyCommandTests {
         #expect(made.errors.contains("2.3.0 or newer"))
     }
 
-    @Test(.virtualYubiKey) func `a wrong PUK has a count, and a blocked one is not tried again`() async throws {
+    @Test(.virtualYubiKey) func `a wrong PUK reports the attempts left, and a blocked PUK is not sent`() async throws {
         let machine = try machine()
         for _ in 0..<3 {
             #expect(try await machine.run("token", "pin", pins: ["111111", "222222"]).status != 0)

@@ -77,7 +77,7 @@ struct YubiKeyCommandTests {
         #expect(check?["advice"]?.string?.contains("disable-ccid and pcsc-shared") == true)
     }
 
-    @Test func `versions are those of the makers`() async throws {
+    @Test func `versions have the manufacturer's format`() async throws {
         let machine = try machine()
         #expect(try await check("module", machine)?["finding"]?.string?.hasSuffix(" 2.2.0.") == true)
         let token = try await machine.run("token", "list", "--json").json()["tokens"]?.array?.first

@@ -276,7 +276,7 @@ import Testing
         }
     }
 
-    @Test func `a logout after the server has ended the session disables biometric login here, and later there`()
+    @Test func `a logout without a server session deletes the key, and the next login removes it from the server`()
         async throws
     {
         try await Bench.with { bench in

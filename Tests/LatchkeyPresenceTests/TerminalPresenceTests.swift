@@ -35,7 +35,7 @@ struct TerminalPresenceTests {
             PINRequest.OfficerSecret.managementKey(orPIN: false), "asks for the card's management key (48",
             "Management key: "
         ),
-        (.managementKey(orPIN: true), "or the PIN if the card protects the key by it) to open", "Management key: "),
+        (.managementKey(orPIN: true), "or the PIN if it protects the key) to open", "Management key: "),
         (.protectingPIN, "asks for the card's PIN, which protects its management key, to open", "PIN: "),
     ])
     func `the prompt names the secret that the card requires`(

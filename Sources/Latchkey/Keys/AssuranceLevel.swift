@@ -28,8 +28,8 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
         case touch
         /// A touch of the token and the PIN.
         case touchAndPIN = "touch-and-pin"
-        /// The token does not prove what the key requires: a key of another program on a PIV card, without an attestation.
-        /// Treat it like ``none`` where the hardware must enforce user verification.
+        /// The token does not prove that the key requires the PIN: an adopted key on a PIV card without an attestation
+        /// of its PIN policy. Treat it like ``none`` where the hardware must enforce user verification.
         case unknown
     }
 

@@ -45,7 +45,8 @@ public struct LockerConfiguration: Sendable {
     ///     turns this off.
     ///   - sessionIdleTimeout: The time without use after which a session is locked; nil for never. See
     ///     ``Locker/noteUse()``.
-    ///   - logger: Receives the log messages of all levels. nil writes to standard error in debug builds, and discards them in others.
+    ///   - logger: Receives the log messages of all levels. nil writes to standard error in debug builds, and discards
+    ///     the messages in other builds.
     ///   - device: The description of this machine that the server stores.
     ///   - now: The clock.
     public init(

@@ -31,15 +31,15 @@ extension TokenAdministrator {
         try await withEntry(to: operation) { (entry) throws(KeystoreError) in
             if case .program(let program) = entry.profile.unblocking {
                 throw .unsupported(
-                    "this token's module has no security officer's PIN",
+                    "Latchkey can't change a security officer's PIN through this token's module",
                     recovery:
-                        "Change the PUK or the admin PIN with the card's own program. To unblock the PIN, run `\(program)`."
-                )
+                        "Change the PUK or the admin PIN with the card's own program. "
+                        + "To unblock the PIN, run `\(program)`.")
             }
             try refuseWhenOfficerLocked(entry)
             guard await cardStatus(of: entry)?.isManagementKeyProtected != true else {
                 throw .unsupported(
-                    "the card stores its management key under the PIN, and a new one would not be stored there",
+                    "the card stores its management key under the PIN, and Latchkey can't store a new key there",
                     recovery:
                         "Run `ykman piv access change-management-key --protect`, which also replaces the stored key.")
             }

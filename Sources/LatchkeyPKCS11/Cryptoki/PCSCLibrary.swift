@@ -160,9 +160,10 @@ struct PCSCLibrary: Sendable {
 extension PCSCLibrary {
     /// Sends commands to the card in a reader in one transaction, and leaves the card as it is.
     ///
-    /// - Parameter deadline: No command is sent after it. The call can take longer while another program's transaction lasts.
-    /// - Returns: The responses with their status words; nil if not exactly one reader has the name, or the card cannot be
-    ///   used.
+    /// - Parameter deadline: No command is sent after this time. The call can take longer, because it waits for the end
+    ///   of another program's transaction.
+    /// - Returns: The responses with their status words; nil if no reader or more than one reader has the name, or if
+    ///   the card cannot be used.
     func responses(
         to commands: [[UInt8]], in description: String, until deadline: ContinuousClock.Instant
     ) -> [[UInt8]]? {

@@ -1,21 +1,24 @@
 internal import Latchkey
 
-/// The counter of wrong PINs of a smart card, read from the card itself: PKCS#11 reports only "few" and "one".
+/// The counter of wrong PINs of a smart card, read from the card itself. PKCS#11 has only flags for a low count and for
+/// the last attempt (`CKF_USER_PIN_COUNT_LOW`, `CKF_USER_PIN_FINAL_TRY`).
 ///
-/// Reading selects the card's application, which the token's module has selected too. On some cards that ends a login.
+/// Reading selects the card's application, which the token's module has also selected. On some cards, SELECT ends a
+/// login.
 enum PINCounter: Hashable, Sendable {
     /// The PIV Card Application PIN (NIST SP 800-73-4 part 2 section 3.2.1).
     case piv
-    /// PW1 (OpenPGP application 3.4 section 4.4.1, tag C4), which all of the user's operations share.
+    /// PW1, the user's PIN (OpenPGP application 3.4 section 4.4.1, tag C4). Its modes 81 and 82 share one counter.
     case openPGP
 
     /// How long another program's use of the card may delay the answer.
     private static let limit: Duration = .seconds(1)
 
-    /// Asks the card in a reader.
+    /// Reads the counter from the card in a reader.
     ///
     /// - Parameter reader: Its name, or the first 64 bytes of it, as `C_GetSlotInfo` shows it.
-    /// - Returns: nil if the card does not tell, for example while a PIN is verified, or if another program holds it.
+    /// - Returns: nil if the card does not report the counter, for example because its PIN is already verified, or if
+    ///   another program holds the card.
     func attemptsLeft(inReader reader: String) -> Int? {
         guard let library = PCSCLibrary.loaded else { return nil }
         let deadline = ContinuousClock.now + Self.limit
@@ -36,7 +39,7 @@ enum PINCounter: Hashable, Sendable {
         return [0x00, 0xA4, 0x04, 0x00, UInt8(identifier.count)] + identifier
     }
 
-    /// VERIFY without a PIN, which counts no attempt, or GET DATA of the password status.
+    /// VERIFY without a PIN, which does not change the counter; or GET DATA of the PW Status Bytes.
     private var query: [UInt8] {
         switch self {
         case .piv: [0x00, 0x20, 0x00, 0x80]

@@ -2,8 +2,9 @@ internal import Latchkey
 
 /// The state of a PIV card that its module does not show, read from the card through PC/SC. Needs no PIN.
 ///
-/// Each value is nil if the card does not tell it. The commands are Yubico's (GET METADATA, since firmware 5.3) and NIST SP
-/// 800-73-4's; some other cards know them too. SELECT ends a login on some cards, so this is read only where no login is in use.
+/// Each value is nil if the card does not report it. The commands are Yubico's (GET METADATA, since firmware 5.3) and
+/// those of NIST SP 800-73-4; some other cards support them too. On some cards, SELECT ends a login, so the state is
+/// read only while no login is kept.
 struct PIVCardStatus: Hashable, Sendable {
     /// The algorithm of the management key.
     enum Algorithm: Hashable, Sendable {
@@ -30,10 +31,10 @@ struct PIVCardStatus: Hashable, Sendable {
     /// How long another program's use of the card may delay the answer.
     private static let limit: Duration = .seconds(1)
 
-    /// Asks the card in a reader.
+    /// Reads the state from the card in a reader.
     ///
     /// - Parameter reader: Its name, or the first 64 bytes of it, as `C_GetSlotInfo` shows it.
-    /// - Returns: nil if the card can't be asked, for example because another program holds it.
+    /// - Returns: nil if the card cannot be read, for example because another program holds it.
     static func read(inReader reader: String) -> PIVCardStatus? {
         guard let library = PCSCLibrary.loaded else { return nil }
         let deadline = ContinuousClock.now + limit
@@ -70,7 +71,8 @@ struct PIVCardStatus: Hashable, Sendable {
 }
 
 extension Token {
-    /// The state of the token's PIV card; nil if the token is no PIV card in a reader of this machine, or can't be asked.
+    /// The state of the token's PIV card; nil if the token is not a PIV card in a reader of this machine, if a login is
+    /// kept, or if the card cannot be read.
     func pivCardStatus() async -> PIVCardStatus? {
         let family = module.profile.family
         guard family == .ykcs11 || family == .opensc && information.manufacturer == "piv_II" else { return nil }

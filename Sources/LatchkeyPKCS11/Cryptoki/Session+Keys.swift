@@ -129,7 +129,7 @@ extension Session {
         let half = try keyHalf(.publicKey, id: id)
         for object in try [half].compactMap(\.self) + objects(.privateKey, id: id) {
             if let point = try attribute(CKA_EC_POINT, of: object, most: ECPoint.maximumBytes), !point.isEmpty {
-                // Only a point of another length is looked up: the parameters would cost a call for each key.
+                // Read the curve only for a point of another length: reading it costs one more call for each key.
                 if !ECPoint.lengths.contains(point.count), try isOnOtherCurve(object) { return nil }
                 return try ECPoint.publicKey(point)
             }

@@ -127,12 +127,12 @@ final class Token: Sendable {
         }
     }
 
-    /// The state of the user's PIN, after the token's flags were read.
+    /// The state of the user's PIN, from the token's flags and the card's counter.
     ///
     /// - Parameters:
-    ///   - information: The current information.
+    ///   - information: The current information, which contains the flags.
     ///   - counter: The card's counter, if the token is a card.
-    ///   - isPrecise: Whether to ask the card even if no wrong PIN is known.
+    ///   - isPrecise: Whether to read the card's counter even if no wrong PIN is known.
     func pinStatus(
         _ information: TokenInformation, _ counter: PINCounter?, isPrecise: Bool
     ) async throws(CryptokiError) -> PINStatus {
@@ -140,7 +140,7 @@ final class Token: Sendable {
         let isUseful = isPrecise || status.isCountLow || lastLoginFailed.load(ordering: .relaxed)
         guard let counter, status.attemptsLeft == nil, isUseful else { return status }
         let left = try await withSession { [login] (session) throws(CryptokiError) -> Int? in
-            // On some cards the question ends a login.
+            // On some cards, reading the counter ends a login.
             guard !login.isKept else { return nil }
             return counter.attemptsLeft(inReader: try session.call.slotDescription(session.slot))
         }

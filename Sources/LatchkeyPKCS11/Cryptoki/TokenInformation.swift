@@ -55,8 +55,8 @@ package struct TokenInformation: Hashable, Sendable {
     /// 1 before the last attempt for the security officer's PIN; nil if the token does not tell.
     var officerAttemptsLeft: Int? { flags.contains(.securityOfficerPINFinalTry) ? 1 : nil }
 
-    /// Whether OpenSC shows a card of another format as PKCS#15, such as a PIV or OpenPGP card. It can't initialize such a card
-    /// or create keys on it.
+    /// Whether OpenSC shows a card of another format, such as a PIV or OpenPGP card, as a PKCS#15 card. OpenSC can't
+    /// initialize such a card or create keys on it.
     var isEmulated: Bool { model == "PKCS#15 emulated" }
 
     /// The flags for the user, in words, in a fixed order: `login required`, `PIN pad`, `PIN count low` …

@@ -1,8 +1,8 @@
 internal import Latchkey
 internal import Synchronization
 
-/// One generation of a key on a card as the security officer, and what its failure means. Modules that need a security officer
-/// can't delete keys, so a failure after the generation leaves an unused key.
+/// One attempt to generate a key on a card as the security officer. It explains a failure. Modules that require the
+/// security officer for this can't delete keys, so a failure after the generation leaves an unused key on the card.
 final class GenerationAttempt: Sendable {
     private let slots: [PIVSlot]
     private let use: KeyPairRequest.Use
@@ -20,7 +20,7 @@ final class GenerationAttempt: Sendable {
     /// Call it directly before the generation.
     func begin(_ slot: PIVSlot) { begun.withLock { $0 = slot } }
 
-    /// The error for a generation that failed; nil if it had not begun, or if the error says enough.
+    /// The error for a failed generation; nil if the generation had not begun, or if `error` needs no more explanation.
     func failure(_ error: CryptokiError, _ snapshot: TokenSnapshot) async -> KeystoreError? {
         guard let slot = begun.withLock(\.self) else { return nil }
         if error.function == Session.generation, let value = error.returnValue {
@@ -30,8 +30,8 @@ final class GenerationAttempt: Sendable {
         let failure = KeystoreError(error, profile: snapshot.module)
         let advice =
             use == .sign
-            ? "adopt it by its URI, or overwrite it with the card's own program"
-            : "if the next attempt refuses it, delete it with the card's own program"
+            ? "adopt the key by its URI, or overwrite the key with the card's own program"
+            : "if the next attempt refuses the key, delete the key with the card's own program"
         return KeystoreError(
             code: failure.code, reason: failure.reason,
             recovery:

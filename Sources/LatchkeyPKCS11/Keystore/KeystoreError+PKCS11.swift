@@ -60,7 +60,7 @@ extension CryptokiError.Kind {
         case .otherKeyType:
             (
                 .unsupported,
-                "Use a P-256 key: `latchkey token keys` lists the token's keys, and a URI without `id=` creates one."
+                "Use a P-256 key: `latchkey token keys` lists the token's keys. To create one, omit `id=` in the URI."
             )
         case .occupied: (.conflict, "Adopt the existing key by its URI, or delete it first.")
         case .locked: (.transient, "Try again when no other program creates a key on the token.")
@@ -111,8 +111,8 @@ extension ModuleFailure {
 enum TokenSecret: Sendable {
     case pin
     case securityOfficerPIN
-    /// A YubiKey's management key, which Yubico's module accepts as the security officer's PIN. If the card protects the key
-    /// by the PIN, it accepts the PIN instead; nil if it is not known whether it does.
+    /// A YubiKey's management key, which Yubico's module accepts as the security officer's PIN. If the PIN protects the
+    /// key on the card, the module accepts the PIN instead. `isProtected` is nil if this is unknown.
     case managementKey(isProtected: Bool?)
     case puk
 
@@ -170,7 +170,7 @@ enum TokenSecret: Sendable {
         switch self {
         case .pin:
             (.lockedOut, "the token's PIN is locked after too many wrong PINs", ModuleProfile.unblocking(profile))
-        // A management key has no counter: the card took the entry as the PIN, which protects the key.
+        // A management key has no counter: the module sent the entry to the card as the PIN, which protects the key.
         case .managementKey: Self.pin.locked(profile)
         case .securityOfficerPIN:
             (
@@ -237,7 +237,8 @@ extension ModuleProfile {
 
 // Tokens and keys that are not the stored ones.
 extension KeystoreError {
-    /// Modules give one card different names, so a key that was created through another module seems to be on another token.
+    /// The error for a key on another token. Modules report different manufacturers for one card, so a key that was
+    /// created through another module seems to be on another token.
     static func otherToken(wanted: TokenName, found: TokenInformation, through module: Module) -> KeystoreError {
         if let maker = wanted.module, module.profile.family != maker.family, wanted.manufacturer != found.manufacturer {
             return KeystoreError(
@@ -245,7 +246,7 @@ extension KeystoreError {
                 reason: "the key was created through \(maker.name), on the token ‘\(wanted.label)’ with serial number "
                     + "\(wanted.serial), and the module in use is \(module.path)",
                 recovery:
-                    "Name the module of \(maker.name) with `module-path=` in the URI. To use the key through this module, "
+                    "Name \(maker.name)'s file with `module-path=` in the URI. To use the key through this module, "
                     + "adopt it by a URI with `id=`, which `latchkey token keys` lists.")
         }
         guard wanted.serial != found.serial || !wanted.hasSerial || wanted.label == found.label else {

@@ -36,12 +36,12 @@ extension PKCS11Keystore {
         }
     }
 
-    /// Checks whether a key can be created or adopted now. These are the checks that ``createKey(_:authorizedBy:)`` makes before
-    /// its first prompt. Does not prompt.
+    /// Checks whether a key can be created or adopted now, as ``createKey(_:authorizedBy:)`` does before its first
+    /// prompt. Does not prompt.
     ///
     /// - Parameter policy: nil for the policy of the token's own user verification.
-    /// - Returns: The slot for the new key on a PIV card, and whether the card is known to have it: cards of other manufacturers
-    ///   than Yubico lack some retired slots, and modules show these as free.
+    /// - Returns: The slot for the new key on a PIV card, and whether the card is known to have this slot. Cards
+    ///   without attestation may lack retired slots, and modules show a missing slot as free.
     /// - Throws: `KeystoreError`, as ``createKey(_:authorizedBy:)``.
     package func checkCreation(
         of policy: AccessPolicy? = nil
@@ -206,7 +206,7 @@ extension PKCS11Keystore {
         guard signs else {
             throw .unsupported(
                 "this module can't sign with P-256 keys on this token (it has no CKM_ECDSA)",
-                recovery: "Use another token, or a version of the module with elliptic curves.")
+                recovery: "Use another token, or a version of the module that supports elliptic curves.")
         }
     }
 

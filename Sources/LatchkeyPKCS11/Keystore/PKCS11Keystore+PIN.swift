@@ -115,7 +115,7 @@ extension PKCS11Keystore {
         return .pin(try await presence.givenPIN(request))
     }
 
-    /// The error for a failed login of the security officer, or a failed use of it.
+    /// The error for a failed login of the security officer, or for an operation that failed during such a login.
     func officerError(_ error: CryptokiError, _ snapshot: TokenSnapshot) async -> KeystoreError {
         KeystoreError(
             error, profile: snapshot.module,

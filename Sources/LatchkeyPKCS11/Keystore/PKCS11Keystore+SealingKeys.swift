@@ -99,11 +99,12 @@ extension PKCS11Keystore {
     }
 }
 
-/// The origin of a sealing key: a key that another program imported may have copies, which open every secret.
+/// The origin of a sealing key. A key that another program imported may have copies, and each copy opens every secret
+/// that the key seals.
 ///
-/// Yubico's attestation proves that the card generated a key. On a card without attestation, the keystore accepts only a key
-/// that this process generated, or that is recorded in ``anchors`` because an earlier process with the same store did. The
-/// public key identifies it, whatever the slot holds later.
+/// Yubico's attestation proves that the card generated a key. On a card without attestation, the keystore accepts only
+/// a key that this process generated, or that ``anchors`` contains because another process with the same store
+/// generated it. The public key identifies the key, even if the slot contains another key later.
 extension PKCS11Keystore {
     /// Refuses a policy under which the token can't seal in its present state. Does not prompt, and changes nothing.
     ///
@@ -143,7 +144,7 @@ extension PKCS11Keystore {
                 }
                 try await checkSealingKey(pair, publicKey, token)
             } catch {
-                // A token that does not answer has not refused.
+                // These errors do not mean that the token refuses the policy.
                 guard ![.unavailable, .transient, .cancelled].contains(error.code) else { throw error }
                 refusals[requirement] = KeystoreCapabilities.SealingRefusal(error)
             }

@@ -20,7 +20,7 @@ public struct PKCS11Keystore: Keystore, BackendKeystore {
     let uri: TokenURI
     let options: PKCS11Options
     let locator: TokenLocator
-    /// Contain the sealing keys that Latchkey generated on cards without attestation.
+    /// Records the sealing keys that Latchkey generated on cards without attestation.
     let anchors: any TrustAnchors
 
     /// Uses the token that a URI names. Does not load the module yet.
@@ -36,8 +36,8 @@ public struct PKCS11Keystore: Keystore, BackendKeystore {
     /// Uses the token that a URI names. Does not load the module yet.
     ///
     /// - Parameter anchors: The store in which the keystore records a sealing key that it generates on a card without
-    ///   attestation. Without the record, it does not seal with such a key: the key may have a copy. The default records it
-    ///   only for this keystore.
+    ///   attestation. Without the record, the keystore does not seal with such a key, because the key may have a copy.
+    ///   The default keeps the record in memory, for this keystore only.
     /// - Throws: `KeystoreError` with code `invalidInput` if the text is not the URI of a token.
     public init(
         uri: String, options: PKCS11Options = PKCS11Options(), anchors: any TrustAnchors = MemoryTrustAnchors()

@@ -55,7 +55,8 @@ struct TokenName: Hashable, Sendable {
         return hasSerial && !token.identity.sharesSerial || label == found.label
     }
 
-    /// The module that reports such a token, if its manufacturer is the module's and not the token's.
+    /// The module that reported the name, if the manufacturer shows it: ykcs11 and OpenSC report a fixed text for PIV
+    /// cards.
     var module: (family: ModuleProfile.Family, name: String)? {
         if manufacturer.hasPrefix("Yubico") { return (.ykcs11, "ykcs11") }
         return manufacturer == "piv_II" ? (.opensc, "OpenSC") : nil

@@ -30,7 +30,7 @@ struct TokenDiagnostics {
             }
             guard isKnown else {
                 return .warning(
-                    name, "All slots that each PIV card has are in use, and the card may not have the slot \(slot).",
+                    name, "The slots that every PIV card has are in use, and this card may not have the slot \(slot).",
                     "Try ‘latchkey key create’, or add the id= of an existing key to the URI: %01 is slot 9a.")
             }
             return .ok(name, "The card can create P-256 keys. The next one is created in the slot \(slot).")

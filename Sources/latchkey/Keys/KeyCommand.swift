@@ -134,7 +134,7 @@ struct KeyReport: Report {
             }
         let enforcement =
             enforcedPresence == AssuranceLevel.EnforcedPresence.unknown.rawValue
-            ? "may work without the PIN: the card does not prove its policy" : "enforces \(enforcedPresence)"
+            ? "may work without the PIN: the card does not prove the key's PIN policy" : "enforces \(enforcedPresence)"
         return """
             Key:        \(id)
             Label:      \(label.value.map(printable) ?? "none")

@@ -53,7 +53,7 @@ extension PINCommand {
                 return BriefReport(
                     ["container": .string(container), "changed": .number(Double(count.keys + count.classes))],
                     text: isToken
-                        ? "The token has the new PIN, which protects everything on it."
+                        ? "The token has the new PIN, which applies to all its keys that require a PIN."
                         : "The new PIN is set for \(printable(changed(count) ?? name)) \(place).")
             } catch {
                 guard error.code == .wrongProof, case .container = scope else { throw error }

@@ -37,10 +37,10 @@ extension TokenCommand {
     /// `latchkey token keys`.
     struct Keys: ContextCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List the keys on the token, of all programs. Does not prompt.",
+            abstract: "List the token's keys, including those of other programs. Does not prompt.",
             discussion: """
                 A URI with a key's id makes ‘latchkey key create’ adopt that key instead of creating one. Only P-256 \
-                keys can be adopted. Some tokens show keys only after a login: they are not in the list.
+                keys can be adopted. Some tokens show some keys only after a login. Those keys are not in the list.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions

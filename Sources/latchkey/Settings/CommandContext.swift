@@ -81,7 +81,8 @@ struct CommandContext: Sendable {
         return try RecordContainer(name: settings.container, store: store, keystore: keystore(store, slot: slot))
     }
 
-    /// Checks that the configured token can seal under `policy`, for commands that may create another key on it before.
+    /// Checks that the configured token can seal under `policy`. Call it before a command creates another key on the
+    /// token.
     func checkSealing(_ records: RecordContainer, under policy: AccessPolicy) async throws(KeystoreError) {
         guard settings.token.uri != nil, policy != .none else { return }
         try await records.keystore.capabilities().checkSealing(under: policy)

@@ -115,7 +115,7 @@ struct InteractionTests {
     }
 
     /// The prompt is answered, and the server has the assertion.
-    @Test func `there is nothing to dismiss during a server call, which completes`() async throws {
+    @Test func `a dismissal during a server call is refused, and the call completes`() async throws {
         try await Scene.with { scene in
             let program = try await locked(scene, [.pin("2468")])
             let changes = program.locker.statusChanges

@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import Latchkey
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import SwiftASN1
 import Testing
@@ -10,13 +11,25 @@ import X509
 
 @testable import LatchkeyPKCS11
 
-/// The table of modules and tokens in the article TokensAndYubiKeys: each cell is what happens on the real module.
+/// The table of modules and tokens in the article TokensAndYubiKeys. The tests run the real modules.
 @Suite(.timeLimit(.minutes(15)))
 struct TokenTableTests {
     @Test(.softwareToken, .requires(program: "softhsm2-util")) func `SoftHSM2`() async throws {
         let token = try SoftwareToken.current
         let user = TokenUser(pin: token.userPIN, newPIN: "another")
         try await expectRow("SoftHSM2", "SoftHSM2", user.cells(PKCS11Keystore(uri: token.uri)))
+    }
+
+    @Test(.softwareToken, .requires(program: "softhsm2-util"), .requires(program: "p11-kit"))
+    func `SoftHSM2 behind a server of p11-kit`() async throws {
+        let token = try SoftwareToken.current
+        try await ForwardedToken.withServer(for: token) { forwarded in
+            let options = PKCS11Options(token: TokenOptions(isolation: .always, environment: forwarded.environment))
+            let user = TokenUser(pin: token.userPIN, newPIN: "another", options: options)
+            try await expectRow(
+                "p11-kit client", "SoftHSM2 behind `p11-kit server`",
+                user.cells(PKCS11Keystore(uri: forwarded.uri, options: options)))
+        }
     }
 
     @Test(
@@ -65,7 +78,7 @@ struct TokenTableTests {
     }
 }
 
-/// A user who tries everything on a token.
+/// Tries the operations of the table on a token.
 private struct TokenUser {
     let pin: String
     let newPIN: String

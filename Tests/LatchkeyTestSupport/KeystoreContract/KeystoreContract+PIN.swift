@@ -138,7 +138,7 @@ extension KeystoreContract {
         }
     }
 
-    /// A guarded key with this PIN: a new key, or a key of a device whose PIN changes to it, by default a new one.
+    /// A guarded key with this PIN. If the device has one PIN, changes that PIN, and the key is `known` or a new key.
     private func key(
         _ keystore: any Keystore, openedBy pin: String, after last: Device.Proof, _ known: HardwareKey? = nil
     ) async throws -> HardwareKey {
