@@ -10,16 +10,17 @@ public import VirtualSmartCard
 struct CardCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "latchkey-card",
-        abstract: "Start a virtual YubiKey (PIV) for development and tests.",
+        abstract: "Start a virtual YubiKey (PIV) or another virtual card for development and tests.",
         discussion: """
             With --reader, the card is in the virtual reader of a private pcscd, under a name that Yubico's programs accept. \
             This requires root, pcscd and vsmartcard's driver vpcd. Without --reader, the card waits until a driver listens \
             on the port.
 
-            Prints one line of JSON when it is ready: {"control":…,"firmware":…,"port":…,"serial":…}. Stops on SIGTERM and \
-            SIGINT. The keys are in memory, without protection.
+            Prints one line of JSON when it is ready: {"control":…,"firmware":…,"port":…,"profile":…,"serial":…}. Stops on \
+            SIGTERM and SIGINT. The keys are in memory, without protection.
 
-            PIN 123456, PUK 12345678, management key 0102030405060708, repeated to the key's length.
+            PIN 123456, PUK 12345678, management key 0102030405060708, repeated to the key's length. The OpenPGP card's \
+            PW1 is 123456, and its PW3 12345678.
 
             Requests on the control socket, one per line, each answered by a line of JSON: touch auto|deny|wait; \
             press (touches the card while a key waits for it); eject; insert; fail SLOT STATUS (the next use of the \
@@ -30,6 +31,13 @@ struct CardCommand: AsyncParsableCommand {
     @Flag(help: "Start a private pcscd with a virtual reader. Requires root.")
     var reader = false
 
+    @Option(
+        help: """
+            yubikey; third-party, a PIV card without attestation, with the slots 9a 9c 9d 9e 82 83; or openpgp, an OpenPGP \
+            card with two PINs, for OpenSC.
+            """)
+    var profile = Profile.yubikey
+
     @Option(help: "The port on 127.0.0.1 where vpcd listens. Default without --reader: 35963.")
     var port: UInt16?
 
@@ -39,16 +47,21 @@ struct CardCommand: AsyncParsableCommand {
     @Option(help: "The reaction to a key that requires a touch: auto (touch), deny (refuse), wait (for press).")
     var touch = TouchMode.auto
 
-    @Option(help: "The number of seconds that a key waits for a touch.")
-    var touchTimeout = 15
+    @Option(help: "The number of seconds that a key waits for a touch. Default: 15 on a YubiKey, 30 on other cards.")
+    var touchTimeout: Int?
 
-    @Option(help: "The firmware version. Metadata requires 5.3. Since 5.7 the default management key is AES-192.")
-    var firmware = Firmware(5, 4, 3)
+    @Option(
+        help: """
+            The firmware version of a YubiKey. Metadata requires 5.3. Since 5.7 the default management key is AES-192. \
+            Default: 5.4.3.
+            """)
+    var firmware: Firmware?
 
     @Option(help: "The serial number.")
     var serial: UInt32 = 12_345_678
 
-    @Option(help: "The type of the management key: tdes, aes128, aes192, aes256. Default: that of the firmware.")
+    @Option(
+        help: "The type of a YubiKey's management key: tdes, aes128, aes192, aes256. Default: that of the firmware.")
     var managementKeyAlgorithm: ManagementKeyAlgorithm?
 
     @Option(help: "The file to write the root certificate of the card's attestations to (PEM).")
@@ -58,10 +71,13 @@ struct CardCommand: AsyncParsableCommand {
         guard !reader || port == nil else {
             throw ValidationError("--reader chooses the port. Omit --port, or start pcscd yourself and omit --reader.")
         }
-        guard (1...3600).contains(touchTimeout) else {
+        guard (1...3600).contains(touchTimeout ?? 1) else {
             throw ValidationError("--touch-timeout must be 1 to 3600 seconds.")
         }
-        if managementKeyAlgorithm ?? .tripleDES != .tripleDES, firmware < Firmware(5, 4, 2) {
+        guard profile == .yubikey || firmware == nil && managementKeyAlgorithm == nil else {
+            throw ValidationError("Use --firmware and --management-key-algorithm only with --profile yubikey.")
+        }
+        if managementKeyAlgorithm ?? .tripleDES != .tripleDES, firmware ?? Self.usualFirmware < Firmware(5, 4, 2) {
             throw ValidationError("AES management keys require firmware 5.4.2 or newer.")
         }
     }
@@ -90,6 +106,19 @@ struct CardCommand: AsyncParsableCommand {
         }
     }
 
+    private static let usualFirmware = Firmware(5, 4, 3)
+
+    private var card: CardProfile {
+        switch profile {
+        case .yubikey:
+            CardProfile(
+                firmware: firmware ?? Self.usualFirmware, serialNumber: serial,
+                managementKeyAlgorithm: managementKeyAlgorithm)
+        case .thirdParty: .thirdPartyPIV(serialNumber: serial)
+        case .openPGP: .openPGP(serialNumber: serial)
+        }
+    }
+
     /// The port of vpcd in Debian's configuration.
     private static let driverPort: UInt16 = 35_963
 
@@ -100,14 +129,14 @@ struct CardCommand: AsyncParsableCommand {
         if let attestationRoot {
             try Data(authority.rootCertificatePEM.utf8).write(to: URL(filePath: attestationRoot), options: .atomic)
         }
-        let profile = CardProfile(
-            firmware: firmware, serialNumber: serial, managementKeyAlgorithm: managementKeyAlgorithm)
         let card = VirtualCard(
-            profile.makeApplet(authority: authority), port: port, touchTimeout: .seconds(touchTimeout))
+            self.card.makeApplet(authority: authority), port: port, touchTimeout: touchTimeout.map { .seconds($0) })
         card.touch = touch
         let socket = try control.map { path in try ControlSocket(path: path, card: card) }
         try await whenReady()
-        let ready = ReadyLine(control: control, firmware: firmware.description, port: port, serial: serial)
+        let ready = ReadyLine(
+            control: control, firmware: card.profile.firmware.description, port: port, profile: profile.rawValue,
+            serial: serial)
         print(try CanonicalJSON.text(ready))
         // A program may wait for the line at the other end of a pipe.
         fflush(nil)
@@ -121,7 +150,15 @@ private struct ReadyLine: Encodable {
     let control: String?
     let firmware: String
     let port: UInt16
+    let profile: String
     let serial: UInt32
+}
+
+/// The card that `--profile` names.
+enum Profile: String, ExpressibleByArgument, CaseIterable {
+    case yubikey
+    case thirdParty = "third-party"
+    case openPGP = "openpgp"
 }
 
 extension ManagementKeyAlgorithm: ExpressibleByArgument {

@@ -25,6 +25,7 @@ package final class CardObserver {
 
     private let reconnect: Reconnect
     private let transmit: Transmit
+    private let begin: Release
     private let release: Release
     private var context = 0
     private var card = 0
@@ -33,23 +34,30 @@ package final class CardObserver {
     package private(set) var resets = 0
 
     /// Connects to the card in a slot of the virtual reader and selects the PIV application.
-    package init(slotOfReader: Int = 0) throws {
+    ///
+    /// - Parameter isExclusive: Whether no other program can connect.
+    package init(slotOfReader: Int = 0, isExclusive: Bool = false) throws {
         let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL)
         guard let establish = dlsym(handle, "SCardEstablishContext"), let connect = dlsym(handle, "SCardConnect"),
             let reconnect = dlsym(handle, "SCardReconnect"), let transmit = dlsym(handle, "SCardTransmit"),
-            let release = dlsym(handle, "SCardReleaseContext")
+            let begin = dlsym(handle, "SCardBeginTransaction"), let release = dlsym(handle, "SCardReleaseContext")
         else { throw Self.failure("load libpcsclite", 0) }
         self.reconnect = unsafeBitCast(reconnect, to: Reconnect.self)
         self.transmit = unsafeBitCast(transmit, to: Transmit.self)
+        self.begin = unsafeBitCast(begin, to: Release.self)
         self.release = unsafeBitCast(release, to: Release.self)
         try Self.check("SCardEstablishContext", unsafeBitCast(establish, to: Establish.self)(2, nil, nil, &context))
         let name = SmartCardReader.name(ofSlot: slotOfReader)
         try Self.check(
-            "SCardConnect", unsafeBitCast(connect, to: Connect.self)(context, name, 2, 3, &card, &protocolInUse))
+            "SCardConnect",
+            unsafeBitCast(connect, to: Connect.self)(context, name, isExclusive ? 1 : 2, 3, &card, &protocolInUse))
         _ = try answer(to: Self.selection)
     }
 
     deinit { _ = release(context) }
+
+    /// Begins a transaction, which ends with the observer.
+    package func beginTransaction() throws { try Self.check("SCardBeginTransaction", begin(card)) }
 
     /// Whether VERIFY without a PIN reports a verified PIN.
     package func seesVerifiedPIN() throws -> Bool { try answer(to: [0x00, 0x20, 0x00, 0x80]) == 0x9000 }

@@ -10,6 +10,7 @@ struct CardCommandTests {
     private struct Ready: Decodable {
         let control: String
         let firmware: String
+        let profile: String
         let serial: UInt32
     }
 
@@ -23,6 +24,7 @@ struct CardCommandTests {
             let line = await card.output { _ in true }
             let ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
             #expect(ready.control == control && ready.firmware == "4.3.5" && ready.serial == 42)
+            #expect(ready.profile == "yubikey")
             let mode = try FileManager.default.attributesOfItem(atPath: control)[.posixPermissions] as? Int
             #expect(mode == 0o600)
             #expect(try String(contentsOfFile: root, encoding: .utf8).hasPrefix("-----BEGIN CERTIFICATE-----\n"))
@@ -59,9 +61,33 @@ struct CardCommandTests {
         }
     }
 
+    @Test(.requires(program: "opensc-tool"), arguments: ["openpgp", "third-party"])
+    func `OpenSC recognizes the card of a profile`(_ profile: String) async throws {
+        try await SmartCardReader.withRunning { reader in
+            try await TemporaryDirectory.withDirectory { directory in
+                let control = directory.path(of: "control")
+                let card = try RunningProgram(
+                    Self.program,
+                    ["--port", "\(reader.ports[0])", "--profile", profile, "--serial", "7", "--control", control])
+                let ready = try JSONDecoder().decode(
+                    Ready.self, from: Data(await card.output { _ in true }.utf8))
+                #expect(ready.profile == profile && ready.serial == 7)
+                try #require(await reader.waitUntil(slot: 0, hasCard: true))
+                let name = try await SystemProgram("opensc-tool").require(["-r", SmartCardReader.name(ofSlot: 0), "-n"])
+                #expect(
+                    name.contains(
+                        profile == "openpgp" ? "OpenPGP card v3.4 (F1D0 00000007)" : "Personal Identity Verification"),
+                    "\(name)")
+                #expect(await card.stop() == 0)
+            }
+        }
+    }
+
     @Test(arguments: [
         ["--firmware", "5.4"], ["--reader", "--port", "1"], ["--touch-timeout", "0"],
-        ["--firmware", "5.4.0", "--management-key-algorithm", "aes192"],
+        ["--firmware", "5.4.0", "--management-key-algorithm", "aes192"], ["--profile", "gemalto"],
+        ["--profile", "openpgp", "--firmware", "5.4.3"],
+        ["--profile", "third-party", "--management-key-algorithm", "tdes"],
     ]) func `invalid options are usage errors`(_ arguments: [String]) async throws {
         let card = try RunningProgram(Self.program, arguments)
         #expect(await card.wait() == 64)

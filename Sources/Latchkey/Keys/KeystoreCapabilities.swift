@@ -114,6 +114,8 @@ public struct PINStatus: Hashable, Sendable {
     public var lockedOutUntil: Date?
     /// The number of seconds after which the hardware restores one attempt, or nil if unknown.
     public var recoverySeconds: Int?
+    /// Whether the hardware reports that a wrong PIN was given since the last correct one. The number may be unknown.
+    package var isCountLow = false
 
     package init(
         attemptsLeft: Int?, attemptLimit: Int?, isLockedOut: Bool, lockedOutUntil: Date? = nil,

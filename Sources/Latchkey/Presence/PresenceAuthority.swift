@@ -66,7 +66,7 @@ public struct PINRequest: Hashable, Sendable {
     public var context: PromptContext
     /// The number of wrong PINs before the lockout, or nil if unknown. Display it.
     public var attemptsLeft: Int?
-    /// A sentence about the requirements for a new PIN, for the prompt; nil if there are none.
+    /// A sentence for the prompt: the requirements for a new PIN, or a warning; nil if there is none.
     package var hint: String?
 
     /// The secret for the purpose `securityOfficer`, if it is known.

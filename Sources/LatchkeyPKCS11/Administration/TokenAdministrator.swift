@@ -135,9 +135,7 @@ extension TokenAdministrator {
             throw KeystoreError(CryptokiError(.tokenAbsent, reason: reason ?? "no token matches \(uri)"))
         }
         guard entries.count == 1 else {
-            let names = entries.map { "‘\($0.information.label)’ with the serial number \($0.information.serial)" }
-            throw KeystoreError(
-                CryptokiError(.tokenAmbiguous, reason: "several tokens match: \(names.joined(separator: ", "))"))
+            throw KeystoreError(.ambiguous(entries.map { ($0.information, $0.modulePath) }))
         }
         return entry
     }
@@ -152,7 +150,10 @@ extension TokenAdministrator {
             let token =
                 entry.information.flags.contains(.initialized)
                 ? try await Token.find(entry.uri, options: options.token)
-                : Token(module: module, information: entry.information, uri: entry.uri, options: options.token)
+                : Token(
+                    module: module, information: entry.information,
+                    identity: TokenIdentity(entry.information, in: module.profile), uri: entry.uri,
+                    options: options.token)
             // All sessions end before C_InitToken, even if it then fails. libp11 would keep using its closed session.
             defer { LibP11Context.abandon(token) }
             try await token.initialize(expecting: entry.information, label: label, securityOfficer: proof)
@@ -167,14 +168,16 @@ extension TokenAdministrator {
     func proof(
         _ purpose: PINRequest.Purpose, of entry: TokenDirectory.Entry, to reason: String
     ) async throws(KeystoreError) -> LoginProof {
-        let attemptsLeft: Int? =
+        let known: PINStatus? =
             switch purpose {
-            case .current: PINStatus(entry.information).attemptsLeft
-            case .securityOfficer: entry.information.officerAttemptsLeft
+            case .current: try await status(of: entry, isPrecise: false)
+            case .securityOfficer:
+                PINStatus(
+                    attemptsLeft: entry.information.officerAttemptsLeft, attemptLimit: nil, isLockedOut: false)
             case .new, .unblocking: nil
             }
         return try await profile(of: entry).proof(
-            purpose, for: PromptContext(reason: reason, container: container), attemptsLeft: attemptsLeft, presence)
+            purpose, for: PromptContext(reason: reason, container: container), known, presence)
     }
 
     /// Prompts for a new PIN and checks its length.
@@ -184,6 +187,16 @@ extension TokenAdministrator {
         let proof = try await proof(.new, of: entry, to: reason)
         if case .pin(let pin) = proof { try profile(of: entry).checkNew(pin, of: role) }
         return proof
+    }
+
+    /// - Parameter isPrecise: Whether to ask a card even if no wrong PIN is known.
+    private func status(of entry: TokenDirectory.Entry, isPrecise: Bool) async throws(KeystoreError) -> PINStatus {
+        do throws(CryptokiError) {
+            return try await Token.find(entry.uri, options: options.token).pinStatus(
+                entry.information, profile(of: entry).pinCounter, isPrecise: isPrecise)
+        } catch {
+            throw KeystoreError(error, profile: entry.profile)
+        }
     }
 
     private func profile(of entry: TokenDirectory.Entry) -> TokenProfile {
@@ -199,6 +212,12 @@ extension TokenAdministrator {
             try await Token.find(entry.uri, options: options.token).withLogin(role, proof, body)
         } catch {
             presence.rejected()
+            if role == .user, error.function == "C_Login", error.returnValue == .pinIncorrect,
+                let entry = try? await self.entry(), let status = try? await status(of: entry, isPrecise: true),
+                !status.isLockedOut
+            {
+                throw .wrongPIN(status, underlying: error)
+            }
             let left = role == .securityOfficer ? try? await self.entry().information.officerAttemptsLeft : nil
             throw .newPINRefused(error)
                 ?? KeystoreError(

@@ -194,13 +194,13 @@ final class Connection: @unchecked Sendable {
 
     /// The current slot of the token.
     private func findSlot() throws(CryptokiError) -> UInt {
-        var found: [UInt] = []
+        var found: [(TokenInformation, UInt)] = []
         let slots = try call.slots(withToken: true)
         showsNoToken = slots.isEmpty && call.module.profile.cachesStaleState
         for slot in slots {
             do throws(CryptokiError) {
                 let information = try call.tokenInformation(slot: slot)
-                if TokenIdentity(information, in: call.module.profile) == identity { found.append(slot) }
+                if identity.matches(information) { found.append((information, slot)) }
             } catch {
                 // Ignore an error of another slot's token; an error of the module is thrown.
                 guard let value = error.returnValue, value != .deviceError, value != .cryptokiNotInitialized else {
@@ -208,7 +208,7 @@ final class Connection: @unchecked Sendable {
                 }
             }
         }
-        let slot = try identity.only(of: found)
+        let slot = try identity.only(of: found, in: call.module)
         reader = try call.slotDescription(slot)
         return slot
     }

@@ -31,10 +31,8 @@ extension Module {
     private func isStale(_ reports: [TokenInSlot]) -> Bool {
         if profile.cachesStaleState { return reports.isEmpty }
         guard profile.family == .opensc, isIsolated else { return false }
-        let identities = reports.compactMap { report in
-            (try? report.get()).map { TokenIdentity($0, in: profile) }
-        }
-        return replaceSeen(Set(identities))
+        let all = reports.compactMap { try? $0.get() }
+        return replaceSeen(Set(all.map { TokenIdentity($0, among: all, in: profile) }))
     }
 
     private func read(by caller: Caller, isLastTry: Bool = false) throws(CryptokiError) -> [TokenInSlot] {
@@ -62,12 +60,11 @@ extension Module {
     func tokens(
         options: TokenOptions, where fits: @Sendable (TokenInformation) -> Bool
     ) async throws(CryptokiError) -> [Token] {
+        let all = try await tokensInSlots().compactMap { try? $0.get() }
         var tokens: [Token] = []
-        for report in try await tokensInSlots() {
-            guard case .success(let information) = report, fits(information),
-                information.flags.contains(.initialized)
-            else { continue }
-            tokens.append(try token(information, options: options))
+        for information in all where fits(information) && information.flags.contains(.initialized) {
+            let identity = TokenIdentity(information, among: all, in: profile)
+            tokens.append(try token(information, identity, options: options))
         }
         return tokens
     }

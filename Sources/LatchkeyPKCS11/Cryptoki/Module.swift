@@ -163,11 +163,12 @@ extension Module {
     }
 
     /// The shared object of a token, so that it has one thread and one session in this process.
-    func token(_ information: TokenInformation, options: TokenOptions) throws(CryptokiError) -> Token {
-        let identity = TokenIdentity(information, in: profile)
+    func token(
+        _ information: TokenInformation, _ identity: TokenIdentity, options: TokenOptions
+    ) throws(CryptokiError) -> Token {
         if let token = tokens.withLock({ $0[identity]?.token }) { return token }
         let uri = try TokenURI(naming: information, modulePath: path)
-        let new = Token(module: self, information: information, uri: uri, options: options)
+        let new = Token(module: self, information: information, identity: identity, uri: uri, options: options)
         return tokens.withLock { tokens in
             if let token = tokens[identity]?.token { return token }
             tokens[identity] = WeakToken(token: new)

@@ -22,12 +22,10 @@ extension Token {
         }
         var options = module.options
         options.isolation = .never
-        let identity = TokenIdentity(information, in: module.profile)
+        let identity = identity
         let module = try await Module.load(module.path, options: options)
-        let tokens = try await module.tokens(options: options) { [profile = module.profile] in
-            TokenIdentity($0, in: profile) == identity
-        }
-        return try identity.only(of: tokens)
+        let tokens = try await module.tokens(options: options) { identity.matches($0) }
+        return try identity.only(of: tokens.map { ($0.information, $0) }, in: module)
     }
 }
 

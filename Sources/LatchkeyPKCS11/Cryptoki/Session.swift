@@ -94,7 +94,13 @@ extension Session {
     func login(_ role: LoginRole, with proof: LoginProof) throws(CryptokiError) {
         try checkCancellation()
         if try loggedInRole() != nil { try logout() }
-        try sendProof(role.rawValue, proof)
+        do throws(CryptokiError) {
+            try sendProof(role.rawValue, proof)
+        } catch {
+            // OpenSC's answer for a card that reports a wrong PIN without the attempts left (status word 6982).
+            guard error.returnValue == .userNotLoggedIn else { throw error }
+            throw CryptokiError(.returned(.pinIncorrect), function: error.function, reason: error.reason)
+        }
     }
 
     /// Logs out and forgets the handles of private objects. Not an error if there is no login.

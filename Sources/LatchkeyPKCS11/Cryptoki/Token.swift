@@ -1,3 +1,4 @@
+internal import Latchkey
 internal import Synchronization
 
 /// A token, found once by its URI and then identified by manufacturer, model, serial number and label.
@@ -15,8 +16,13 @@ final class Token: Sendable {
     private let connection: Connection
     let login: LoginReuse
     private let lockLimit: Duration
+    /// Whether the last login of the user in this process failed.
+    private let lastLoginFailed = Atomic(false)
+    var identity: TokenIdentity { connection.identity }
 
-    init(module: Module, information: TokenInformation, uri: TokenURI, options: TokenOptions) {
+    init(
+        module: Module, information: TokenInformation, identity: TokenIdentity, uri: TokenURI, options: TokenOptions
+    ) {
         self.module = module
         self.information = information
         self.uri = uri
@@ -28,7 +34,7 @@ final class Token: Sendable {
         lockLimit = options.deadlines.person * 2
         connection = Connection(
             call: module.caller(on: thread, deadlines: options.deadlines), thread: thread, login: login,
-            identity: TokenIdentity(information, in: module.profile), settlingTime: options.settlingTime)
+            identity: identity, settlingTime: options.settlingTime)
     }
 
     deinit {
@@ -57,13 +63,7 @@ final class Token: Sendable {
                 errors.append((path, error))
             }
         }
-        if tokens.count > 1 {
-            let names = tokens.map {
-                "“\($0.information.label)” (serial \($0.information.serial)) in \($0.module.path)"
-            }
-            throw CryptokiError(
-                .tokenAmbiguous, reason: "\(tokens.count) tokens match the URI: \(names.joined(separator: ", "))")
-        }
+        guard tokens.count <= 1 else { throw .ambiguous(tokens.map { ($0.information, $0.module.path) }) }
         if let token = tokens.first { return token }
         if let blank = blank.withLock(\.self) {
             throw CryptokiError(
@@ -112,12 +112,36 @@ final class Token: Sendable {
         try await withSession(isExclusive: isExclusive) { [self] (session) throws(CryptokiError) in
             login.forget()
             try session.logout()
+            if role == .user { lastLoginFailed.store(true, ordering: .relaxed) }
             try session.login(role, with: proof)
+            if role == .user { lastLoginFailed.store(false, ordering: .relaxed) }
             let result = Result { () throws(CryptokiError) in try body(session) }
             let isKept = if case .success = result, let window { login.keep(for: window, on: self) } else { false }
             if !isKept { try? session.logout() }
             return try result.get()
         }
+    }
+
+    /// The state of the user's PIN, after the token's flags were read.
+    ///
+    /// - Parameters:
+    ///   - information: The current information.
+    ///   - counter: The card's counter, if the token is a card.
+    ///   - isPrecise: Whether to ask the card even if no wrong PIN is known.
+    func pinStatus(
+        _ information: TokenInformation, _ counter: PINCounter?, isPrecise: Bool
+    ) async throws(CryptokiError) -> PINStatus {
+        var status = PINStatus(information)
+        let isUseful = isPrecise || status.isCountLow || lastLoginFailed.load(ordering: .relaxed)
+        guard let counter, status.attemptsLeft == nil, isUseful else { return status }
+        let left = try await withSession { [login] (session) throws(CryptokiError) -> Int? in
+            // On some cards the question ends a login.
+            guard !login.isKept else { return nil }
+            return counter.attemptsLeft(inReader: try session.call.slotDescription(session.slot))
+        }
+        status.attemptsLeft = left
+        status.isLockedOut = left == 0
+        return status
     }
 
     /// Erases the token and sets its label and the security officer's PIN. Nothing is repeated.
@@ -150,28 +174,52 @@ struct TokenIdentity: Hashable, Sendable {
     let manufacturer: String
     let model: String
     let serial: String
+    /// Whether several slots show this serial number. OpenSC has one slot for each PIN of a card.
+    let sharesSerial: Bool
     /// nil if the label of the same token may change: OpenSC shows the subject of a certificate.
     let label: String?
 
-    init(_ token: TokenInformation, in profile: ModuleProfile) {
+    /// - Parameter all: The tokens in all slots of the module.
+    init(_ token: TokenInformation, among all: [TokenInformation] = [], in profile: ModuleProfile) {
         manufacturer = token.manufacturer
         model = token.model
         serial = token.serial
-        let tellsApart = token.serial.contains { $0 != "0" }
-        label = profile.family == .opensc && tellsApart ? nil : token.label
+        let hasSerial = token.serial.contains { $0 != "0" }
+        sharesSerial = hasSerial && all.count { $0.hasSameSerial(as: token) } > 1
+        label = profile.family == .opensc && hasSerial && !sharesSerial ? nil : token.label
     }
 
-    /// Returns the token or slot that was found for this identity.
+    func matches(_ token: TokenInformation) -> Bool {
+        manufacturer == token.manufacturer && model == token.model && serial == token.serial
+            && label.map { $0 == token.label } ?? true
+    }
+
+    /// Returns the token or slot in a module that was found for this identity.
     ///
     /// - Throws: `tokenAbsent` if none was found, `tokenAmbiguous` if several were.
-    func only<Found>(of found: [Found]) throws(CryptokiError) -> Found {
+    func only<Found>(
+        of found: [(information: TokenInformation, value: Found)], in module: Module
+    ) throws(CryptokiError) -> Found {
         guard let first = found.first else {
             throw CryptokiError(.tokenAbsent, reason: "the token \(self) is not in any reader")
         }
-        guard found.count == 1 else {
-            throw CryptokiError(.tokenAmbiguous, reason: "there is more than one token \(self)")
-        }
-        return first
+        guard found.count == 1 else { throw .ambiguous(found.map { ($0.information, module.path) }) }
+        return first.value
+    }
+}
+
+extension TokenInformation {
+    fileprivate func hasSameSerial(as other: TokenInformation) -> Bool {
+        manufacturer == other.manufacturer && model == other.model && serial == other.serial
+    }
+}
+
+extension CryptokiError {
+    /// Names each token with its label, which tells the slots of one card apart.
+    static func ambiguous(_ tokens: [(information: TokenInformation, modulePath: String)]) -> CryptokiError {
+        let names = tokens.map { "“\($0.label)” (serial \($0.serial)) in \($1)" }
+        return CryptokiError(
+            .tokenAmbiguous, reason: "\(tokens.count) tokens match the URI: \(names.joined(separator: ", "))")
     }
 }
 

@@ -118,6 +118,9 @@ extension UnsafeMutableRawBufferPointer {
 }
 
 extension TokenInformation {
+    /// Whether it is SoftHSM2's, which never locks.
+    var isSoftHSM: Bool { manufacturer == "SoftHSM project" || model.hasPrefix("SoftHSM") }
+
     /// The kind of a software token: `swtpm` or `softhsm`; nil for hardware.
     ///
     /// Checks the token in addition to its module, since p11-kit-proxy shows tokens of any module under its own name. SoftHSM2
@@ -126,7 +129,6 @@ extension TokenInformation {
     /// called `softhsm`: its keys are only as safe as the computer.
     func simulator(behind profile: ModuleProfile) -> String? {
         if manufacturer.hasPrefix("IBM"), model.hasPrefix("SW") { return "swtpm" }
-        let isSoftHSM = manufacturer == "SoftHSM project" || model.hasPrefix("SoftHSM")
         if profile.family == .softhsm || isSoftHSM { return "softhsm" }
         return profile.family == .generic && !isInHardwareSlot ? "softhsm" : nil
     }

@@ -49,7 +49,7 @@ extension CryptokiError.Kind {
                 .unavailable,
                 "Plug the token in. Then check that pcscd runs, and that polkit lets you use it. \(otherPrograms)"
             )
-        case .tokenAmbiguous: (.conflict, "Select one token with `serial=` and `module-path=` in the URI.")
+        case .tokenAmbiguous: (.conflict, "Use the URI of one of them: `latchkey token list` shows all.")
         case .keyAmbiguous: (.conflict, "Select one key with `id=` in the URI.")
         case .keyAbsent: (.notFound, "List the token's keys with `latchkey token keys`.")
         case .otherKeyType:
@@ -230,6 +230,12 @@ extension ModuleProfile {
 extension KeystoreError {
     /// Modules give one card different names, so a key that was created through another module seems to be on another token.
     static func otherToken(wanted: TokenName, found: TokenInformation, through module: Module) -> KeystoreError {
+        guard wanted.serial != found.serial || !wanted.hasSerial || wanted.label == found.label else {
+            return KeystoreError(
+                code: .wrongDevice,
+                reason: "the key is in the slot ‘\(wanted.label)’ of the card, and the URI names ‘\(found.label)’",
+                recovery: "Use the URI of that slot: `latchkey token list` shows it.")
+        }
         if let maker = wanted.module, module.profile.family != maker.family, wanted.manufacturer != found.manufacturer {
             return KeystoreError(
                 code: .wrongDevice,

@@ -3,7 +3,7 @@ public import Latchkey
 extension PKCS11Keystore {
     public func pinStatus() async throws(KeystoreError) -> PINStatus {
         do {
-            return PINStatus(try await takeSnapshot().information)
+            return try await pinStatus(takeSnapshot(), isPrecise: true)
         } catch {
             throw error.during("read the token's PIN flags")
         }
@@ -69,7 +69,7 @@ extension PKCS11Keystore {
     func userProof(
         _ snapshot: TokenSnapshot, for prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> LoginProof {
-        var status = PINStatus(snapshot.information)
+        var status = try await pinStatus(snapshot, isPrecise: false)
         if status.isLockedOut, snapshot.module.cachesStaleState {
             // Another program may have unblocked the PIN since.
             try await snapshot.token.readAgain()
@@ -81,7 +81,7 @@ extension PKCS11Keystore {
             throw .noUserPIN(snapshot.module)
         }
         let proof = try await snapshot.profile.proof(
-            .current, for: prompt, attemptsLeft: status.attemptsLeft, presence)
+            .current, for: prompt, status, presence)
         guard case .protectedPath = proof, let text = snapshot.module.fingerprintPIN else { return proof }
         return .pin(try PIN(text))
     }
@@ -152,16 +152,20 @@ extension PINRequest.OfficerSecret {
 extension TokenProfile {
     /// Prompts for a PIN, or tells the user to use the reader if the token itself prompts.
     func proof(
-        _ purpose: PINRequest.Purpose, for prompt: PromptContext, attemptsLeft: Int?,
+        _ purpose: PINRequest.Purpose, for prompt: PromptContext, _ status: PINStatus? = nil,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> LoginProof {
         guard !verifiesUserItself else {
             await presence.notice(.useReader(prompt))
             return .protectedPath
         }
-        let pin = try await presence.givenPIN(
-            PINRequest(purpose: purpose, context: prompt, attemptsLeft: attemptsLeft))
-        if purpose == .current { try check(pin, attemptsLeft: attemptsLeft) }
+        var request = PINRequest(purpose: purpose, context: prompt, attemptsLeft: status?.attemptsLeft)
+        if purpose == .securityOfficer, isPIV { request.officerSecret = .managementKey(orPIN: false) }
+        if let status, status.attemptsLeft == nil, status.isCountLow {
+            request.hint = "A wrong PIN was entered before; few attempts are left."
+        }
+        let pin = try await presence.givenPIN(request)
+        if purpose == .current { try check(pin, attemptsLeft: status?.attemptsLeft) }
         return .pin(pin)
     }
 }

@@ -88,7 +88,9 @@ extension PKCS11Keystore {
 
     /// How the token can share a secret; nil if it can't.
     func keyEstablishment(on snapshot: TokenSnapshot) async throws(KeystoreError) -> KeyEstablishment? {
-        try await agreementSnapshot(snapshot).token.inspect { (session) throws(CryptokiError) in
+        // OpenSC shows mechanisms for creating and using sealing keys on an OpenPGP card, but can't create one.
+        guard !snapshot.profile.isOpenPGP else { return nil }
+        return try await agreementSnapshot(snapshot).token.inspect { (session) throws(CryptokiError) in
             if try session.supports(.ecdh1Derive) { return .agreement }
             guard session.profile.generator == .user, try session.supports(.sha256RSA) else { return nil }
             return try session.supports(.rsaKeyPairGeneration) ? .signature : nil

@@ -38,7 +38,7 @@ extension PKCS11Keystore {
         of name: TokenName, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(KeystoreError) -> R? {
         let token = try await locator.token().token
-        guard name.fits(token.information) else { return nil }
+        guard name.fits(token) else { return nil }
         do {
             return try await token.withSession(body)
         } catch {

@@ -12,19 +12,39 @@ extension PKCS11Keystore {
         case .pinLocked?, .pinIncorrect?, .pinInvalid?, .pinLenRange?: presence.rejected()
         default: return meaning
         }
-        guard error.returnValue != .pinLocked, let information = try? await takeSnapshot().information else {
-            return meaning
-        }
-        let status = PINStatus(information)
+        guard error.returnValue != .pinLocked, let current = try? await takeSnapshot(),
+            let status = try? await pinStatus(current, isPrecise: true)
+        else { return meaning }
         guard !status.isLockedOut else { return await lockedPIN(snapshot, underlying: error) }
+        return .wrongPIN(status, verifiesUserItself: snapshot.profile.verifiesUserItself, underlying: error)
+    }
+
+    /// - Parameter isPrecise: Whether to ask a card even if no wrong PIN is known.
+    func pinStatus(_ snapshot: TokenSnapshot, isPrecise: Bool) async throws(KeystoreError) -> PINStatus {
+        do {
+            return try await snapshot.token.pinStatus(
+                snapshot.information, snapshot.profile.pinCounter, isPrecise: isPrecise)
+        } catch {
+            throw KeystoreError(error, profile: snapshot.module)
+        }
+    }
+}
+
+extension KeystoreError {
+    static func wrongPIN(
+        _ status: PINStatus, verifiesUserItself: Bool = false, underlying: CryptokiError
+    ) -> KeystoreError {
+        let reason = verifiesUserItself ? "the token did not accept the PIN or fingerprint" : "the PIN is wrong"
+        let (left, recovery) =
+            switch status.attemptsLeft {
+            case 1: ("; 1 attempt is left", "Check the PIN before you try again: the next wrong one locks the token.")
+            case let count?: ("; \(count) attempts are left", "Try again with the right PIN.")
+            case nil where status.isCountLow: ("; few attempts are left", "Check the PIN before you try again.")
+            case nil: ("", "Try again.")
+            }
         return KeystoreError(
-            code: .wrongProof,
-            reason: snapshot.profile.verifiesUserItself
-                ? "the token did not accept the PIN or fingerprint" : "the PIN is wrong",
-            recovery: status.attemptsLeft == 1
-                ? "One attempt is left before the token locks: check the PIN, then try again."
-                : "Try again.",
-            attemptsLeft: status.attemptsLeft, underlying: UnderlyingError(error))
+            code: .wrongProof, reason: reason + left, recovery: recovery, attemptsLeft: status.attemptsLeft,
+            underlying: UnderlyingError(underlying))
     }
 }
 
@@ -35,5 +55,6 @@ extension PINStatus {
         let left: Int? =
             if isLocked { 0 } else if information.flags.contains(.userPINFinalTry) { 1 } else { nil }
         self.init(attemptsLeft: left, attemptLimit: nil, isLockedOut: isLocked)
+        isCountLow = information.flags.contains(.userPINCountLow) && !information.isSoftHSM
     }
 }

@@ -48,10 +48,11 @@ struct TokenName: Hashable, Sendable {
     }
 
     /// Whether the name matches a token. A serial number decides, since labels may change (OpenSC takes a card's label from a
-    /// certificate); without one, as on tpm2-pkcs11, the label decides.
-    func fits(_ token: TokenInformation) -> Bool {
-        guard manufacturer == token.manufacturer, model == token.model, serial == token.serial else { return false }
-        return hasSerial || label == token.label
+    /// certificate). Without one, as on tpm2-pkcs11, and on a card with a slot for each PIN, the label decides.
+    func fits(_ token: Token) -> Bool {
+        let found = token.information
+        guard manufacturer == found.manufacturer, model == found.model, serial == found.serial else { return false }
+        return hasSerial && !token.identity.sharesSerial || label == found.label
     }
 
     /// The module that reports such a token, if its manufacturer is the module's and not the token's.

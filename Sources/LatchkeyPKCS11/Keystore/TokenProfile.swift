@@ -9,6 +9,10 @@ struct TokenProfile: Sendable {
     let hasOpenKeys: Bool
     /// Whether its `CKA_ID`s name the slots of a PIV card.
     let isPIV: Bool
+    /// Whether it is an OpenPGP card.
+    let isOpenPGP: Bool
+    /// The counter of wrong PINs of a card in a reader of this machine.
+    let pinCounter: PINCounter?
     /// The length of the user's PIN in bytes; nil if it is not known.
     let pinLength: ClosedRange<Int>?
     /// The length of the security officer's PIN in bytes; nil if it is not known.
@@ -28,8 +32,12 @@ struct TokenProfile: Sendable {
             case .never: false
             }
         hasOpenKeys = profile.family != .tpm2
-        // The manufacturer is the one that OpenSC reports for a PIV card's token.
+        // The manufacturers are those that OpenSC reports for the tokens of a PIV card and of an OpenPGP card.
         isPIV = profile.usesSlotIDs || information.manufacturer == "piv_II"
+        isOpenPGP = profile.family == .opensc && information.manufacturer == "OpenPGP project"
+        // Another module's slot may have the name of a reader of this machine without using it.
+        let usesReaders = profile.family == .ykcs11 || profile.family == .opensc
+        pinCounter = !usesReaders ? nil : isPIV ? .piv : isOpenPGP ? .openPGP : nil
         // Modules report wrong lengths for PIV cards: ykcs11 includes the management key's digits, OpenSC reports 4. The
         // right one is in NIST SP 800-73-4 part 2 section 2.4.3.
         pinLength = isPIV ? 6...8 : information.pinLength

@@ -54,7 +54,7 @@ extension PKCS11Keystore {
         let (token, wasKnown) = try await locator.token()
         let failure: KeystoreError
         do throws(CryptokiError) {
-            if let name, !name.fits(token.information) {
+            if let name, !name.fits(token) {
                 try token.information.checkWasRead(by: token.module.profile)
                 failure = .otherToken(wanted: name, found: token.information, through: token.module)
             } else {

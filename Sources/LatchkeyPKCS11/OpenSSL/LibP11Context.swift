@@ -104,7 +104,7 @@ extension LibP11Context {
 
         init(_ token: Token) {
             path = token.module.path
-            identity = TokenIdentity(token.information, in: token.module.profile)
+            identity = token.identity
         }
     }
 

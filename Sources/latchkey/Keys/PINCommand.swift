@@ -117,6 +117,7 @@ struct PINStatusReport: Report {
     let recoverySeconds: Nullable<Int>
     /// Whether this is the user's own counter instead of the counter of the hardware.
     private let isOwn: Bool
+    private let isCountLow: Bool
 
     private enum CodingKeys: String, CodingKey {
         case attemptsLeft, attemptLimit, lockedOut, lockedOutUntil, recoverySeconds
@@ -124,6 +125,7 @@ struct PINStatusReport: Report {
 
     init(_ status: PINStatus, isOwn: Bool) {
         self.isOwn = isOwn
+        isCountLow = status.isCountLow
         attemptsLeft = Nullable(status.attemptsLeft)
         attemptLimit = Nullable(status.attemptLimit)
         lockedOut = status.isLockedOut
@@ -142,7 +144,8 @@ struct PINStatusReport: Report {
             let until = lockedOutUntil.value.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
             return "The hardware is locked and accepts no PIN\(until)."
         }
-        var lines = ["Attempts left:   \(attemptsLeft.value.map(String.init) ?? "unknown")"]
+        let unknown = isCountLow ? "few (a wrong PIN was entered before)" : "unknown"
+        var lines = ["Attempts left:   \(attemptsLeft.value.map(String.init) ?? unknown)"]
         if let limit = attemptLimit.value { lines.append("Attempt limit:   \(limit)") }
         if let seconds = recoverySeconds.value { lines.append("One attempt is restored every \(seconds) s") }
         return lines.joined(separator: "\n")

@@ -5,12 +5,23 @@ import FoundationEssentials
 extension FuzzTarget {
     /// Commands to the virtual card in sequence, each after its length in two bytes.
     static let cardCommands = FuzzTarget("card-commands") { (input) throws(Contradiction) in
+        try send(
+            input,
+            to: CardProfile(firmware: input.first ?? 0 < 0x80 ? Firmware(5, 4, 3) : Firmware(5, 7, 2)))
+        _ = ControlRequest(String(decoding: input, as: UTF8.self))
+    }
+
+    /// Commands to a virtual card of another manufacturer: a PIV card, or an OpenPGP card.
+    static let otherCardCommands = FuzzTarget("other-card-commands") { (input) throws(Contradiction) in
+        try send(input, to: input.first ?? 0 < 0x80 ? .openPGP() : .thirdPartyPIV())
+    }
+
+    private static func send(_ input: [UInt8], to profile: CardProfile) throws(Contradiction) {
         guard let authority = try? authority.get() else { throw Contradiction(description: "there is no card") }
         let environment = CardEnvironment(
             now: { Date(timeIntervalSinceReferenceDate: 800_000_000) },
             randomBytes: { [UInt8](repeating: 0x5A, count: $0) })
-        let profile = CardProfile(firmware: input.first ?? 0 < 0x80 ? Firmware(5, 4, 3) : Firmware(5, 7, 2))
-        var applet = PIVApplet(profile: profile, authority: authority, environment: environment)
+        var applet = profile.makeApplet(authority: authority, environment: environment)
         for command in pieces(of: Array(input.dropFirst())).prefix(64) {
             let response =
                 switch applet.respond(to: command) {
@@ -19,7 +30,6 @@ extension FuzzTarget {
                 }
             try expect((2...65_538).contains(response.count), "a response of \(response.count) bytes")
         }
-        _ = ControlRequest(String(decoding: input, as: UTF8.self))
     }
 
     /// Shared by all cards, since creating it is slow.

@@ -25,4 +25,9 @@ struct ThirdPartyCardTests {
         scene.yubiKey.card.touch = .auto
         try await scene.expectSignature()
     }
+
+    @Test(arguments: YubiKeyModule.Kind.allCases)
+    func `wrong PINs are reported with the attempts left`(through kind: YubiKeyModule.Kind) async throws {
+        try await YubiKeyScene(kind).expectCountedAttempts()
+    }
 }

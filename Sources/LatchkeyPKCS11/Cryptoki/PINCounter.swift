@@ -1,0 +1,66 @@
+internal import Latchkey
+
+/// The counter of wrong PINs of a smart card, read from the card itself: PKCS#11 reports only "few" and "one".
+///
+/// Reading selects the card's application, which the token's module has selected too. On some cards that ends a login.
+enum PINCounter: Hashable, Sendable {
+    /// The PIV Card Application PIN (NIST SP 800-73-4 part 2 section 3.2.1).
+    case piv
+    /// PW1 (OpenPGP application 3.4 section 4.4.1, tag C4), which all of the user's operations share.
+    case openPGP
+
+    /// How long another program's use of the card may delay the answer.
+    private static let limit: Duration = .seconds(1)
+
+    /// Asks the card in a reader.
+    ///
+    /// - Parameter reader: Its name, or the first 64 bytes of it, as `C_GetSlotInfo` shows it.
+    /// - Returns: nil if the card does not tell, for example while a PIN is verified, or if another program holds it.
+    func attemptsLeft(inReader reader: String) -> Int? {
+        guard let library = PCSCLibrary.loaded else { return nil }
+        let deadline = ContinuousClock.now + Self.limit
+        let responses = BlockingThread.run(within: Self.limit, unstarted: {}) { [self] in
+            library.responses(to: [selection, query], in: reader, until: deadline)
+        }
+        guard let responses = responses ?? nil, responses.count == 2, Self.isSelected(responses[0]) else { return nil }
+        return attemptsLeft(in: responses[1])
+    }
+
+    /// SELECT by the application's identifier.
+    private var selection: [UInt8] {
+        let identifier: [UInt8] =
+            switch self {
+            case .piv: [0xA0, 0x00, 0x00, 0x03, 0x08, 0x00, 0x00, 0x10, 0x00]
+            case .openPGP: [0xD2, 0x76, 0x00, 0x01, 0x24, 0x01]
+            }
+        return [0x00, 0xA4, 0x04, 0x00, UInt8(identifier.count)] + identifier
+    }
+
+    /// VERIFY without a PIN, which counts no attempt, or GET DATA of the password status.
+    private var query: [UInt8] {
+        switch self {
+        case .piv: [0x00, 0x20, 0x00, 0x80]
+        case .openPGP: [0x00, 0xCA, 0x00, 0xC4, 0x00]
+        }
+    }
+
+    /// Reads the response to the query.
+    ///
+    /// - Returns: 0 if the PIN is blocked; nil for any other response.
+    func attemptsLeft(in response: [UInt8]) -> Int? {
+        guard response.count >= 2 else { return nil }
+        let status = UInt16(response[response.count - 2]) << 8 | UInt16(response[response.count - 1])
+        switch self {
+        case .piv where status & 0xFFF0 == 0x63C0: return Int(status & 0xF)
+        case .piv where status == 0x6983: return 0
+        // Seven bytes; the fifth one is for PW1.
+        case .openPGP where status == 0x9000 && response.count == 9: return Int(response[4])
+        case .piv, .openPGP: return nil
+        }
+    }
+
+    /// 9000, or 61xx for a response that is read in a second step.
+    private static func isSelected(_ response: [UInt8]) -> Bool {
+        response.suffix(2) == [0x90, 0x00] || response.suffix(2).first == 0x61
+    }
+}
