@@ -86,7 +86,10 @@ extension PKCS11Keystore {
         let own = try await asSecurityOfficer(officer, snapshot, attempt) {
             (session) throws(CryptokiError) -> PublicKey? in
             // A key that another program created during the prompt can be used too, if the card attests it.
-            guard try !session.isOccupied(id: pair.id) else { return nil }
+            guard try !session.isOccupied(id: pair.id) else {
+                guard try session.hasAttestationKey() else { throw .foreignSealingKey(pair) }
+                return nil
+            }
             if let slot = attempt.candidates.first { attempt.begin(slot) }
             let key = try session.generateKeyPair(pair)
             return try session.attestation(of: key.publicKey, id: key.id) == nil ? key.publicKey : nil

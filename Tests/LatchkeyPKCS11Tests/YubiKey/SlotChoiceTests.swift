@@ -63,6 +63,7 @@ final class SlowPresence: PresenceAuthority {
     let slot: KeySlot
     let last: PINRequest.Purpose
     private let made = Mutex<Data?>(nil)
+    private let count = Mutex(0)
 
     init(_ yubiKey: VirtualYubiKey, fills slot: KeySlot, at last: PINRequest.Purpose) {
         self.yubiKey = yubiKey
@@ -70,10 +71,12 @@ final class SlowPresence: PresenceAuthority {
         self.last = last
     }
 
+    var prompts: Int { count.withLock(\.self) }
     /// The other program's key.
     var other: Data? { made.withLock { $0 } }
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        count.withLock { $0 += 1 }
         if request.purpose == last, other == nil {
             let key = try? await yubiKey.provision(slot)
             made.withLock { $0 = key?.x963Representation }

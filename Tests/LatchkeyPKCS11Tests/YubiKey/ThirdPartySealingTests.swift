@@ -76,20 +76,46 @@ struct ThirdPartySealingTests {
         #expect(card.statistics.instructions["47"] == 1)
     }
 
-    @Test func `a key that another program creates during the prompt is refused`() async throws {
+    @Test(arguments: [(KeySlot.cardAuthentication, AccessPolicy.none), (.keyManagement, .pin)])
+    func `a key that another program creates during the prompt is refused, and there is no other prompt`(
+        _ slot: KeySlot, _ policy: AccessPolicy
+    ) async throws {
         let yubiKey = try VirtualYubiKey.current
-        let presence = SlowPresence(yubiKey, fills: .cardAuthentication, at: .securityOfficer)
+        let presence = SlowPresence(yubiKey, fills: slot, at: .securityOfficer)
         let module = try YubiKeyModule(.ykcs11)
         let keystore = try module.keystore(yubiKey.card)
         let error = await #expect(throws: KeystoreError.self) {
             _ = try await keystore.seal(
-                .random(count: 32), policy: .none, for: Self.prompt, authorizedBy: presence)
+                .random(count: 32), policy: policy, for: Self.prompt, authorizedBy: presence)
         }
         #expect(presence.other != nil)
+        #expect(presence.prompts == 1)
         #expect(error?.code == .refused)
     }
 
-    @Test(.virtualYubiKey(.thirdPartyPIV(serialNumber: 7))) func `OpenSC names the certificate that it needs`()
+    @Test(arguments: [CardFault.Effect.removal, .status(StatusWord(rawValue: 0x6F00))])
+    func `a generation that fails is reported, and leaves no unrecorded key in use`(
+        _ effect: CardFault.Effect
+    ) async throws {
+        let yubiKey = try VirtualYubiKey.current
+        let module = try YubiKeyModule(.ykcs11)
+        let keystore = try module.keystore(yubiKey.card)
+        for number in 1...3 { yubiKey.card.inject(CardFault(effect, atCommand: number, instruction: 0x47)) }
+        let error = await #expect(throws: KeystoreError.self) { try await seal(keystore, .none) }
+        yubiKey.card.removeFaults()
+        if effect == .removal {
+            #expect(error?.code == .unavailable)
+            #expect(error?.recovery.contains("The slot 9e may now contain an unused key") == true)
+            try await yubiKey.eject()
+            try await yubiKey.insert()
+        } else {
+            #expect(error?.code == .unsupported)
+            #expect(error?.reason.contains("slot 9e") == true)
+        }
+        try await seal(keystore, .none)
+    }
+
+    @Test func `OpenSC names the certificate that it needs`()
         async throws
     {
         let yubiKey = try VirtualYubiKey.current
