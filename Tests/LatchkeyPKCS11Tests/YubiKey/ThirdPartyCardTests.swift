@@ -1,4 +1,5 @@
 import Latchkey
+import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
@@ -29,5 +30,24 @@ struct ThirdPartyCardTests {
     @Test(arguments: YubiKeyModule.Kind.allCases)
     func `wrong PINs are reported with the attempts left`(through kind: YubiKeyModule.Kind) async throws {
         try await YubiKeyScene(kind).expectCountedAttempts()
+    }
+
+    @Test func `a certificate with another name changes the label, and the stored key stays usable`() async throws {
+        let yubiKey = try VirtualYubiKey.current
+        let module = try YubiKeyModule(.opensc)
+        try await YubiKeyModule.provision(yubiKey, yubiKey.card)
+        let prompt = PromptContext(reason: "sign", container: "tests")
+        let digest = MessageDigest(sha256: Array("a message".utf8))
+        let key = try await module.keystore(nil, key: .keyManagement).createKey(
+            KeyRequest(policy: .pin, prompt: prompt), authorizedBy: ScriptedPresence(pins: CardProfile.defaultPIN))
+        // The label looks like that of a card with two PINs.
+        try await yubiKey.provision(.authentication, name: "New holder (User PIN)")
+        let other = try YubiKeyModule(.opensc)
+        let keystore = try other.keystore(nil)
+        #expect(try await keystore.capabilities().device.contains("New holder (User PIN)"))
+        let signature = try await keystore.sign(
+            digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: CardProfile.defaultPIN))
+        #expect(key.publicKey.isValid(signature, for: digest))
+        withExtendedLifetime(module) {}
     }
 }
