@@ -45,17 +45,6 @@ struct TokenTableTests {
         try await expectCardRow("OpenSC", "PIV card", .opensc)
     }
 
-    @Test(.virtualYubiKey(.openPGP(serialNumber: 7))) func `OpenSC with an OpenPGP card`() async throws {
-        let loaded = try YubiKeyModule(.opensc)
-        func keystore(_ id: String) throws -> PKCS11Keystore {
-            let name = "pkcs11:token=OpenPGP%20card%20%28User%20PIN%29\(id)?"
-            return try PKCS11Keystore(uri: loaded.uri(nil, key: nil).replacing("pkcs11:?", with: name))
-        }
-        let user = TokenUser(pin: CardProfile.defaultPIN, newPIN: "654321")
-        try await expectRow("OpenSC", "OpenPGP card", user.cells(keystore(""), adopting: keystore(";id=%03")))
-        withExtendedLifetime(loaded) {}
-    }
-
     private func expectCardRow(_ module: String, _ token: String, _ kind: YubiKeyModule.Kind) async throws {
         let card = try VirtualYubiKey.current.card
         let loaded = try YubiKeyModule(kind)
