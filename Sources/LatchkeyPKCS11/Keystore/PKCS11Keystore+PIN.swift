@@ -160,6 +160,7 @@ extension TokenProfile {
             return .protectedPath
         }
         var request = PINRequest(purpose: purpose, context: prompt, attemptsLeft: status?.attemptsLeft)
+        if purpose == .securityOfficer, isPIV { request.officerSecret = .managementKey(orPIN: false) }
         if let status, status.attemptsLeft == nil, status.isCountLow {
             request.hint = "A wrong PIN was entered before; few attempts are left."
         }

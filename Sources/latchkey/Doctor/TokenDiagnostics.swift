@@ -59,7 +59,7 @@ struct TokenDiagnostics {
         let names = entries.map { "‘\($0.information.label)’ (serial number \($0.information.serial))" }
         return .problem(
             "token", "Several tokens match: \(names.joined(separator: ", ")).",
-            "Add serial=… to the URI; ‘latchkey token list’ shows the complete URIs.", .conflict)
+            "Use the URI of one of them; ‘latchkey token list’ shows the complete URIs.", .conflict)
     }
 
     private func module(_ entry: TokenDirectory.Entry) -> Check {

@@ -138,12 +138,12 @@ private struct TokenUser {
             + [unblocking, deletes ? "yes" : "no"]
     }
 
-    /// - Returns: false if the token, its module or Latchkey does not support it.
+    /// - Returns: false if the token, its module or Latchkey refuses it. A wrong PIN, a lock or an absent token is an error.
     private func works(_ body: () async throws -> Void) async throws -> Bool {
         do {
             try await body()
             return true
-        } catch let error as KeystoreError where error.code == .unsupported {
+        } catch let error as KeystoreError where [.unsupported, .refused, .failed].contains(error.code) {
             return false
         }
     }

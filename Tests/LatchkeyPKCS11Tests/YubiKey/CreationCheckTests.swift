@@ -64,6 +64,18 @@ struct CreationCheckTests {
         try await expectRefusal(.notFound, "no P-256 key", module.keystore(yubiKey.card, key: .signature))
     }
 
+    @Test(.virtualYubiKey(.openPGP(serialNumber: 7)))
+    func `an OpenPGP card creates no keys, and adopts its own`() async throws {
+        let module = try YubiKeyModule(.opensc)
+        func keystore(_ id: String) throws -> PKCS11Keystore {
+            let name = "pkcs11:token=OpenPGP%20card%20%28User%20PIN%29\(id)?"
+            return try PKCS11Keystore(uri: module.uri(nil, key: nil).replacing("pkcs11:?", with: name))
+        }
+        try await expectRefusal(.unsupported, "can't create P-256 keys", keystore(""))
+        _ = try await keystore(";id=%03").checkCreation()
+        withExtendedLifetime(module) {}
+    }
+
     @Test(.virtualYubiKey(.thirdPartyPIV(serialNumber: 7)), arguments: YubiKeyModule.Kind.allCases)
     func `without an attestation, an adopted key proves no PIN policy`(_ kind: YubiKeyModule.Kind) async throws {
         let yubiKey = try VirtualYubiKey.current

@@ -63,7 +63,7 @@ struct YubiKeyContractTests {
         let contract = KeystoreContract(
             device: KeystoreContract.Device(
                 pin: .ofDevice(CardProfile.defaultPIN), guessing: .locks(after: 3), pinBytes: 6...8,
-                takesDigitsOnly: true, lendsKeys: true,
+                takesDigitsOnly: true, lendsKeys: true, provesPIN: false,
                 hasOneKeyPerPolicy: true),
             open: { try module.keystore(yubiKey.card) },
             openToMake: { policy in

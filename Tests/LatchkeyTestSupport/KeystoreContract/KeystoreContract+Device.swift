@@ -44,6 +44,8 @@ extension KeystoreContract {
         package var officerPIN: String?
         /// Whether the device can delete keys.
         package var canDelete: Bool
+        /// Whether the device proves that its keys require the PIN.
+        package var provesPIN: Bool
         /// Whether the device has only one key for each policy.
         package var hasOneKeyPerPolicy: Bool
         /// Whether the keys are adopted, so that deleting a key leaves it on the device.
@@ -62,8 +64,8 @@ extension KeystoreContract {
             pin: PINOwner = .perKey, guessing: Guessing = .counted, guardedPolicy: AccessPolicy = .pin,
             pinBytes: ClosedRange<Int> = PIN.minimumCharacters...PIN.maximumBytes, takesDigitsOnly: Bool = false,
             officerPIN: String? = nil,
-            canDelete: Bool = true, lendsKeys: Bool = false, hasOneKeyPerPolicy: Bool = false,
-            hasOpenKeys: Bool = true, sealsOpenly: Bool? = nil, canSeal: Bool = true,
+            canDelete: Bool = true, lendsKeys: Bool = false, provesPIN: Bool = true,
+            hasOneKeyPerPolicy: Bool = false, hasOpenKeys: Bool = true, sealsOpenly: Bool? = nil, canSeal: Bool = true,
             broker: PresenceBroker? = nil
         ) {
             self.pin = pin
@@ -75,6 +77,7 @@ extension KeystoreContract {
             self.canDelete = canDelete
             self.hasOneKeyPerPolicy = hasOneKeyPerPolicy
             self.lendsKeys = lendsKeys
+            self.provesPIN = provesPIN
             self.hasOpenKeys = hasOpenKeys
             self.sealsOpenly = sealsOpenly ?? hasOpenKeys
             self.canSeal = canSeal
@@ -132,7 +135,7 @@ extension KeystoreContract.Device {
 
     /// The verification that the hardware proves to enforce for a guarded key.
     var enforcedPresence: AssuranceLevel.EnforcedPresence {
-        lendsKeys ? .unknown : guardedPolicy.requirement == .pin ? .pin : .fingerOrPIN
+        !provesPIN ? .unknown : guardedPolicy.requirement == .pin ? .pin : .fingerOrPIN
     }
 
     /// The purposes of the expected PIN requests.
