@@ -76,9 +76,12 @@ extension Container {
 
     /// Removes from the server every identity of the user that has no key on this device. Earlier attempts left them.
     func removeLeftovers(_ removal: IdentityRemoval) async throws {
-        let current = try await unverified.key()?.id
-        for identity in try await rows.identities(for: removalPrompt)
-        where identity.id != current && identity.userID == removal.userID {
+        for identity in try await rows.identities(for: removalPrompt) where identity.userID == removal.userID {
+            // Read after the identities: another program may have enabled the key since.
+            guard try await unverified.key()?.id != identity.id, try await unverified.pending()?.id != identity.id
+            else {
+                continue
+            }
             do {
                 try await remove(identity.id, removal)
             } catch let error as LoginError where error.code == .identityNotFound {

@@ -56,13 +56,16 @@ extension Container {
     public func logout(keepBiometric: Bool = false, force: Bool = false) async throws {
         do {
             if !force { try await checkServer() }
+            let hadSession = try await sessionGeneration() != nil
             let hasKey = if force { true } else { try await unverified.key() != nil }
             if hasKey && !keepBiometric {
                 do {
                     try await disableBiometric(force: force)
                 } catch let error as LoginError where error.code == .identityNotFound || error.code == .notEnabled {
                     // The key is already removed.
-                } catch let error as LoginError where error.code == .unauthenticated || error.isInvalidGrant {
+                } catch let error as LoginError
+                    where hadSession && (error.code == .unauthenticated || error.isInvalidGrant)
+                {
                     // The server has ended the session. The user's next login on this device removes the key there.
                     try await disableBiometric(force: true)
                 }

@@ -39,7 +39,7 @@ struct CredentialPortingTests {
         #expect(CredentialApp.done.last == "default one")
         let two = try Credential.with(token: Token(response: answer, id: "two"))
         #expect(try Credential.with(id: "two") === two)
-        // Five calls, one object, also if the app keeps none; an automatic refresh goes on.
+        // Five calls, one object, also if the app keeps none; an automatic refresh continues.
         let lasting = Data(
             #"{"access_token":"a","token_type":"Bearer","id_token":"\#(idToken)","refresh_token":"r","expires_in":3600}"#
                 .utf8)

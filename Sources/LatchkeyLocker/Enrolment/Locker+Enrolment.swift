@@ -30,6 +30,9 @@ extension Locker {
             throw ErsteGroupAuthError.invalidConfiguration(
                 "easyAccessPolicy", "needs keys that this hardware does not support")
         }
+        for policy in [AccessPolicy.none, configuration.easyAccessPolicy] {
+            try capabilities.checkSealing(under: policy)
+        }
     }
 
     func enrol(_ context: FlowContext, _ draft: inout SessionDraft) async throws {

@@ -204,6 +204,8 @@ struct LockerState: Sendable {
     var token: AccessToken?
     /// The token of background access.
     var narrowToken: AccessToken?
+    /// Tokens of earlier background access in this session, which their callers may still use.
+    var earlierNarrowTokens: [AccessToken] = []
     /// The number of prompts and pages that wait for the user.
     var prompts = 0
     /// The running call.
@@ -236,9 +238,15 @@ struct LockerState: Sendable {
             token = nil
         }
         if !phase.isActive && phase != .backgroundAccess {
-            narrowToken?.handle.close()
-            narrowToken = nil
+            for token in earlierNarrowTokens + [narrowToken].compactMap(\.self) { token.handle.close() }
+            (narrowToken, earlierNarrowTokens) = (nil, [])
         }
+    }
+
+    /// Discards earlier tokens of background access that have expired.
+    mutating func closeExpired(at now: Date) {
+        for token in earlierNarrowTokens where token.isExpired(at: now) { token.handle.close() }
+        earlierNarrowTokens.removeAll { $0.isExpired(at: now) }
     }
 }
 

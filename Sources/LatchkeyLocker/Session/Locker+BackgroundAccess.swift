@@ -82,7 +82,9 @@ extension Locker {
                 state.counters = LockerCounters()
             }
             if step == .succeed, let token {
-                state.narrowToken?.handle.close()
+                // A concurrent request may just have got the previous token.
+                if let previous = state.narrowToken { state.earlierNarrowTokens.append(previous) }
+                state.closeExpired(at: use.date)
                 state.narrowToken = token
                 // Background access does not prompt, so it does not count as use of an active session.
                 if state.machine?.phase == .backgroundAccess { state.lastUse = use }

@@ -89,7 +89,7 @@ extension Locker {
 /// A moment at which a session was used, by two clocks: one that can be set, and one that runs also while the machine
 /// sleeps.
 struct SessionUse: Sendable {
-    private let date: Date
+    let date: Date
     private let instant: ContinuousClock.Instant
 
     init(at date: Date) {

@@ -168,15 +168,18 @@ extension PIN {
 enum ManagementKey {
     private static let digits = 48
 
+    static func isWellFormed(_ key: PIN) -> Bool {
+        key.withUnsafeBytes { bytes in
+            bytes.count == digits && bytes.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
+        }
+    }
+
     /// Checks the form of a new key before it is sent.
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput`.
     static func check(_ proof: LoginProof) throws(KeystoreError) {
         guard case .pin(let pin) = proof else { return }
-        let isWellFormed = pin.withUnsafeBytes { bytes in
-            bytes.count == digits && bytes.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
-        }
-        guard isWellFormed else {
+        guard isWellFormed(pin) else {
             throw KeystoreError(
                 code: .invalidInput,
                 reason: "a YubiKey's management key has \(digits) hexadecimal digits, and the new one does not",

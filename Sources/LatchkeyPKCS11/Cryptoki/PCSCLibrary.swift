@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Latchkey
+internal import Synchronization
 
 /// The functions of pcsc-lite's client library (winscard.h) that reset a card and send commands to it. `LONG` and `DWORD`
 /// have the size of `Int` on Linux.
@@ -158,14 +159,35 @@ struct PCSCLibrary: Sendable {
 }
 
 extension PCSCLibrary {
+    /// The readers that a thread asks, perhaps one that still waits for another program's transaction.
+    private static let readersInUse = Mutex<Set<String>>([])
+
     /// Sends commands to the card in a reader in one transaction, and leaves the card as it is.
     ///
-    /// - Parameter deadline: No command is sent after this time. The call can take longer, because it waits for the end
-    ///   of another program's transaction.
-    /// - Returns: The responses with their status words; nil if no reader or more than one reader has the name, or if
-    ///   the card cannot be used.
-    func responses(
-        to commands: [[UInt8]], in description: String, until deadline: ContinuousClock.Instant
+    /// - Parameters:
+    ///   - limit: The maximum wait. A thread that waits for another program's transaction continues, and the next call for
+    ///     the reader waits for that thread.
+    ///   - commands: Gets the responses so far, with their status words, and returns the next command; nil to stop.
+    /// - Returns: The responses; nil if no reader or more than one reader has the name, or if the card cannot be used.
+    static func responses(
+        in reader: String, within limit: Duration, to commands: @escaping @Sendable ([[UInt8]]) -> [UInt8]?
+    ) -> [[UInt8]]? {
+        guard let library = loaded else { return nil }
+        let deadline = ContinuousClock.now + limit
+        while !readersInUse.withLock({ $0.insert(reader).inserted }) {
+            guard ContinuousClock.now < deadline else { return nil }
+            usleep(2000)
+        }
+        let finish: @Sendable () -> Void = { readersInUse.withLock { _ = $0.remove(reader) } }
+        let responses = BlockingThread.run(within: limit, unstarted: finish) { () -> [[UInt8]]? in
+            defer { finish() }
+            return library.responses(in: reader, until: deadline, to: commands)
+        }
+        return responses ?? nil
+    }
+
+    private func responses(
+        in description: String, until deadline: ContinuousClock.Instant, to commands: ([[UInt8]]) -> [UInt8]?
     ) -> [[UInt8]]? {
         var context = 0
         guard Self.code(establish(Self.systemScope, nil, nil, &context)) == Self.success else { return nil }
@@ -183,7 +205,7 @@ extension PCSCLibrary {
         guard Self.code(beginTransaction(card)) == Self.success else { return nil }
         defer { _ = endTransaction(card, Self.leaveAction) }
         var responses: [[UInt8]] = []
-        for command in commands {
+        while let command = commands(responses) {
             guard ContinuousClock.now < deadline, let response = response(to: command, card, protocolInUse) else {
                 return nil
             }

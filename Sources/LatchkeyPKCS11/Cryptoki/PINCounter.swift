@@ -2,9 +2,6 @@ internal import Latchkey
 
 /// The counter of wrong PINs of a smart card, read from the card itself. PKCS#11 has only flags for a low count and for
 /// the last attempt (`CKF_USER_PIN_COUNT_LOW`, `CKF_USER_PIN_FINAL_TRY`).
-///
-/// Reading selects the card's application, which the token's module has also selected. On some cards, SELECT ends a
-/// login.
 enum PINCounter: Hashable, Sendable {
     /// The PIV Card Application PIN (NIST SP 800-73-4 part 2 section 3.2.1).
     case piv
@@ -20,14 +17,20 @@ enum PINCounter: Hashable, Sendable {
     /// - Returns: nil if the card does not report the counter, for example because its PIN is already verified, or if
     ///   another program holds the card.
     func attemptsLeft(inReader reader: String) -> Int? {
-        guard let library = PCSCLibrary.loaded else { return nil }
-        let deadline = ContinuousClock.now + Self.limit
-        let responses = BlockingThread.run(within: Self.limit, unstarted: {}) { [self] in
-            library.responses(to: [selection, query], in: reader, until: deadline)
+        // The application is selected only if it does not answer, because selecting it ends a login on some cards.
+        let responses = PCSCLibrary.responses(in: reader, within: Self.limit) { [self] responses in
+            switch responses.count {
+            case 0: query
+            case 1 where attemptsLeft(in: responses[0]) == nil && !isVerified(responses[0]): selection
+            case 2 where Self.isSelected(responses[1]): query
+            default: nil
+            }
         }
-        guard let responses = responses ?? nil, responses.count == 2, Self.isSelected(responses[0]) else { return nil }
-        return attemptsLeft(in: responses[1])
+        return responses?.last.flatMap(attemptsLeft)
     }
+
+    /// Whether a program has given the right PIN, so that a PIV card does not tell its counter.
+    private func isVerified(_ response: [UInt8]) -> Bool { self == .piv && response == [0x90, 0x00] }
 
     /// SELECT by the application's identifier.
     private var selection: [UInt8] {

@@ -18,6 +18,8 @@ struct PIVCardStatus: Hashable, Sendable {
     /// 0 if the PUK is blocked.
     var pukAttemptsLeft: Int?
 
+    /// VERIFY without a PIN, which counts no attempt.
+    private static let verification: [UInt8] = [0x00, 0x20, 0x00, 0x80]
     private static let selection: [UInt8] = [
         0x00, 0xA4, 0x04, 0x00, 0x09, 0xA0, 0x00, 0x00, 0x03, 0x08, 0x00, 0x00, 0x10, 0x00,
     ]
@@ -36,15 +38,14 @@ struct PIVCardStatus: Hashable, Sendable {
     /// - Parameter reader: Its name, or the first 64 bytes of it, as `C_GetSlotInfo` shows it.
     /// - Returns: nil if the card cannot be read, for example because another program holds it.
     static func read(inReader reader: String) -> PIVCardStatus? {
-        guard let library = PCSCLibrary.loaded else { return nil }
-        let deadline = ContinuousClock.now + limit
-        let commands = [selection, managementKeyMetadata, pukMetadata, administratorData]
-        let responses = BlockingThread.run(within: limit, unstarted: {}) {
-            library.responses(to: commands, in: reader, until: deadline)
+        let commands = [verification, selection, managementKeyMetadata, pukMetadata, administratorData]
+        let responses = PCSCLibrary.responses(in: reader, within: limit) { responses in
+            // A program is logged in, and selecting the application would end its login.
+            responses.first == [0x90, 0x00] ? nil : commands.dropFirst(responses.count).first
         }
-        guard let responses = responses ?? nil, responses.count == commands.count else { return nil }
+        guard let responses, responses.count == commands.count else { return nil }
         return PIVCardStatus(
-            selection: responses[0], key: responses[1], puk: responses[2], administration: responses[3])
+            selection: responses[1], key: responses[2], puk: responses[3], administration: responses[4])
     }
 
     /// Reads the responses, each with its status word.

@@ -98,7 +98,7 @@ extension Session {
             try sendProof(role.rawValue, proof)
         } catch {
             // OpenSC's answer for a card that reports a wrong PIN without the attempts left (status word 6982).
-            guard error.returnValue == .userNotLoggedIn else { throw error }
+            guard error.returnValue == .userNotLoggedIn, profile.family == .opensc, role == .user else { throw error }
             throw CryptokiError(.returned(.pinIncorrect), function: error.function, reason: error.reason)
         }
     }

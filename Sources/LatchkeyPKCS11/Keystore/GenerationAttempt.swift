@@ -30,8 +30,8 @@ final class GenerationAttempt: Sendable {
         let failure = KeystoreError(error, profile: snapshot.module)
         let advice =
             use == .sign
-            ? "adopt the key by its URI, or overwrite the key with the card's own program"
-            : "if the next attempt refuses the key, delete the key with the card's own program"
+            ? "another program may have created the key: adopt it by its URI, or delete it only if nobody needs it"
+            : "if the next attempt refuses the key, delete it only if nobody needs it"
         return KeystoreError(
             code: failure.code, reason: failure.reason,
             recovery:

@@ -111,8 +111,24 @@ extension PKCS11Keystore {
         let card = try await checkOfficer(snapshot)
         var request = PINRequest(
             purpose: .securityOfficer, context: prompt, attemptsLeft: snapshot.information.officerAttemptsLeft)
-        if snapshot.module.usesSlotIDs { request.officerSecret = PINRequest.OfficerSecret(card) }
-        return .pin(try await presence.givenPIN(request))
+        guard snapshot.module.usesSlotIDs else { return .pin(try await presence.givenPIN(request)) }
+        request.officerSecret = PINRequest.OfficerSecret(card)
+        if card?.isManagementKeyProtected == true {
+            // The card counts a wrong PIN here like anywhere else.
+            let status = try await pinStatus(snapshot, isPrecise: false)
+            guard !status.isLockedOut else { throw await lockedPIN(snapshot) }
+            request.attemptsLeft = status.attemptsLeft
+        }
+        let entry = try await presence.givenPIN(request)
+        // Yubico's module sends a short entry to the card as the PIN, which counts as an attempt.
+        guard card?.isManagementKeyProtected != false || ManagementKey.isWellFormed(entry) else {
+            throw KeystoreError(
+                code: .wrongProof, reason: "the management key is wrong",
+                recovery:
+                    "Enter its 48 hexadecimal digits. This card does not accept the PIN in its place. The entry was not sent."
+            )
+        }
+        return .pin(entry)
     }
 
     /// The error for a failed login of the security officer, or for an operation that failed during such a login.

@@ -1,5 +1,7 @@
+internal import Dispatch
 internal import FoundationEssentials
 internal import Latchkey
+internal import Synchronization
 
 /// Secrets that are shared by ECDH with a P-256 key on the token.
 ///
@@ -15,10 +17,14 @@ extension PKCS11Keystore {
         let id = pair.id
         let snapshot = try await agreementSnapshot(takeSnapshot(for: id))
         try await checkSealingKey(pair, snapshot.publicKey, snapshot)
-        let own =
-            snapshot.publicKey == nil
-            ? try await generateSealingKey(pair, snapshot, prompt, presence)
-            : try await isOwn(snapshot.publicKey) ? snapshot.publicKey : nil
+        var publicKey = snapshot.publicKey
+        if publicKey == nil {
+            try await generateSealingKey(pair, snapshot, prompt, presence)
+            publicKey = try await takeSnapshot(for: id).publicKey
+            // Another program may have created the key during the prompt.
+            if let publicKey { try await checkSealingKey(pair, publicKey, snapshot) }
+        }
+        let own = try await isOwn(publicKey) ? publicKey : nil
         let name = TokenName(token.information, id: id)
         let salt = SealedBox.newSalt()
         // Only the token can compute the secret, so only the token, with its PIN if it has one, can have sealed with it.
@@ -76,26 +82,20 @@ extension PKCS11Keystore {
 
     /// Generates the sealing key before the user logs in, if only the security officer may create keys.
     ///
-    /// - Returns: The new key if the card does not attest it. It is recorded, so that a later process accepts it.
+    /// The key is recorded at once, while no other process can generate one, so that each process with the same store accepts
+    /// it if the card does not attest it.
     private func generateSealingKey(
         _ pair: KeyPairRequest, _ snapshot: TokenSnapshot, _ prompt: PromptContext, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> PublicKey? {
-        guard snapshot.module.generator == .securityOfficer else { return nil }
+    ) async throws(KeystoreError) {
+        guard snapshot.module.generator == .securityOfficer else { return }
         let officer = try await officerProof(snapshot, for: prompt, presence)
         let attempt = GenerationAttempt(in: [PIVSlot(id: pair.id)].compactMap(\.self), for: pair.use)
-        let own = try await asSecurityOfficer(officer, snapshot, attempt) {
-            (session) throws(CryptokiError) -> PublicKey? in
-            // A key that another program created during the prompt can be used too, if the card attests it.
-            guard try !session.isOccupied(id: pair.id) else {
-                guard try session.hasAttestationKey() else { throw .foreignSealingKey(pair) }
-                return nil
-            }
+        try await asSecurityOfficer(officer, snapshot, attempt) { [anchors] (session) throws(CryptokiError) in
+            // The caller checks a key that another program created during the prompt.
+            guard try !session.isOccupied(id: pair.id) else { return }
             if let slot = attempt.candidates.first { attempt.begin(slot) }
-            let key = try session.generateKeyPair(pair)
-            return try session.attestation(of: key.publicKey, id: key.id) == nil ? key.publicKey : nil
+            try anchors.record(session.generateKeyPair(pair).publicKey)
         }
-        if let own { _ = try await anchors.anchor(own.sealingAnchor, is: own.fingerprint) }
-        return own
     }
 }
 
@@ -119,8 +119,16 @@ extension PKCS11Keystore {
             return try await checkGeneration(snapshot)
         }
         let isOwn = try await isOwn(publicKey)
-        _ = try await snapshot.token.inspect { (session) throws(CryptokiError) in
-            try session.checkOrigin(of: publicKey, pair, isOwn: isOwn)
+        let check = { @Sendable (session: Session) throws(CryptokiError) in
+            _ = try session.checkOrigin(of: publicKey, pair, isOwn: isOwn)
+        }
+        do {
+            try await snapshot.token.inspect(check)
+        } catch {
+            // A module that could not read the attestation shows none: look again.
+            guard error.code == .refused, snapshot.module.cachesStaleState else { throw error }
+            try await snapshot.token.readAgain(afterSettling: true)
+            try await snapshot.token.inspect(check)
         }
     }
 
@@ -150,6 +158,29 @@ extension PKCS11Keystore {
             }
         }
         return refusals
+    }
+}
+
+/// Whether a sealing key was recorded.
+private final class RecordingOutcome: Sendable {
+    let isRecorded = Atomic(false)
+}
+
+extension TrustAnchors {
+    /// Records a generated sealing key, on a token's thread, which may block.
+    fileprivate func record(_ key: PublicKey) throws(CryptokiError) {
+        let (done, outcome) = (DispatchSemaphore(value: 0), RecordingOutcome())
+        // Unstructured on purpose: the token's thread waits for the task.
+        Task {
+            let value = try? await anchor(key.sealingAnchor, is: key.fingerprint)
+            outcome.isRecorded.store(value == key.fingerprint, ordering: .releasing)
+            done.signal()
+        }
+        guard done.wait(timeout: .now() + 10) == .success, outcome.isRecorded.load(ordering: .acquiring) else {
+            throw CryptokiError(
+                .locked, reason: "the store did not record the generated sealing key",
+                recovery: "Check that the store can be written, then try again.")
+        }
     }
 }
 
@@ -289,7 +320,8 @@ extension CryptokiError {
                 "the card has no attestation, and the store has no record that Latchkey generated the sealing key\(slot): "
                 + "the key may have a copy outside the card",
             recovery:
-                "Use the store with which Latchkey generated the key, or another token. If no program needs the key, "
-                + "delete it with the card's own program; then Latchkey generates a new one.")
+                "Use the store with which Latchkey generated the key, or another token. Secrets of other stores may need "
+                + "the key. Only if there are none, delete it with the card's own program; Latchkey then generates another."
+        )
     }
 }

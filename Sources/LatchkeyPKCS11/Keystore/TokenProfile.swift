@@ -67,7 +67,9 @@ struct TokenProfile: Sendable {
         let presence: AssuranceLevel.EnforcedPresence =
             switch policy.requirement {
             case .none: needsTouch ? .touch : .none
-            case .pin where !provesPIN: .unknown
+            case .pin where !provesPIN, .userPresence where !provesPIN, .biometryAny where !provesPIN,
+                .biometryCurrentSet where !provesPIN:
+                .unknown
             case .pin: needsTouch ? .touchAndPIN : .pin
             case .userPresence, .biometryAny, .biometryCurrentSet: .fingerOrPIN
             }

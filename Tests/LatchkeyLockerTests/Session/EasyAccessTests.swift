@@ -273,8 +273,9 @@ struct EasyAccessTests {
     @Test func `easy access is disabled in a session whose token has expired`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
+            scene.line.fail(at: "/token", .altered(#""expires_in":1800"#, to: #""expires_in":1"#))
             let status = try await program.locker.startAuthSession()
-            scene.clock.advance(by: 86_400)
+            scene.clock.advance(by: 2)
             #expect(status.accessToken?.isExpired(at: scene.clock.now) == true)
             #expect(try await program.locker.disableEasyAccess().phase == .enrolled)
             #expect(!program.locker.authSessionStatus.isEasyAccessEnabled)
