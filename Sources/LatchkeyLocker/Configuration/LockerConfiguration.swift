@@ -120,7 +120,7 @@ public struct StartAuthSessionOptions: Sendable {
     let requiredLevel: RequiredLevel
     let usesCachedSecret: Bool
     let presence: (any PresenceAuthority)?
-    let channel: (any StrongAuthenticationChannel)?
+    let authorize: (@Sendable (StrongAuthenticationRequest) async throws -> AuthorizationCode)?
 
     /// Makes options. The defaults start the session in the quickest way.
     ///
@@ -129,27 +129,16 @@ public struct StartAuthSessionOptions: Sendable {
     ///   - usesCachedSecret: Whether a secret in the cache (`cachedSecretLife` of ``LockerConfiguration``) can be used
     ///     instead of a prompt.
     ///   - presence: Prompts for the secret this time; nil uses the configured authority.
-    ///   - channel: How the user logs in this time; nil uses the configured channel.
+    ///   - channel: The app's own way to let the user log in this time, as
+    ///     ``StrongAuthenticationChannel/authorize(_:)``; nil uses the configured channel.
     public init(
         requiredLevel: RequiredLevel = .any, usesCachedSecret: Bool = true, presence: (any PresenceAuthority)? = nil,
-        channel: (any StrongAuthenticationChannel)? = nil
+        channel: (@Sendable (StrongAuthenticationRequest) async throws -> AuthorizationCode)? = nil
     ) {
         self.requiredLevel = requiredLevel
         self.usesCachedSecret = usesCachedSecret
         self.presence = presence
-        self.channel = channel
-    }
-
-    /// Makes options with the app's own way to let the user log in.
-    ///
-    /// - Parameter authorize: See ``StrongAuthenticationChannel/authorize(_:)``.
-    public init(
-        requiredLevel: RequiredLevel = .any, usesCachedSecret: Bool = true, presence: (any PresenceAuthority)? = nil,
-        channel authorize: @escaping @Sendable (StrongAuthenticationRequest) async throws -> AuthorizationCode
-    ) {
-        self.init(
-            requiredLevel: requiredLevel, usesCachedSecret: usesCachedSecret, presence: presence,
-            channel: ClosureChannel(body: authorize))
+        authorize = channel
     }
 }
 

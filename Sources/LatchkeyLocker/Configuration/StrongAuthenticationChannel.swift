@@ -49,15 +49,6 @@ public struct AuthorizationCode: Sendable {
     }
 }
 
-/// The app's own way to let the user log in, as a closure.
-struct ClosureChannel: StrongAuthenticationChannel {
-    let body: @Sendable (StrongAuthenticationRequest) async throws -> AuthorizationCode
-
-    func authorize(_ request: StrongAuthenticationRequest) async throws -> AuthorizationCode {
-        try await body(request)
-    }
-}
-
 /// Strong authentication in a browser, the answer on a loopback port (RFC 8252).
 public struct BrowserChannel: StrongAuthenticationChannel {
     private let browser: any Browser

@@ -18,7 +18,8 @@ extension Locker {
             requiresIssuer: server.discovery.sendsIssuer)
         let begun = now
         let code = try await prompting {
-            try await (context.options.channel ?? configuration.channel).authorize(request)
+            if let authorize = context.options.authorize { return try await authorize(request) }
+            return try await configuration.channel.authorize(request)
         }
         try Task.checkCancellation()
         let answer = try await server.client.redeem(

@@ -24,7 +24,8 @@ struct HostileServerTests {
             let program = try await scene.start()
             let channel = RefusedChannel(code: code)
             await #expect(throws: refusal(.server)) {
-                try await program.locker.startAuthSession(options: .init(requiredLevel: .strong, channel: channel))
+                try await program.locker.startAuthSession(
+                    options: .init(requiredLevel: .strong, channel: channel.authorize))
             }
             #expect(program.locker.authSessionStatus.isEasyAccessEnabled)
             _ = try await program.locker.startAuthSession()

@@ -175,7 +175,7 @@ struct SessionFlowTests {
             let other = FormChannel(scene.server.users[1])
             await #expect(throws: refusal(.userMismatch)) {
                 try await program.locker.startAuthSession(
-                    options: .init(requiredLevel: .strong, channel: other))
+                    options: .init(requiredLevel: .strong, channel: other.authorize))
             }
             #expect(program.locker.authSessionStatus == mine)
         }
