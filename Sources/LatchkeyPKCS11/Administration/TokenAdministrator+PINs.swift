@@ -29,7 +29,7 @@ extension TokenAdministrator {
     package func changeSecurityOfficerPIN() async throws(KeystoreError) {
         let operation = "change the security officer's PIN"
         try await withEntry(to: operation) { (entry) throws(KeystoreError) in
-            if case .program(let program) = entry.profile.unblocking {
+            if case .program(let program) = entry.unblocking {
                 throw .unsupported(
                     "Latchkey can't change a security officer's PIN through this token's module",
                     recovery:
@@ -60,12 +60,12 @@ extension TokenAdministrator {
         let operation = "set the token's PIN"
         try await withEntry(to: operation) { (entry) throws(KeystoreError) in
             let reason = "the security officer of this kind of token can't set the user's PIN"
-            switch entry.profile.unblocking {
+            switch entry.unblocking {
             case .securityOfficer: try await setPIN(of: entry, to: operation)
             case .prefixedSetPIN:
                 throw .unsupported(reason, recovery: "Set a new PIN with the PUK: `latchkey token pin --unblock`.")
             case .program(let program):
-                throw .unsupported(reason, recovery: "Set a new PIN with the PUK: `\(program)`.")
+                throw .unsupported(reason, recovery: "Set a new PIN with the PUK or the Admin PIN: `\(program)`.")
             }
         }
     }
@@ -78,7 +78,7 @@ extension TokenAdministrator {
     package func unblockPIN() async throws(KeystoreError) {
         let operation = "unblock the token's PIN"
         try await withEntry(to: operation) { (entry) throws(KeystoreError) in
-            switch entry.profile.unblocking {
+            switch entry.unblocking {
             case .securityOfficer: try await setPIN(of: entry, to: operation)
             case .prefixedSetPIN:
                 guard await cardStatus(of: entry)?.pukAttemptsLeft != 0 else { throw .pukBlocked() }
@@ -146,6 +146,14 @@ extension TokenAdministrator {
         throw KeystoreError(
             code: .lockedOut, reason: "the security officer's PIN is locked after too many wrong PINs",
             recovery: "Erase the token with its manufacturer's program.")
+    }
+}
+
+extension TokenDirectory.Entry {
+    /// How a blocked PIN of the token is unblocked.
+    fileprivate var unblocking: ModuleProfile.Unblocking {
+        guard case .program = profile.unblocking, information.isOpenPGP else { return profile.unblocking }
+        return .program(TokenInformation.openPGPProgram)
     }
 }
 

@@ -123,6 +123,12 @@ extension TokenInformation {
     /// Whether it is SoftHSM2's, which never locks.
     var isSoftHSM: Bool { manufacturer == "SoftHSM project" || model.hasPrefix("SoftHSM") }
 
+    /// Whether OpenSC shows an OpenPGP card.
+    var isOpenPGP: Bool { manufacturer == "OpenPGP project" }
+
+    /// The program that unblocks the PIN of an OpenPGP card.
+    static let openPGPProgram = "gpg --card-edit"
+
     /// Whether it is a token of NSS softoken, also behind another module.
     var isNSS: Bool { manufacturer == "Mozilla Foundation" && model.hasPrefix("NSS") }
 

@@ -255,10 +255,13 @@ extension KeystoreError {
                 reason: "the key is in the slot ‘\(wanted.label)’ of the card, and the URI names ‘\(found.label)’",
                 recovery: "Use the URI of that slot: `latchkey token list` shows it.")
         }
+        let isSameName = wanted.label == found.label && wanted.serial == found.serial
+        let (wantedModel, foundModel) = isSameName ? (" \(wanted.model)", " \(found.model)") : ("", "")
         return KeystoreError(
             code: .wrongDevice,
-            reason: "the key is on the token ‘\(wanted.label)’ with serial number \(wanted.serial), and this is "
-                + "‘\(found.label)’ with serial number \(found.serial)",
+            reason:
+                "the key is on the token\(wantedModel) ‘\(wanted.label)’ with serial number \(wanted.serial), and this "
+                + "is\(foundModel) ‘\(found.label)’ with serial number \(found.serial)",
             recovery: "Plug in the token on which the key was created, or set up again with this one.")
     }
 
@@ -308,14 +311,18 @@ extension KeystoreError {
 
     /// - Parameter isPUKBlocked: Whether the PIN can't be unblocked either.
     package static func pinLocked(
-        _ profile: ModuleProfile, isPUKBlocked: Bool = false, underlying: CryptokiError? = nil
+        _ profile: ModuleProfile, _ token: TokenInformation? = nil, isPUKBlocked: Bool = false,
+        underlying: CryptokiError? = nil
     ) -> KeystoreError {
         guard !isPUKBlocked else {
             return .pukBlocked(reason: "the PIN and the PUK are blocked after too many wrong ones")
         }
         return KeystoreError(
             code: .lockedOut, reason: "the token's PIN is locked after too many wrong PINs",
-            recovery: ModuleProfile.unblocking(profile), underlying: underlying.map { UnderlyingError($0) })
+            recovery: token?.isOpenPGP == true
+                ? "Set a new PIN with the Admin PIN: `\(TokenInformation.openPGPProgram)`."
+                : ModuleProfile.unblocking(profile),
+            underlying: underlying.map { UnderlyingError($0) })
     }
 
     static func pukBlocked(reason: String = "the PUK is blocked after too many wrong ones") -> KeystoreError {

@@ -221,8 +221,8 @@ extension PKCS11Keystore {
             throw .unsupported(
                 "this module can't create P-256 keys on this token",
                 recovery: snapshot.profile.isPIV
-                    ? "Create one with the token's own tool (YubiKey: `ykman piv keys generate`), then adopt it by a "
-                        + "URI with `id=`, for example `id=%01` for slot 9a."
+                    ? "Use the card's own module (YubiKey: `module-path=` of libykcs11.so); or create a key with the "
+                        + "card's own tool, then adopt it by a URI with `id=`, for example `id=%01` for slot 9a."
                     : "Create one with the token's own program (OpenPGP card: `gpg --card-edit`), then adopt it by a URI "
                         + "with its `id=`, for example `id=%03` for the authentication key of an OpenPGP card.")
         }

@@ -141,7 +141,8 @@ extension PKCS11Keystore {
     /// The error for a locked PIN. Asks a PIV card whether its PUK is blocked too.
     func lockedPIN(_ snapshot: TokenSnapshot, underlying: CryptokiError? = nil) async -> KeystoreError {
         let card = await snapshot.token.pivCardStatus()
-        return .pinLocked(snapshot.module, isPUKBlocked: card?.pukAttemptsLeft == 0, underlying: underlying)
+        return .pinLocked(
+            snapshot.module, snapshot.information, isPUKBlocked: card?.pukAttemptsLeft == 0, underlying: underlying)
     }
 
     /// The error for the locked PIN of this token.

@@ -12,7 +12,8 @@ extension PKCS11Keystore {
         case .pinLocked?, .pinIncorrect?, .pinInvalid?, .pinLenRange?: presence.rejected()
         default: return meaning
         }
-        guard error.returnValue != .pinLocked, let current = try? await takeSnapshot(),
+        guard error.returnValue != .pinLocked else { return await lockedPIN(snapshot, underlying: error) }
+        guard let current = try? await takeSnapshot(),
             let status = try? await pinStatus(current, isPrecise: true)
         else { return meaning }
         guard !status.isLockedOut else { return await lockedPIN(snapshot, underlying: error) }

@@ -34,7 +34,7 @@ struct TokenProfile: Sendable {
         hasOpenKeys = profile.family != .tpm2
         // The manufacturers are those that OpenSC reports for the tokens of a PIV card and of an OpenPGP card.
         isPIV = profile.usesSlotIDs || information.manufacturer == "piv_II"
-        isOpenPGP = profile.family == .opensc && information.manufacturer == "OpenPGP project"
+        isOpenPGP = profile.family == .opensc && information.isOpenPGP
         // Another module's slot may have the name of a reader of this machine without using it.
         let usesReaders = profile.family == .ykcs11 || profile.family == .opensc
         pinCounter = !usesReaders ? nil : isPIV ? .piv : isOpenPGP ? .openPGP : nil

@@ -142,7 +142,7 @@ struct PINStatusReport: Report {
         }
         guard !lockedOut else {
             let until = lockedOutUntil.value.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
-            return "The hardware is locked and accepts no PIN\(until)."
+            return "The hardware is locked and accepts no PIN\(until). ‘latchkey doctor’ shows the next step."
         }
         let unknown = isCountLow ? "few (a wrong PIN was entered before)" : "unknown"
         var lines = ["Attempts left:   \(attemptsLeft.value.map(String.init) ?? unknown)"]
