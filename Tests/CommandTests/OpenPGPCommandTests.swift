@@ -7,7 +7,7 @@ import VirtualSmartCard
 /// The tool with an OpenPGP card, through OpenSC's module, which shows a slot for each of the card's PINs.
 @Suite(
     .virtualYubiKey(.openPGP(serialNumber: 7)),
-    .enabled(if: FileManager.default.fileExists(atPath: openSCModule), "needs opensc-pkcs11"), .timeLimit(.minutes(5)))
+    .enabled(if: FileManager.default.fileExists(atPath: openSCModule), "needs opensc-pkcs11"), .timeLimit(.minutes(15)))
 struct OpenPGPCommandTests {
     private static let keyIDs = ["OpenPGP card (User PIN (sig))": "%01", "OpenPGP card (User PIN)": "%03"]
 
