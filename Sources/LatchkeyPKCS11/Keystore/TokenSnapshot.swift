@@ -70,7 +70,11 @@ extension PKCS11Keystore {
             }
         } catch {
             failure = KeystoreError(error, profile: token.module.profile)
-            guard error.kind == .tokenAbsent else { throw failure }
+            // A token that was found while the card was removed has no serial number, and the module keeps it.
+            let wasRead = (try? token.information.checkWasRead(by: token.module.profile)) != nil
+            guard error.kind == .tokenAbsent || !wasRead else { throw failure }
+            locator.forget()
+            if !wasRead { try await token.readAgain() }
         }
         // The known token was removed; the same URI may match another one now, or once the right one is plugged in.
         locator.forget()
