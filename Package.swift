@@ -30,8 +30,6 @@ let system: Target.Dependency = .product(
     name: "SystemPackage", package: "swift-system", condition: .when(traits: ["Network"]))
 let arguments: Target.Dependency = .product(
     name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Programs"]))
-let configuration: Target.Dependency = .product(
-    name: "Configuration", package: "swift-configuration", condition: .when(traits: ["Programs"]))
 
 let package = Package(
     name: "latchkey",
@@ -73,7 +71,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
         .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
-        .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
@@ -82,7 +79,6 @@ let package = Package(
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
         .package(url: "https://github.com/hummingbird-project/swift-mustache", from: "2.1.1"),
-        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
         .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
@@ -113,6 +109,8 @@ let package = Package(
             pkgConfig: "libsystemd",
             providers: [.apt(["libsystemd-dev"])]
         ),
+        // The headers of libcurl. LatchkeyHTTP loads the library at the first request.
+        .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         // Headers of this package, without a library.
         .systemLibrary(name: "CEnvironment"),
         .systemLibrary(name: "CProcess"),
@@ -137,12 +135,7 @@ let package = Package(
         .target(name: "LatchkeyPresence", dependencies: ["Latchkey", "CSystemd"], swiftSettings: strict),
         .target(
             name: "LatchkeyHTTP",
-            dependencies: [
-                "Latchkey", httpTypes,
-                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: .when(traits: ["Network"])),
-                .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
-                .product(name: "NIOHTTP1", package: "swift-nio", condition: .when(traits: ["Network"])),
-            ],
+            dependencies: ["CCurl", "CEnvironment", "Latchkey", httpTypes],
             swiftSettings: strict
         ),
         .target(name: "LatchkeyJOSE", dependencies: ["Latchkey", crypto, cryptoExtras], swiftSettings: strict),
@@ -206,7 +199,7 @@ let package = Package(
                 "LatchkeyLocker",
                 "LatchkeyLogging", "LatchkeySimulators", "TPM2", "TPM2TCTI", "UNIXSockets", arguments, asn1,
                 certificates,
-                configuration, crypto, httpTypes, logging, subprocess,
+                crypto, httpTypes, logging, subprocess,
                 system,
             ],
             swiftSettings: strict
@@ -298,7 +291,8 @@ let package = Package(
             name: "LatchkeyPKCS11Tests",
             dependencies: [
                 "COpenSSL", "Latchkey", "LatchkeyCertificates", "LatchkeyPKCS11", "LatchkeyTestSupport",
-                "LatchkeyTesting", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto,
+                "LatchkeyTesting", "LatchkeySimulators", "LatchkeyVault", "VirtualSmartCard", asn1, certificates,
+                crypto,
             ],
             swiftSettings: strict
         ),
@@ -322,8 +316,9 @@ let package = Package(
         .testTarget(
             name: "PortingTests",
             dependencies: [
-                "Latchkey", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyTPM", "LatchkeyTesting",
-                "LatchkeySimulators",
+                "Latchkey", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyLocker", "LatchkeyLogin", "LatchkeyOAuth",
+                "LatchkeySimulators", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeyVault",
+                "latchkey-identity", httpTypes,
             ],
             swiftSettings: [.swiftLanguageMode(.v6)]
         ),
@@ -340,7 +335,7 @@ let package = Package(
             name: "PresenceBrokerTests",
             dependencies: [
                 "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTestSupport",
-                "LatchkeyTesting", "LatchkeySimulators", "TPM2", "TPM2TCTI",
+                "LatchkeyTesting", "LatchkeySimulators", "LatchkeyVault", "TPM2", "TPM2TCTI",
                 "UNIXSockets",
             ],
             swiftSettings: strict
@@ -406,10 +401,9 @@ let package = Package(
         .testTarget(
             name: "LatchkeyIdentityTests",
             dependencies: [
-                "latchkey-identity", "LatchkeyJOSE", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTestSupport",
-                "LatchkeyTesting", "RawDatabase", crypto, cryptoExtras, grdb, httpTypes, logging,
+                "latchkey-identity", "LatchkeyHTTP", "LatchkeyJOSE", "Latchkey", "LatchkeyRelyingParty",
+                "LatchkeyTestSupport", "LatchkeyTesting", "RawDatabase", crypto, cryptoExtras, grdb, httpTypes, logging,
                 .product(name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Programs"])),
-                .product(name: "HummingbirdTesting", package: "hummingbird", condition: .when(traits: ["Programs"])),
                 .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
                 .product(name: "NIOEmbedded", package: "swift-nio", condition: .when(traits: ["Network"])),
                 .product(
@@ -461,8 +455,8 @@ let package = Package(
             name: "CommandTests",
             dependencies: [
                 "greeting", "LatchkeyJOSE", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
-                "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2",
-                "TPM2TCTI", "VirtualSmartCard", crypto, grdb, subprocess, system,
+                "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "LatchkeyVault",
+                "RawDatabase", "TPM2", "TPM2TCTI", "VirtualSmartCard", crypto, grdb, subprocess, system,
             ],
             exclude: ["Golden", "Stores"],
             swiftSettings: strict

@@ -43,6 +43,9 @@ package struct Endpoint: Hashable, Sendable {
     /// Scheme, host and port (RFC 6454 section 4), without a trailing slash.
     package var origin: String { "\(scheme)://\(authority)" }
 
+    /// Whether the host can only be this machine.
+    var isLoopback: Bool { URL(string: text)?.host().map { Self.isLoopback($0.lowercased()) } ?? false }
+
     package var hasQuery: Bool { path.contains("?") }
 
     /// Another path on the same origin.

@@ -5,18 +5,23 @@ import Synchronization
 
 /// A TCP server that answers each request with bytes that the test chose.
 final class RawServer: Sendable {
-    /// `127.0.0.1:PORT`.
+    /// `127.0.0.1:PORT` or `[::1]:PORT`.
     let authority: String
+    let port: Int
     private let channel: any Channel
     private let log: RequestLog
 
     /// The received requests.
     var requests: [String] { log.requests.withLock(\.self) }
+    /// The number of connections that sent something.
+    var connections: Int { log.connections.withLock(\.self) }
 
     private init(_ channel: any Channel, _ log: RequestLog) {
         self.channel = channel
         self.log = log
-        authority = "127.0.0.1:\(channel.localAddress?.port ?? 0)"
+        port = channel.localAddress?.port ?? 0
+        let address = channel.localAddress?.ipAddress ?? ""
+        authority = address.contains(":") ? "[\(address)]:\(port)" : "\(address):\(port)"
     }
 
     /// Runs a server for the time of `body`.
@@ -26,18 +31,22 @@ final class RawServer: Sendable {
     ///     closed.
     ///   - drop: Bytes that are sent after the answer, repeatedly until the connection is closed.
     ///   - isClosedAfter: Whether the server hangs up after the answer.
+    ///   - answers: The number of requests of a connection that are answered. The next one closes it.
+    ///   - host: The address to listen on.
     static func with(
-        _ answer: String?, dripping drop: String? = nil, isClosedAfter: Bool = false,
+        _ answer: String?, dripping drop: String? = nil, isClosedAfter: Bool = false, answers: Int = .max,
+        host: String = "127.0.0.1",
         _ body: (RawServer) async throws -> Void
     ) async throws {
         let log = RequestLog()
         let channel = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(RawHandler(answer, drop, isClosedAfter, log))
+                    try channel.pipeline.syncOperations.addHandler(
+                        RawHandler(answer, drop, isClosedAfter, answers, log))
                 }
             }
-            .bind(host: "127.0.0.1", port: 0).get()
+            .bind(host: host, port: 0).get()
         do { try await body(RawServer(channel, log)) } catch {
             try? await channel.close().get()
             throw error
@@ -48,6 +57,7 @@ final class RawServer: Sendable {
 
 private final class RequestLog: Sendable {
     let requests = Mutex<[String]>([])
+    let connections = Mutex(0)
 }
 
 private final class RawHandler: ChannelInboundHandler {
@@ -57,13 +67,16 @@ private final class RawHandler: ChannelInboundHandler {
     private let answer: String?
     private let drop: String?
     private let isClosedAfter: Bool
+    private let answers: Int
     private let log: RequestLog
     private var text = ""
+    private var count = 0
 
-    init(_ answer: String?, _ drop: String?, _ isClosedAfter: Bool, _ log: RequestLog) {
+    init(_ answer: String?, _ drop: String?, _ isClosedAfter: Bool, _ answers: Int, _ log: RequestLog) {
         self.answer = answer
         self.drop = drop
         self.isClosedAfter = isClosedAfter
+        self.answers = answers
         self.log = log
     }
 
@@ -81,8 +94,10 @@ private final class RawHandler: ChannelInboundHandler {
         guard text[end.upperBound...].utf8.count >= length ?? 0 else { return }
         log.requests.withLock { $0.append(text) }
         text = ""
+        count += 1
+        if count == 1 { log.connections.withLock { $0 += 1 } }
         guard let answer else { return }
-        guard !answer.isEmpty else { return context.close(promise: nil) }
+        guard !answer.isEmpty, count <= answers else { return context.close(promise: nil) }
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: answer)), promise: nil)
         if isClosedAfter { context.close(promise: nil) }
         guard let drop else { return }

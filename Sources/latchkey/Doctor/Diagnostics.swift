@@ -89,7 +89,8 @@ struct Diagnostics {
         if diagnosis.pin == .different {
             return .problem(
                 name, "The store's keys belong to another TPM, or this TPM was cleared.",
-                "Use the TPM that created them, or start with a new store: --store DIR.", .wrongDevice)
+                "Use the TPM that created them, or archive and empty the store: latchkey store reset.",
+                .wrongDevice)
         }
         switch diagnosis.storageRootKey {
         case .present: return .ok(name, "The storage root key is present.")

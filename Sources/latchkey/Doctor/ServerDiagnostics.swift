@@ -21,16 +21,17 @@ struct ServerDiagnostics {
                 name, "The endpoint ‘\(text)’ is neither an https address nor an http address of this machine.",
                 Settings.advice(toCorrect: "endpoint", in: settings.configurationFile))
         }
+        let transport = CurlTransport(timeout: Self.timeoutSeconds)
         let request = endpoint.appending("/.well-known/openid-configuration").request(.get)
         do throws(KeystoreError) {
-            let (response, body) = try await AsyncHTTPTransport(timeout: Self.timeoutSeconds).send(request, body: [])
+            let (response, body) = try await transport.send(request, body: [])
             guard response.status.code == 200, let offer = try? JSONDecoder().decode(Offer.self, from: Data(body))
             else {
                 return .warning(
                     name, "The server at \(text) is not an identity server.",
                     "Check the address, and proxies on the way to it.")
             }
-            guard try await knows(client, offer.authorization) else {
+            guard try await knows(client, offer.authorization, transport) else {
                 return .warning(
                     name, "The identity server \(text) does not know the client ‘\(client)’ or its redirect URI.",
                     "Correct --client-id, or register http://127.0.0.1/callback for it at the server.")
@@ -44,7 +45,9 @@ struct ServerDiagnostics {
 
     /// Requests a login with `prompt=none`. For a known client the server redirects with an error; for an unknown client or
     /// redirect URI it shows the error itself (RFC 6749 section 4.1.2.1).
-    private func knows(_ client: String, _ page: Endpoint) async throws(KeystoreError) -> Bool {
+    private func knows(
+        _ client: String, _ page: Endpoint, _ transport: CurlTransport
+    ) async throws(KeystoreError) -> Bool {
         let challenge = PKCE.random().challenge
         let query = FormEncoding.encode([
             ("response_type", "code"), ("client_id", client), ("redirect_uri", "http://127.0.0.1/callback"),
@@ -52,7 +55,6 @@ struct ServerDiagnostics {
             ("code_challenge_method", "S256"), ("x_suppress_idp_session_cookie", "true"),
         ])
         let path = page.path + (page.path.contains("?") ? "&" : "?") + query
-        let transport = AsyncHTTPTransport(timeout: Self.timeoutSeconds)
         let (response, _) = try await transport.send(page.onSameOrigin(path: path).request(.get), body: [])
         return !(400..<500).contains(response.status.code)
     }

@@ -4,7 +4,7 @@ import LatchkeyHTTP
 
 /// A transport that counts, in front of the standard one.
 actor CountingTransport: HTTPTransport {
-    private let next = AsyncHTTPTransport(timeout: 10)
+    private let next = CurlTransport(timeout: 10)
     private(set) var count = 0
 
     func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {

@@ -1,0 +1,223 @@
+internal import CCurl
+internal import Glibc
+internal import HTTPTypes
+internal import Latchkey
+
+/// One request and its response. Used only on the session's thread after it is made.
+final class CurlExchange: @unchecked Sendable {
+    /// What a transport demands of each request.
+    struct Limits {
+        let timeoutSeconds: Int
+        static let connectSeconds = 10
+        static let bodyBytes = 1 << 20
+        /// Status lines, fields and trailer fields together.
+        static let headBytes = 128 << 10
+        static let interimResponses = 8
+    }
+
+    enum Outcome: Sendable {
+        case response(HTTPResponse, [UInt8])
+        case failed(Failure)
+    }
+
+    struct Failure: Error {
+        enum Cause {
+            case cancelled, connectTimeout, timeout, unknownHost, invalidStatus, invalidResponse, tooLong, outOfMemory
+            /// The connection failed with this `errno`.
+            case unreachable(Int32)
+            /// The proxy answered `CONNECT` with this status.
+            case refusedByProxy(Int)
+            case untrustedCertificate, certificateOfOtherHost
+            /// libcurl is too old.
+            case refusedOption
+        }
+
+        let cause: Cause
+        /// The code of libcurl.
+        var code: UInt32 = 0
+        var text = ""
+
+        /// Whether there was a connection.
+        var isFromConnection: Bool {
+            switch cause {
+            case .cancelled, .connectTimeout, .unknownHost, .unreachable, .outOfMemory, .refusedOption: false
+            default: true
+            }
+        }
+    }
+
+    private let endpoint: Endpoint
+    private let request: HTTPRequest
+    private let body: [UInt8]
+    private let limits: Limits
+    private let authorities: String?
+
+    var isCancelled = false
+    private var handle: CurlHandle?
+    private var fields: CurlLibrary.List?
+    private var isSent = false
+    private var head = ResponseHead()
+    private var received: [UInt8] = []
+    private var violation: Failure.Cause?
+    private let message = UnsafeMutableBufferPointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
+
+    /// - Parameter authorities: A file of the trusted authorities' certificates (PEM); nil for the system's.
+    init(_ request: HTTPRequest, _ body: [UInt8], to endpoint: Endpoint, limits: Limits, authorities: String?) {
+        self.endpoint = endpoint
+        self.request = request
+        self.body = body
+        self.limits = limits
+        self.authorities = authorities
+        message.initialize(repeating: 0)
+    }
+
+    deinit {
+        handle?.library.listFree(fields)
+        message.deallocate()
+    }
+
+    /// Sets the options of libcurl, once. The handle must not outlive this object.
+    func configure(_ handle: CurlHandle) throws(CurlHandle.RefusedOption) {
+        self.handle = handle
+        try handle.set(CURLOPT_ERRORBUFFER, message.baseAddress)
+        try handle.set(CURLOPT_URL, endpoint.text)
+        try handle.set(CURLOPT_PATH_AS_IS, 1)
+        try handle.set(CURLOPT_PROTOCOLS_STR, endpoint.scheme)
+        // Over HTTP/2 a status may be any number.
+        try handle.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
+        try handle.set(CURLOPT_FOLLOWLOCATION, 0)
+        try handle.set(CURLOPT_NETRC, 0)
+        try handle.set(CURLOPT_NOSIGNAL, 1)
+        // A thread that still looks up a host's name does not delay a timeout or a cancellation.
+        try handle.set(CURLOPT_QUICK_EXIT, 1)
+        try handle.set(CURLOPT_TIMEOUT_MS, max(1, min(limits.timeoutSeconds, 86_400) * 1000))
+        try handle.set(CURLOPT_CONNECTTIMEOUT_MS, Limits.connectSeconds * 1000)
+        try setTrust(handle)
+        try setRequest(handle)
+        try setCallbacks(handle)
+    }
+
+    private func setTrust(_ handle: CurlHandle) throws(CurlHandle.RefusedOption) {
+        try handle.set(CURLOPT_SSL_VERIFYPEER, 1)
+        try handle.set(CURLOPT_SSL_VERIFYHOST, 2)
+        try handle.set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
+        if let authorities {
+            try handle.set(CURLOPT_CAINFO, authorities)
+            try handle.set(CURLOPT_CAPATH, nil)
+        }
+        // A proxy gets an encrypted stream, and not the fields of the request.
+        if endpoint.isLoopback { try handle.set(CURLOPT_PROXY, "") }
+        try handle.set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))
+        try handle.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
+    }
+
+    private func setRequest(_ handle: CurlHandle) throws(CurlHandle.RefusedOption) {
+        let method = request.method
+        if method == .head {
+            try handle.set(CURLOPT_NOBODY, 1)
+        } else if !body.isEmpty || [.post, .put, .patch].contains(method) {
+            try handle.set(CURLOPT_POST, 1)
+            try handle.set(CURLOPT_POSTFIELDSIZE, body.count)
+            try handle.set(CURLOPT_COPYPOSTFIELDS, body)
+        }
+        try handle.set(CURLOPT_CUSTOMREQUEST, method.rawValue)
+        // libcurl adds fields that are not removed with a colon.
+        var lines = ["Expect:"]
+        for name in [HTTPField.Name.accept, .contentType] where request.headerFields[name] == nil {
+            lines.append("\(name.rawName):")
+        }
+        lines += request.headerFields.map {
+            $0.value.isEmpty ? "\($0.name.rawName);" : "\($0.name.rawName): \($0.value)"
+        }
+        for line in lines {
+            guard let longer = handle.library.listAppend(fields, line) else { throw .init(code: CURLE_OUT_OF_MEMORY) }
+            fields = longer
+        }
+        try handle.set(CURLOPT_HTTPHEADER, UnsafeRawPointer(fields))
+    }
+
+    private func setCallbacks(_ handle: CurlHandle) throws(CurlHandle.RefusedOption) {
+        let context = UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque())
+        try handle.set(CURLOPT_HEADERDATA, context)
+        try handle.set(CURLOPT_WRITEDATA, context)
+        try handle.set(CURLOPT_PREREQDATA, context)
+        try handle.set(CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
+            CurlExchange.at(context)?.take(line: UnsafeRawBufferPointer(start: bytes, count: size * count)) ?? 0
+        }
+        try handle.set(CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
+            CurlExchange.at(context)?.take(body: UnsafeRawBufferPointer(start: bytes, count: size * count)) ?? 0
+        }
+        try handle.setPrerequest { context, server, _, port, _ in
+            let isAllowed = CurlExchange.at(context)?.allowsSending(to: server.map { String(cString: $0) }, Int(port))
+            return isAllowed == true ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+        }
+        // Programs that this one starts do not get the connection.
+        try handle.setOpener { _, _, address in
+            guard let address = address?.pointee else { return -1 }
+            return socket(address.family, address.socktype | Int32(SOCK_CLOEXEC.rawValue), address.protocol)
+        }
+    }
+
+    private static func at(_ context: UnsafeMutableRawPointer?) -> CurlExchange? {
+        context.map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    /// Whether the connection may get the request. Plain HTTP goes only to a server of root or of this user; the check comes
+    /// after the connection is made, so another user who takes the port before gets nothing.
+    ///
+    /// libcurl repeats a request if a kept connection ends without a response. The server may have executed the first one,
+    /// so only a repetition that changes nothing is allowed.
+    private func allowsSending(to server: String?, _ port: Int) -> Bool {
+        guard !isSent || request.method == .get || request.method == .head else { return false }
+        isSent = true
+        guard endpoint.scheme == "http" else { return true }
+        guard let server, Endpoint.isLoopback(server) else { return false }
+        return LoopbackServerOwner.owner(ofPort: port, at: server) == .trusted
+    }
+
+    private func take(line: UnsafeRawBufferPointer) -> Int {
+        do throws(Failure) {
+            try head.append(line)
+            return line.count
+        } catch {
+            violation = error.cause
+            return 0
+        }
+    }
+
+    private func take(body: UnsafeRawBufferPointer) -> Int {
+        guard received.count + body.count <= Limits.bodyBytes else {
+            violation = .tooLong
+            return 0
+        }
+        received += body
+        return body.count
+    }
+
+    /// The result of the request, or of a refused option.
+    func outcome(_ code: CURLcode, _ handle: CurlHandle) -> Outcome {
+        if code == CURLE_OK, violation == nil, let response = head.response { return .response(response, received) }
+        let detail = String(decoding: message.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        let text = detail.isEmpty ? handle.library.easyStrerror(code).map { String(cString: $0) } ?? "" : detail
+        let cause = violation ?? cause(of: code, handle)
+        return .failed(Failure(cause: cause, code: code.rawValue, text: text))
+    }
+
+    private func cause(of code: CURLcode, _ handle: CurlHandle) -> Failure.Cause {
+        let proxyStatus = handle.number(CURLINFO_HTTP_CONNECTCODE)
+        switch code {
+        case _ where proxyStatus != 0 && !(200...299).contains(proxyStatus): return .refusedByProxy(proxyStatus)
+        // The limit of a connection is fixed, so with a shorter timeout the timeout ends the request.
+        case CURLE_OPERATION_TIMEDOUT:
+            return isSent || limits.timeoutSeconds <= Limits.connectSeconds ? .timeout : .connectTimeout
+        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY: return .unknownHost
+        case CURLE_COULDNT_CONNECT: return .unreachable(Int32(truncatingIfNeeded: handle.number(CURLINFO_OS_ERRNO)))
+        // libcurl leaves 1 (X509_V_ERR_UNSPECIFIED) if OpenSSL accepted the certificate and the host differs.
+        case CURLE_PEER_FAILED_VERIFICATION:
+            return handle.number(CURLINFO_SSL_VERIFYRESULT) > 1 ? .untrustedCertificate : .certificateOfOtherHost
+        case CURLE_OUT_OF_MEMORY: return .outOfMemory
+        case CURLE_UNKNOWN_OPTION, CURLE_NOT_BUILT_IN, CURLE_BAD_FUNCTION_ARGUMENT: return .refusedOption
+        default: return .invalidResponse
+        }
+    }
+}

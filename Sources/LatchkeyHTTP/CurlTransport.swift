@@ -1,0 +1,143 @@
+internal import FoundationEssentials
+internal import Glibc
+public import HTTPTypes
+public import Latchkey
+internal import Synchronization
+
+/// Sends HTTP requests with libcurl, the system's library.
+///
+/// TLS certificates are verified with the system's authorities, redirects are not followed, a response has at most 1 MiB, and
+/// a request has a maximum duration. Plain `http` is refused except to a loopback host whose port belongs to a program of this
+/// user or of root. libcurl is loaded at the first request.
+///
+/// For `https` to another machine, libcurl uses the proxy of the environment variable `https_proxy` or `all_proxy`, except for
+/// the hosts in `no_proxy`. TLS is between the program and the server, so the proxy cannot read the requests. Other variables,
+/// for example `SSL_CERT_FILE`, do not change which certificates are trusted.
+public final class CurlTransport: HTTPTransport {
+    /// The maximum size of a response body, in bytes.
+    package static let maximumResponseBytes = CurlExchange.Limits.bodyBytes
+
+    private let timeout: Int
+    private let authorities: String?
+    private static let operation = "reach the server"
+    /// Created at the first request.
+    private let session = Mutex<CurlSession?>(nil)
+
+    /// - Parameter timeout: The maximum duration of a request in seconds, from the first packet to the last.
+    public convenience init(timeout: Int = 30) { self.init(timeout: timeout, authorities: nil) }
+
+    /// - Parameter authorities: A file of the trusted authorities' certificates (PEM); nil for the system's.
+    package init(timeout: Int, authorities: String?) {
+        self.timeout = timeout
+        self.authorities = authorities
+    }
+
+    public func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+        let url = "\(request.scheme ?? "")://\(request.authority ?? "")\(request.path ?? "")"
+        guard let endpoint = Endpoint(url) else {
+            throw KeystoreError(
+                operation: Self.operation, code: .refused, reason: "‘\(url)’ is neither https nor on this machine",
+                recovery: "Use an https address.")
+        }
+        if endpoint.scheme == "http" { try Self.checkOwner(of: endpoint, isRequired: false) }
+        let exchange = CurlExchange(
+            request, body, to: endpoint, limits: .init(timeoutSeconds: timeout), authorities: authorities)
+        switch try await runningSession().send(exchange) {
+        case .response(let response, let bytes): return (response, bytes)
+        case .failed(let failure):
+            if endpoint.scheme == "http", failure.isFromConnection {
+                try Self.checkOwner(of: endpoint, isRequired: true)
+            }
+            throw error(failure, endpoint)
+        }
+    }
+
+    /// Throws an error if a loopback server is not a program of root or of this user. Each connection is checked again: see
+    /// `CurlExchange`.
+    ///
+    /// - Parameter isRequired: Whether a missing server is an error.
+    private static func checkOwner(of endpoint: Endpoint, isRequired: Bool) throws(KeystoreError) {
+        let url = URL(string: endpoint.text)
+        let listener: String
+        switch LoopbackServerOwner.owner(ofPort: url?.port ?? 80, at: url?.host() ?? "") {
+        case .trusted: return
+        case .noListener:
+            guard isRequired else { return }
+            listener = "no program of this user or of root listens"
+        case .otherUser(let user): listener = "a program of another user (user ID \(user)) listens"
+        case .unknown: listener = "the kernel does not show which user's program listens"
+        }
+        throw unavailable(
+            "\(listener) at \(endpoint.authority), and plain HTTP does not authenticate it",
+            "Use https, or run the server as your own user or as root.")
+    }
+
+    private func runningSession() async throws(KeystoreError) -> CurlSession {
+        if let session = session.withLock(\.self) { return session }
+        let made: CurlSession
+        do throws(KeystoreError) {
+            made = try await BlockingThread().run { () throws(KeystoreError) in try CurlSession() }
+        } catch {
+            throw error.during(Self.operation)
+        }
+        return session.withLock { session in
+            if let session { return session }
+            session = made
+            return made
+        }
+    }
+
+    private func error(_ failure: CurlExchange.Failure, _ endpoint: Endpoint) -> KeystoreError {
+        let host = endpoint.authority
+        var recovery = "Check the network and the server's address, then try again."
+        var layer = "http"
+        let reason: String
+        switch failure.cause {
+        case .cancelled: return .cancelled().during(Self.operation)
+        case .untrustedCertificate:
+            reason =
+                "the TLS certificate of \(host) is not trusted: its authority is unknown, or it has expired or is not "
+                + "valid yet"
+            recovery =
+                "Check this machine's clock and the server's certificate, and install a private certificate authority "
+                + "in the system's trust store."
+            layer = "tls"
+        case .certificateOfOtherHost:
+            reason = "the TLS certificate of the server at \(host) is for another host"
+            recovery = "Check the server's address. If it is right, install a certificate for it on the server."
+            layer = "tls"
+        case .tooLong: reason = "the response of \(host) is longer than 1 MiB"
+        case .invalidStatus: reason = "\(host) answered with an invalid HTTP status"
+        case .invalidResponse: reason = "\(host) sent an invalid HTTP response"
+        case .connectTimeout: reason = "the connection to \(host) timed out"
+        case .timeout: reason = "the request to \(host) timed out: there was no complete response within \(timeout) s"
+        case .unknownHost: reason = "no address is known for \(host)"
+        case .unreachable(ECONNREFUSED) where !Self.usesProxy(endpoint): reason = "nothing listens at \(host)"
+        case .unreachable(let code): reason = "\(host) can't be reached: \(String(cString: strerror(code)))"
+        case .refusedByProxy(let status):
+            reason = "the proxy does not connect to \(host): it answered with the HTTP status \(status)"
+        case .outOfMemory: reason = "the system has no memory left for the request"
+        case .refusedOption:
+            reason = "the library libcurl is too old"
+            recovery = "Install libcurl 7.87 or newer."
+        }
+        if Self.usesProxy(endpoint), layer == "http" {
+            recovery += " If the network has a proxy, check the environment variables https_proxy and no_proxy."
+        }
+        return Self.unavailable(
+            reason, recovery, .init(layer: layer, rawCode: failure.code, text: failure.text))
+    }
+
+    /// Whether libcurl may use a proxy for the server; see curl_easy_setopt(3), `CURLOPT_PROXY`.
+    private static func usesProxy(_ endpoint: Endpoint) -> Bool {
+        let variables = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
+        return !endpoint.isLoopback && variables.contains { name in getenv(name) != nil }
+    }
+
+    private static func unavailable(
+        _ reason: String, _ recovery: String, _ underlying: UnderlyingError? = nil
+    ) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .unavailable, reason: reason, recovery: recovery, underlying: underlying)
+    }
+}
