@@ -19,14 +19,14 @@ extension KeystoreError {
         KeystoreError(
             code: .wrongDevice, reason: reason,
             recovery:
-                "Use the machine that created it, or start a new store with --store, or move this store away. Nothing was "
-                + "changed.",
+                "Use the machine that created it. Nothing was changed.",
             underlying: underlying.map(UnderlyingError.init))
     }
 
     static func lockedOut(_ status: PINStatus, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
-            code: .lockedOut, reason: "the TPM is locked out after too many wrong PINs", recovery: waiting(status),
+            code: .lockedOut, reason: "the TPM is locked out after too many wrong PINs",
+            recovery: "\(waiting(status)) ‘latchkey doctor’ names the command that ends the lockout earlier.",
             attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil, underlying: underlying.map(UnderlyingError.init))
     }
 
@@ -43,6 +43,12 @@ extension KeystoreError {
             recovery: status.attemptsLeft == 0 ? waiting(status) : "Try again with the right PIN.",
             attemptsLeft: status.attemptsLeft, lockedOutUntil: status.lockedOutUntil,
             underlying: UnderlyingError(underlying))
+    }
+
+    static func otherFinger() -> KeystoreError {
+        KeystoreError(
+            code: .wrongProof, reason: "the fingerprint does not match an enrolled finger",
+            recovery: "Try again with a finger that you enrolled.")
     }
 
     static func fingersChanged(underlying: TPMError? = nil) -> KeystoreError {

@@ -19,19 +19,32 @@ extension TPMKeystore {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> ECDSASignature {
         do throws(KeystoreError) {
-            let (blob, root) = try await checkedBlob(of: key)
-            let use = KeyUse(
-                blob: blob, policy: key.policy, use: .sign(digest), root: root, prompt: prompt,
-                authorization: try authorization(of: key, blob))
-            let answer = try await perform(use, authorizedBy: presence) {
-                (tpm, object, authorization) throws(TPMError) in
-                try tpm.sign(digest.bytes, with: object, authorizedBy: authorization([]))
+            return try await device.operate { () async throws(KeystoreError) in
+                let (blob, root) = try await checkedBlob(of: key)
+                let use = KeyUse(
+                    blob: blob, policy: key.policy, use: .sign(digest), root: root, prompt: prompt,
+                    authorization: try authorization(of: key, blob))
+                let signature = try await perform(use, authorizedBy: presence, Self.signing(digest, with: key))
+                guard let signature else {
+                    throw KeystoreError(TPMError(.forged, command: .sign, reason: "the signature is not the key's"))
+                }
+                return signature
             }
+        } catch { throw error.during("sign") }
+    }
+
+    /// Signs and verifies. The result is nil unless the signature is the key's.
+    private static func signing(
+        _ digest: MessageDigest, with key: HardwareKey
+    ) -> UseBody<TPMSignature, ECDSASignature?> {
+        UseBody { (tpm, object, authorization) throws(TPMError) in
+            try tpm.sign(digest.bytes, with: object, authorizedBy: authorization([]))
+        } result: { answer in
             guard let signature = ECDSASignature(answer), key.publicKey.isValid(signature, for: digest) else {
-                throw KeystoreError(TPMError(.forged, command: .sign, reason: "the signature is not the key's"))
+                return nil
             }
             return signature
-        } catch { throw error.during("sign") }
+        }
     }
 
     /// The new key that the caller stores.
@@ -53,6 +66,10 @@ extension TPMKeystore {
 
     /// Decodes the blob of a key and compares its public key, ID and label with those of the stored key.
     func keyBlob(of key: HardwareKey) throws(KeystoreError) -> TPMKeyBlob {
+        try decodedKey.value(of: key) { () throws(KeystoreError) in try decodedBlob(of: key) }
+    }
+
+    private func decodedBlob(of key: HardwareKey) throws(KeystoreError) -> TPMKeyBlob {
         let blob = try blob(
             key.blob, kind: .loadable, policy: key.policy, backend: key.backend, isRevocable: key.isRevocable)
         guard blob.key.publicArea.p256Point?.p256Representation == Array(key.publicKey.x963Representation) else {
@@ -99,13 +116,17 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> SecretBytes {
         do throws(KeystoreError) {
             guard !secret.isRevocable else { return try await unsealRevocable(secret, prompt, presence) }
-            let blob = try blob(secret)
-            let root = try await root(named: blob.parentName)
-            try check(secret.assurance, of: secret.policy, blob.protection, under: root)
-            let use = KeyUse(blob: blob, policy: secret.policy, use: .unseal, root: root, prompt: prompt)
-            let opened = try await perform(use, authorizedBy: presence) {
-                (tpm, object, authorization) throws(TPMError) in
-                try tpm.unseal(object, authorizedBy: authorization(.encrypt)) { SecretBytes(copying: $0) }
+            let opened = try await device.operate { () async throws(KeystoreError) in
+                let blob = try blob(secret)
+                let root = try await root(named: blob.parentName)
+                try check(secret.assurance, of: secret.policy, blob.protection, under: root)
+                let use = KeyUse(blob: blob, policy: secret.policy, use: .unseal, root: root, prompt: prompt)
+                let unsealing = UseBody { (tpm, object, authorization) throws(TPMError) in
+                    try tpm.unseal(object, authorizedBy: authorization(.encrypt)) { SecretBytes(copying: $0) }
+                } result: {
+                    $0
+                }
+                return try await perform(use, authorizedBy: presence, unsealing)
             }
             guard opened.count == RevocableSecret.byteCount else {
                 throw .damaged("the secret has \(opened.count) bytes and must have \(RevocableSecret.byteCount)")

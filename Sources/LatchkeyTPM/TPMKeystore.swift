@@ -1,4 +1,6 @@
+internal import FoundationEssentials
 public import Latchkey
+internal import Synchronization
 public import TPM2
 internal import TPM2TCTI
 
@@ -21,6 +23,10 @@ public struct TPMKeystore: Keystore, BackendKeystore {
     let device: TPMDevice
     let anchors: any TrustAnchors
     let tickets = TicketCache()
+    /// The last used key, decoded and checked.
+    let decodedKey = Memo<HardwareKey, TPMKeyBlob>()
+    /// The pinned storage root key, decoded.
+    let decodedRoot = Memo<Data, StorageRoot>()
 
     /// The minimum length of a new PIN in characters, on a TPM whose lockout password is empty. All users of such a TPM can reset
     /// the count of wrong PINs and continue to guess. Does not apply to a PIN that the presence broker manages.
@@ -68,6 +74,17 @@ public struct TPMKeystore: Keystore, BackendKeystore {
                 device: identity.description, root: identity.isSimulated ? .swtpm : .tpm,
                 requirements: Set(AccessPolicy.Requirement.allCases), canAttest: true, sealsRevocably: isOwnerOpen)
         } catch { throw error.during("read the state of the TPM") }
+    }
+
+    /// Compares the secret's parent with this TPM's storage root key.
+    public func owns(_ secret: SealedSecret) async -> Bool? {
+        guard secret.backend == backend else { return false }
+        let parent = (try? TPMKeyBlob(secret.blob))?.parentName ?? (try? RevocableSecret(secret.blob))?.parentName
+        guard let parent else { return nil }
+        if let known = device.knownRoots.withLock({ $0[parent] }) { return known }
+        guard let isOwn = try? await hasRoot(named: parent) else { return nil }
+        device.knownRoots.withLock { $0[parent] = isOwn }
+        return isOwn
     }
 
     /// Discards the tickets for reuse. The TPM would accept them until they expire.

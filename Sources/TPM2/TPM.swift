@@ -23,18 +23,20 @@ extension TPM {
     ///     sessions that only encrypt or audit.
     ///   - returnsHandle: Whether the response begins with a handle. The handle is flushed if the rest of the response is
     ///     invalid.
+    ///   - work: Done while the TPM executes a command that proves no secret.
     ///   - decode: Reads the response's parameters, all of them.
     func execute<R>(
         _ code: TPMCommandCode, on entities: [any TPMEntity] = [], authorizedBy authorizations: [Authorization] = [],
         parameters: TPMWriter = TPMWriter(), returnsHandle: Bool = false, newAuthValue: AuthValue? = nil,
-        decode: (inout TPMReader, TPMHandle) throws(TPMError) -> R
+        meanwhile work: () -> Void = {}, decode: (inout TPMReader, TPMHandle) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         do {
             let command = try Command(
                 code: code, entities: entities, authorizations: authorizations, parameters: parameters.bytes,
                 newAuthValue: newAuthValue)
             let bytes = try command.marshalled()
-            let response = try command.provesSecret ? transport.exchange(proof: bytes) : transport.exchange(bytes)
+            let response =
+                try command.provesSecret ? transport.exchange(proof: bytes) : transport.exchange(bytes, meanwhile: work)
             return try decoded(response, to: command, returnsHandle: returnsHandle, decode)
         } catch {
             throw error.during(code)

@@ -1,6 +1,7 @@
 internal import CEnvironment
 internal import CTSS2
 internal import Glibc
+internal import Synchronization
 public import TPM2
 
 /// A connection through tpm2-tss: `device:/dev/tpmrm0`, `swtpm:path=…`, `tabrmd:`, `pcap:…`, or any other TCTI that
@@ -26,19 +27,30 @@ public final class TCTIConnection: TPMTransport {
         guard !Self.namesFile(configuration) else {
             throw TPMError(.transport(.absent), reason: "‘\(configuration)’ is not a device")
         }
-        let code = Tss2_TctiLdr_Initialize(configuration, &context)
+        let known = Self.resolved.withLock { $0[configuration] }
+        let code = Tss2_TctiLdr_Initialize(known ?? configuration, &context)
         guard code == 0, context != nil else { throw Self.openingFailed(configuration, code) }
-        Self.keepLibrary(of: configuration)
+        if known == nil, let resolved = Self.keepLibrary(of: configuration) {
+            Self.resolved.withLock { $0[configuration] = resolved }
+        }
     }
 
     deinit {
         close()
     }
 
+    /// The configurations that were used, with the file names of their libraries, which are kept in the process. For such a
+    /// name tpm2-tss does not search in the file system.
+    private static let resolved = Mutex<[String: String]>([:])
+
     /// Keeps the loaded library of the TCTI in the process. Loading it for each connection takes as long as a command.
-    private static func keepLibrary(of configuration: String) {
+    ///
+    /// - Returns: The configuration with the library's file name; nil if the name is not one of tpm2-tss.
+    private static func keepLibrary(of configuration: String) -> String? {
         let name = configuration.prefix { $0 != ":" }
-        _ = dlopen(library(of: name), RTLD_LAZY | RTLD_NOLOAD | Int32(RTLD_NODELETE))
+        let library = library(of: name)
+        guard dlopen(library, RTLD_LAZY | RTLD_NOLOAD | Int32(RTLD_NODELETE)) != nil else { return nil }
+        return library + configuration.dropFirst(name.count)
     }
 
     /// The file name of a TCTI's library in tpm2-tss.
@@ -55,10 +67,15 @@ public final class TCTIConnection: TPMTransport {
     }
 
     public func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8] {
+        try exchange(command) {}
+    }
+
+    public func exchange(_ command: [UInt8], meanwhile work: () -> Void) throws(TPMError) -> [UInt8] {
         guard let context else { throw broken("it is closed") }
         guard command.count <= TPM.maximumMessageBytes else { throw broken("a command is too long") }
         try check(ctss2_transmit(context, command.count, command), "sending")
         let deadline = ContinuousClock.now + .seconds(deadlineSeconds)
+        work()
         guard try isReady(pollHandles(context), by: deadline) else {
             _ = ctss2_cancel(context)
             // The next command would read a late response as its own.

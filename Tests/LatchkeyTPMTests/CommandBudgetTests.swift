@@ -1,8 +1,10 @@
+import Glibc
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport
 import LatchkeyTesting
+import Synchronization
 import TPM2
 import Testing
 
@@ -56,6 +58,21 @@ struct CommandBudgetTests {
         try await Scene.sign(keystore, key, presence)
         #expect(wire.codes == [.getCapability, .startAuthSession, .load, .sign, .flushContext])
         try Scene.expectNothingLoaded("after a signature")
+    }
+
+    @Test(arguments: [false, true])
+    func `a signature stays on the TPM's thread from its first command to its result`(_ isShared: Bool) async throws {
+        let (wire, presence) = (Wire(), ThreadRecorder())
+        let keystore = wire.keystore(try SoftwareTPM.current, isShared: isShared)
+        let key = try await Scene.key(keystore)
+        wire.replace { _, command in
+            presence.note()
+            return command
+        }
+        _ = try await keystore.sign(Scene.digest, with: key, for: Scene.prompt, authorizedBy: presence)
+        // A simulator asks for the first use of a PIN again.
+        #expect(presence.threads.count >= 6, "five commands and the prompt")
+        #expect(Set(presence.threads).count == 1)
     }
 
     @Test func `a signature without a PIN takes four commands`() async throws {
@@ -113,5 +130,19 @@ struct CommandBudgetTests {
             wire.codes == [
                 .readPublic, .createPrimary, .getCapability, .evictControl, .flushContext, .startAuthSession, .create,
             ])
+    }
+}
+
+/// Enters the PIN, and records the threads of prompts and commands.
+private final class ThreadRecorder: PresenceAuthority {
+    private let noted = Mutex<[pthread_t]>([])
+
+    var threads: [pthread_t] { noted.withLock { $0 } }
+
+    func note() { noted.withLock { $0.append(pthread_self()) } }
+
+    nonisolated(nonsending) func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        note()
+        return .pin(try PIN("123456"))
     }
 }

@@ -21,6 +21,7 @@ final class InProcessBroker: ApprovalService {
         var fingers: ArraySlice<Finger>
         var set: Data
         var requests: [ApprovalRequest] = []
+        var fingerState = FingerState.ready
     }
 
     let authority: ApprovalAuthority
@@ -38,7 +39,13 @@ final class InProcessBroker: ApprovalService {
     func enrol(_ mark: UInt8) { state.withLock { $0.set = Data(repeating: mark, count: 32) } }
     func show(_ fingers: Finger...) { state.withLock { $0.fingers += fingers } }
 
-    func fingerState() async -> FingerState { .ready }
+    /// Whether fingers can be read.
+    var fingers: FingerState {
+        get { state.withLock { $0.fingerState } }
+        set { state.withLock { $0.fingerState = newValue } }
+    }
+
+    func fingerState() async -> FingerState { fingers }
 
     func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms {
         try await authority.terms(for: user, policy, enrolmentSet: state.withLock { $0.set })

@@ -12,7 +12,7 @@ import Testing
 
 /// An attacker on the bus forges one answer, or changes one command, at each position of each operation. A reported
 /// success must have happened in the TPM, and no other digest is signed.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(10)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct InterposerTests {
     enum Operation: String, CaseIterable {
         case create, createRevocable, sign, signRevocable, unseal, changePIN, changeRevocablePIN, delete

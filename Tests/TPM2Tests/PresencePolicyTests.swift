@@ -61,21 +61,25 @@ struct PresencePolicyTests {
             let name = try authority.publicArea.name
             let key = try test.create(
                 TestTPM.signingTemplate([], policy: PolicyDigest().signed(by: name, policyRef: ref)))
-            var ticket: ApprovalTicket?
-            _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
-                ticket = try test.approve(
-                    Approval(nonceTPM: session.nonceTPM, expiration: -2, policyRef: ref), authority, session)
-            }
-            let reusable = try #require(ticket)
-            func sign() throws(TPMError) {
+            func ticket(seconds: Int32) throws -> ApprovalTicket {
+                var ticket: ApprovalTicket?
                 _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
-                    try test.tpm.policyTicket(reusable, for: Approval(policyRef: ref), by: name, in: session)
+                    ticket = try test.approve(
+                        Approval(nonceTPM: session.nonceTPM, expiration: -seconds, policyRef: ref), authority, session)
+                }
+                return try #require(ticket)
+            }
+            func sign(_ ticket: ApprovalTicket) throws(TPMError) {
+                _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
+                    try test.tpm.policyTicket(ticket, for: Approval(policyRef: ref), by: name, in: session)
                 }
             }
-            try sign()
-            try sign()
-            try test.passTime(seconds: 2)
-            #expect(TestTPM.code(sign) == 0x1e3)
+            let valid = try ticket(seconds: 3600)
+            try sign(valid)
+            try sign(valid)
+            let expired = try ticket(seconds: 1)
+            try test.passTime(seconds: 1)
+            #expect(TestTPM.code { () throws(TPMError) in try sign(expired) } == 0x1e3)
         }
     }
 
@@ -88,8 +92,8 @@ struct PresencePolicyTests {
                 TestTPM.code { () throws(TPMError) in
                     _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
                         try test.approve(
-                            Approval(nonceTPM: session.nonceTPM, expiration: 1), authority, session)
-                        try test.passTime(seconds: 1)
+                            Approval(nonceTPM: session.nonceTPM, expiration: 2), authority, session)
+                        try test.passTime(seconds: 2)
                     }
                 } == 0x9a3)
         }

@@ -135,8 +135,8 @@ extension TPM {
         }
     }
 
-    /// Whether the index still has the random value instead of a PIN.
-    private func holds(
+    /// Whether the index still has this random value instead of a PIN. A mismatch uses one attempt.
+    func holds(
         _ initial: Data, _ pin: AuthorityState.UserPIN, _ store: AuthorityStore
     ) throws(TPMError) -> Bool {
         guard let value = initial.withUnsafeBytes({ AuthValue($0) }) else { return false }

@@ -79,6 +79,14 @@ extension TPM {
         }
     }
 
+    /// Whether this TPM has the storage root key with this Name, at the handle or derived from the owner's seed.
+    /// Changes nothing. Sends one command if the key is at the handle.
+    func hasStorageRoot(named name: TPMName) throws(TPMError) -> Bool {
+        if case .usable(let object) = try storageRootState(), object.name == name { return true }
+        guard try !isOwnerPasswordSet() else { return false }
+        return try withPrimary(KeyTemplates.storageRoot, in: .owner) { $0.name == name }
+    }
+
     /// Finds the storage root key of this TPM and creates it if it is absent.
     ///
     /// - Parameter pinned: The expected key. A different key is returned, and not made persistent.
@@ -190,15 +198,15 @@ extension TPMKeystore {
     func pinnedRoot() async throws(KeystoreError) -> StorageRoot? {
         guard let anchor = try await anchors.anchor(StorageRoot.anchorName) else { return nil }
         do {
-            return try StorageRoot(anchor: anchor)
+            return try decodedRoot.value(of: anchor) { () throws(TPMError) in try StorageRoot(anchor: anchor) }
         } catch {
             throw .damaged("the pinned storage root key cannot be decoded", underlying: .init(error))
         }
     }
 
-    /// Whether the answering TPM has the pinned storage root key.
-    func isPinned(_ root: StorageRoot) async throws(KeystoreError) -> Bool {
-        try await foundRoot(expecting: root.location)?.name == root.name
+    /// Whether the answering TPM has the storage root key with this Name.
+    func hasRoot(named name: TPMName) async throws(KeystoreError) -> Bool {
+        try await withTPM { (tpm) throws(TPMError) in try tpm.hasStorageRoot(named: name) }
     }
 
     private func accept(
@@ -243,11 +251,9 @@ extension TPMKeystore {
     }
 
     /// Finds the storage root key without making it persistent.
-    private func foundRoot(
-        expecting location: StorageRoot.Location = .persistent
-    ) async throws(KeystoreError) -> StorageRoot? {
+    private func foundRoot() async throws(KeystoreError) -> StorageRoot? {
         try await withTPM { (tpm) throws(TPMError) in
-            if location == .persistent, case .absent = try tpm.storageRootState() { return nil }
+            if case .absent = try tpm.storageRootState() { return nil }
             return try tpm.discoverStorageRoot(pinned: nil)
         }
     }

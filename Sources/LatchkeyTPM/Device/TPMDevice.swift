@@ -1,8 +1,9 @@
 internal import Glibc
 internal import Latchkey
+internal import Synchronization
 internal import TPM2
 
-/// One TPM, used by one operation at a time, on a thread of its own: calls to a TPM block for up to minutes.
+/// One TPM, used by one operation at a time, on its own thread: calls to a TPM block for up to minutes.
 ///
 /// A connection lasts for one call of ``run(_:)``, so that a prompt does not block other processes. That call has no
 /// suspension point, so it leaves no loaded objects. Only a connection to a resource manager, which has its own object slots,
@@ -22,6 +23,9 @@ actor TPMDevice {
     /// Whether a resource manager shares the TPM.
     nonisolated let isShared: Bool
 
+    /// For each Name, whether this TPM has the storage root key with that Name.
+    nonisolated let knownRoots = Mutex<[TPMName: Bool]>([:])
+
     private let thread = BlockingThread()
     private let connect: @Sendable () throws(TPMError) -> any TPMTransport
     private var held: [UInt64: Held] = [:]
@@ -32,6 +36,14 @@ actor TPMDevice {
     init(isShared: Bool = false, connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport) {
         self.isShared = isShared
         self.connect = connect
+    }
+
+    /// Runs an operation on the TPM's thread: only its first command and its result change the thread. The thread is free while
+    /// the operation waits for the user.
+    func operate<R: Sendable>(
+        _ operation: @Sendable () async throws(KeystoreError) -> R
+    ) async throws(KeystoreError) -> R {
+        try await operation()
     }
 
     /// Connects, lends the TPM to `body`, and disconnects.
@@ -72,26 +84,35 @@ actor TPMDevice {
     }
 
     /// Uses a held connection, then releases it.
-    func use<R: Sendable>(
-        _ use: HeldUse, _ body: @Sendable (TPM, Session, TPMObject) throws(TPMError) -> R
-    ) throws(TPMError) -> R {
+    ///
+    /// - Parameter work: Done on the result of `body` while the TPM flushes the object.
+    func use<R, S: Sendable>(
+        _ use: HeldUse, whileReleasing work: @Sendable (R) -> S,
+        _ body: @Sendable (TPM, Session, TPMObject) throws(TPMError) -> R
+    ) throws(TPMError) -> S {
         guard let held = held.removeValue(forKey: use.id) else {
             throw TPMError(.transport(.broken), reason: "the connection to the TPM was closed")
         }
-        defer { Self.release(held) }
-        return try body(held.tpm, held.session, held.object)
+        let response: R
+        do {
+            response = try body(held.tpm, held.session, held.object)
+        } catch {
+            Self.release(held) {}
+            throw error
+        }
+        return Self.release(held) { work(response) }
     }
 
     /// Releases a held connection.
     func drop(_ use: HeldUse) {
-        if let held = held.removeValue(forKey: use.id) { Self.release(held) }
+        if let held = held.removeValue(forKey: use.id) { Self.release(held) {} }
     }
 
-    /// Flushes explicitly. The resource manager would flush too, and the user does not wait for these commands.
-    private static func release(_ held: Held) {
+    /// Flushes explicitly, although the resource manager would flush too, and does `work` meanwhile.
+    private static func release<R>(_ held: Held, meanwhile work: () -> R) -> R {
+        defer { held.transport.close() }
         if held.session.isLoaded { try? held.tpm.flushContext(held.session.handle) }
-        try? held.tpm.flushContext(held.object.handle)
-        held.transport.close()
+        return held.tpm.flushContext(held.object.handle, meanwhile: work).result
     }
 
     private func connected<R: Sendable>(_ body: @Sendable (TPM) throws(TPMError) -> R) throws(TPMError) -> R {

@@ -49,9 +49,9 @@ extension TPMKeystore {
         }
     }
 
-    /// Verifies that the user knows the existing PIN. Another program could have set it, and could then use a key that is bound
-    /// to it.
-    private func confirmUserPIN(
+    /// Verifies that the user knows the existing PIN. Call it before a key is bound to the PIN: another program that
+    /// had set the PIN could otherwise use the key.
+    func confirmUserPIN(
         _ existing: PresenceTerms.UserPIN, _ root: StorageRoot, _ prompt: PromptContext,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) {

@@ -8,18 +8,22 @@ struct LockoutState: Hashable, Sendable {
     let limit: UInt32
     /// The seconds of powered-on time until one failure is forgotten. 0 if failures do not lock the TPM.
     let interval: UInt32
+    /// The seconds for which the TPM refuses the lockout password after a wrong one (lockoutRecovery). 0 if it refuses
+    /// the password until it is restarted.
+    let recovery: UInt32
 
     /// Reads the state. One command.
     init(_ tpm: TPM) throws(TPMError) {
         let properties = try tpm.properties(from: .lockoutCounter, count: 4)
         guard let counter = properties[.lockoutCounter], let limit = properties[.maxAuthFail],
-            let interval = properties[.lockoutInterval]
+            let interval = properties[.lockoutInterval], let recovery = properties[.lockoutRecovery]
         else {
             throw TPMError(.malformed, command: .getCapability, reason: "the TPM does not report its lockout state")
         }
         self.counter = counter
         self.limit = limit
         self.interval = interval
+        self.recovery = recovery
     }
 
     var isLockedOut: Bool { counter >= limit && interval != 0 }

@@ -11,11 +11,11 @@ extension TPM {
     ///
     /// The session also authorizes Load, although the parent has no authValue: a TPM without the pinned key does not know the
     /// salt and fails there, before a value derived from a PIN is sent.
-    func useWithAuthValue<R>(
-        _ use: KeyUse, _ authValue: AuthValue, _ body: TPMKeystore.UseBody<R>
+    func useWithAuthValue<Response, R>(
+        _ use: KeyUse, _ authValue: AuthValue, _ body: UseBody<Response, R>
     ) throws(TPMError) -> UseResult<R> {
         try withSaltedSession(under: use.root) { (session, parent) throws(TPMError) in
-            try withLoadedObject(of: use.blob.key, under: parent, authorizedBy: .continuing(session)) {
+            try withLoadedObject(for: use, body, under: parent, authorizedBy: .continuing(session)) {
                 (object) throws(TPMError) in
                 (try finishWithAuthValue(use, authValue, in: session, object, body), nil)
             }
@@ -23,21 +23,21 @@ extension TPM {
     }
 
     /// Sends the commands after the PIN prompt: NV_Read for a revocable key, the use.
-    func finishWithAuthValue<R>(
-        _ use: KeyUse, _ authValue: AuthValue, in session: Session, _ object: TPMObject, _ body: TPMKeystore.UseBody<R>
-    ) throws(TPMError) -> R {
+    func finishWithAuthValue<Response, R>(
+        _ use: KeyUse, _ authValue: AuthValue, in session: Session, _ object: TPMObject, _ body: UseBody<Response, R>
+    ) throws(TPMError) -> Response {
         var own = authValue
         if let kept = use.authorization {
             own = try self.authValue(
                 in: kept, boundTo: use.blob.binding,
                 authorizedBy: .continuing(session, authValue: authValue, protecting: .encrypt))
         }
-        return try body(self, object) { [own] in .lastUse(of: session, authValue: own, protecting: $0) }
+        return try body.command(self, object) { [own] in .lastUse(of: session, authValue: own, protecting: $0) }
     }
 
     /// Uses an object with the user's PIN: StartAuthSession twice, PolicySecret, then the commands as for a ticket.
-    func useWithUserPIN<R>(
-        _ use: KeyUse, _ authValue: AuthValue, _ body: TPMKeystore.UseBody<R>
+    func useWithUserPIN<Response, R>(
+        _ use: KeyUse, _ authValue: AuthValue, _ body: UseBody<Response, R>
     ) throws(TPMError) -> UseResult<R> {
         try withPolicySession(use, body) { (session, parent) throws(TPMError) in
             try proveUserPIN(authValue, use, parent, session)
@@ -46,8 +46,8 @@ extension TPM {
 
     /// Uses an object with an earlier proof: StartAuthSession, PolicyTicket, Load, PolicyOR for a policy with branches,
     /// PolicyAuthValue, the use, FlushContext.
-    func useWithTicket<R>(
-        _ use: KeyUse, _ ticket: ProofTicket, _ body: TPMKeystore.UseBody<R>
+    func useWithTicket<Response, R>(
+        _ use: KeyUse, _ ticket: ProofTicket, _ body: UseBody<Response, R>
     ) throws(TPMError) -> UseResult<R> {
         try withPolicySession(use, body) { (session, _) throws(TPMError) in
             if ticket.isFinger { try checkCounter(use, session) }
@@ -62,11 +62,11 @@ extension TPM {
     ///
     /// Load comes first: if the TPM has no memory for the object, the session is still suspended and the call can be
     /// repeated.
-    func useWithApproval<R>(
-        _ use: KeyUse, _ approval: PresenceApproval, in suspended: SuspendedSession, _ body: TPMKeystore.UseBody<R>
+    func useWithApproval<Response, R>(
+        _ use: KeyUse, _ approval: PresenceApproval, in suspended: SuspendedSession, _ body: UseBody<Response, R>
     ) throws(TPMError) -> UseResult<R> {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
-            try withLoadedObject(of: use.blob.key, under: parent) { (object) throws(TPMError) in
+            try withLoadedObject(for: use, body, under: parent) { (object) throws(TPMError) in
                 try withResumed(suspended) { (session) throws(TPMError) in
                     try finishWithApproval(use, approval, in: session, object, body)
                 }
@@ -76,10 +76,10 @@ extension TPM {
 
     /// Sends the commands after the fingerprint prompt: PolicySigned, PolicyOR for a policy with branches, PolicyAuthValue if
     /// the proof is reusable, the use.
-    func finishWithApproval<R>(
+    func finishWithApproval<Response, R>(
         _ use: KeyUse, _ approval: PresenceApproval, in session: Session, _ object: TPMObject,
-        _ body: TPMKeystore.UseBody<R>
-    ) throws(TPMError) -> UseResult<R> {
+        _ body: UseBody<Response, R>
+    ) throws(TPMError) -> UseResult<Response> {
         let ticket = try satisfyFinger(approval, use, session)
         return (try finishWithPolicy(use, in: session, object, body), ticket)
     }
@@ -92,13 +92,13 @@ extension TPM {
         }
     }
 
-    private func withPolicySession<R>(
-        _ use: KeyUse, _ body: TPMKeystore.UseBody<R>, _ satisfy: (Session, TPMObject) throws(TPMError) -> ProofTicket?
+    private func withPolicySession<Response, R>(
+        _ use: KeyUse, _ body: UseBody<Response, R>, _ satisfy: (Session, TPMObject) throws(TPMError) -> ProofTicket?
     ) throws(TPMError) -> UseResult<R> {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
             try withSession(.policy, saltedTo: use.needsSalt ? parent : nil) { (session) throws(TPMError) in
                 let ticket = try satisfy(session, parent)
-                return try withLoadedObject(of: use.blob.key, under: parent) { (object) throws(TPMError) in
+                return try withLoadedObject(for: use, body, under: parent) { (object) throws(TPMError) in
                     (try finishWithPolicy(use, in: session, object, body), ticket)
                 }
             }
@@ -106,16 +106,16 @@ extension TPM {
     }
 
     /// Uses an object in a session that satisfied one branch of its policy.
-    private func finishWithPolicy<R>(
-        _ use: KeyUse, in session: Session, _ object: TPMObject, _ body: TPMKeystore.UseBody<R>
-    ) throws(TPMError) -> R {
+    private func finishWithPolicy<Response, R>(
+        _ use: KeyUse, in session: Session, _ object: TPMObject, _ body: UseBody<Response, R>
+    ) throws(TPMError) -> Response {
         let branches = try use.protection?.branches(under: use.policy) ?? []
         if branches.count > 1 { try policyOR(branches, in: session) }
         guard let own = use.protection?.ownAuthValue else {
-            return try body(self, object) { .lastUse(of: session, protecting: $0) }
+            return try body.command(self, object) { .lastUse(of: session, protecting: $0) }
         }
         try policyAuthValue(session)
-        return try body(self, object) { .lastUse(of: session, authValue: own, protecting: $0) }
+        return try body.command(self, object) { .lastUse(of: session, authValue: own, protecting: $0) }
     }
 
     func withLoadedObject<R>(
@@ -123,6 +123,17 @@ extension TPM {
         _ body: (TPMObject) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         try withLoaded(key.privatePart, key.publicArea, under: parent, authorizedBy: authorization, body)
+    }
+
+    /// Lends a loaded object to `command`, and computes the result while the TPM flushes the object.
+    private func withLoadedObject<Response, R>(
+        for use: KeyUse, _ body: UseBody<Response, R>, under parent: TPMObject,
+        authorizedBy authorization: Authorization = .emptyPassword,
+        _ command: (TPMObject) throws(TPMError) -> UseResult<Response>
+    ) throws(TPMError) -> UseResult<R> {
+        let key = use.blob.key
+        let object = try load(key.privatePart, key.publicArea, under: parent, authorizedBy: authorization)
+        return try lending(object, whileFlushing: body.finish, command)
     }
 }
 

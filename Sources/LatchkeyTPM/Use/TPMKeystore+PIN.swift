@@ -81,9 +81,7 @@ extension TPMKeystore {
 
     public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
         do throws(KeystoreError) {
-            guard secret.isRevocable else { return try await status(of: blob(secret).protection) }
-            _ = try revocable(secret)
-            return try await lockoutStatus()
+            return try await status(of: stored(secret).protection)
         } catch { throw error.during("read the count of wrong PINs") }
     }
 

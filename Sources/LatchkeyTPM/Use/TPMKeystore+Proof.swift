@@ -72,10 +72,7 @@ extension TPMKeystore {
         case .approved(let approval) where !Task.isCancelled: .approval(session, approval)
         case .pin(let pin) where !Task.isCancelled: try knowledgeProof(of: pin, for: use)
         case .approved, .pin: throw .cancelled()
-        case .notRecognised:
-            throw KeystoreError(
-                code: .wrongProof, reason: "the fingerprint does not match an enrolled finger",
-                recovery: "Try again with a finger that you enrolled.")
+        case .notRecognised: throw .otherFinger()
         case .declined(let why): throw .cancelled(why)
         }
     }

@@ -3,14 +3,9 @@ internal import Latchkey
 internal import TPM2
 
 extension TPMKeystore {
-    /// Creates the authorization of the command that uses an object, with the given parameter encryption.
-    typealias UseAuthorization = (SessionAttributes) -> Authorization
-    /// The command that uses an object.
-    typealias UseBody<R> = @Sendable (TPM, TPMObject, UseAuthorization) throws(TPMError) -> R
-
     /// Uses an object once, with a cached ticket if there is one and `presence` accepts it, otherwise with a new proof.
-    func perform<R: Sendable>(
-        _ use: KeyUse, authorizedBy presence: any PresenceAuthority, _ body: UseBody<R>
+    func perform<Response, R: Sendable>(
+        _ use: KeyUse, authorizedBy presence: any PresenceAuthority, _ body: UseBody<Response, R>
     ) async throws(KeystoreError) -> R {
         let generation = tickets.generation
         let policy = use.blob.key.publicArea.authPolicy
@@ -39,14 +34,14 @@ extension TPMKeystore {
         }
     }
 
-    private func send<R: Sendable>(
-        _ use: KeyUse, with proof: PresenceProof, _ body: UseBody<R>
+    private func send<Response, R: Sendable>(
+        _ use: KeyUse, with proof: PresenceProof, _ body: UseBody<Response, R>
     ) async throws(TPMError) -> TPM.UseResult<R> {
         switch proof {
         case .authValue(let authValue):
             try await device.run { (tpm) throws(TPMError) in try tpm.useWithAuthValue(use, authValue, body) }
         case .primed(let held, let authValue):
-            try await device.use(held) { (tpm, session, object) throws(TPMError) in
+            try await device.use(held, whileReleasing: body.finish) { (tpm, session, object) throws(TPMError) in
                 (try tpm.finishWithAuthValue(use, authValue, in: session, object, body), nil)
             }
         case .userPIN(let authValue):
@@ -58,7 +53,7 @@ extension TPMKeystore {
                 try tpm.useWithApproval(use, approval, in: session, body)
             }
         case .approval(.held(let held), let approval):
-            try await device.use(held) { (tpm, session, object) throws(TPMError) in
+            try await device.use(held, whileReleasing: body.finish) { (tpm, session, object) throws(TPMError) in
                 try tpm.finishWithApproval(use, approval, in: session, object, body)
             }
         }
@@ -72,6 +67,20 @@ extension TPMKeystore {
             try? await device.run { (tpm) throws(TPMError) in try tpm.flushContext(session.handle) }
         }
     }
+}
+
+/// The command that uses an object, and what is done with its response.
+struct UseBody<Response, Result: Sendable>: Sendable {
+    /// Creates the authorization of the command, with the given parameter encryption.
+    typealias Authorizing = (SessionAttributes) -> Authorization
+
+    /// Sends the command.
+    let command: @Sendable (TPM, TPMObject, Authorizing) throws(TPMError) -> Response
+    /// Computes the result while the TPM flushes the object, which takes as long as the verification of a signature.
+    let result: @Sendable (Response) -> Result
+
+    /// Computes the result of a use with a ticket for the next one.
+    func finish(_ used: TPM.UseResult<Response>) -> TPM.UseResult<Result> { (result(used.result), used.ticket) }
 }
 
 extension TPMError {
@@ -219,12 +228,12 @@ extension TPMKeystore {
                 return .lockedOut(try await lockoutStatus(), underlying: error)
             case (.load, .integrity), (.load, .binding), (.load, .attributes), (.load, .size), (.load, .value),
                 (.load, .type), (.load, .handle), (.load, .hash), (.load, .scheme), (.load, .key), (.load, .eccPoint):
-                guard try await isPinned(root) else { return Self.otherTPM(underlying: error) }
+                guard try await hasRoot(named: root.name) else { return Self.otherTPM(underlying: error) }
                 return .damaged("the TPM rejected the stored bytes of the key or secret", underlying: .init(error))
             case (.load, .badAuth), (.load, .authFail), (.getCapability, .badAuth), (.getCapability, .authFail),
                 (.nvUndefineSpace, .badAuth), (.nvUndefineSpace, .authFail), (.startAuthSession, .handle),
                 (.startAuthSession, .value), (.startAuthSession, .key):
-                return try await isPinned(root) ? KeystoreError(error) : Self.otherTPM(underlying: error)
+                return try await hasRoot(named: root.name) ? KeystoreError(error) : Self.otherTPM(underlying: error)
             case (_, .authFail), (_, .badAuth):
                 return hasPIN ? .wrongPIN(try await lockoutStatus(), underlying: error) : KeystoreError(error)
             default: return KeystoreError(error)

@@ -19,6 +19,21 @@ extension TPM {
         try executeWithoutResult(.flushContext, parameters: TPMWriter(handle))
     }
 
+    /// `TPM2_FlushContext`, and other work while the TPM executes it. The work is done once, also if the command fails.
+    package func flushContext<R>(
+        _ handle: TPMHandle, meanwhile work: () -> R
+    ) -> (result: R, error: TPMError?) {
+        var result: R?
+        do {
+            try execute(.flushContext, parameters: TPMWriter(handle), meanwhile: { result = work() }) {
+                (_, _) throws(TPMError) in
+            }
+            return (result ?? work(), nil)
+        } catch {
+            return (result ?? work(), error)
+        }
+    }
+
     /// `TPM2_EvictControl` (section 28.5): makes a loaded object persistent at `handle`, or removes `object` if it is
     /// persistent.
     public func evictControl(
@@ -34,20 +49,24 @@ extension TPM {
     package func lending<E: TPMEntity, R>(
         _ entity: E, _ body: (E) throws(TPMError) -> R
     ) throws(TPMError) -> R {
-        let result: R
-        do {
-            result = try body(entity)
-        } catch {
-            try? flush(entity)
-            throw error
-        }
-        try flush(entity)
-        return result
+        try lending(entity, whileFlushing: { $0 }, body)
     }
 
-    private func flush(_ entity: some TPMEntity) throws(TPMError) {
-        if let session = entity as? Session, !session.isLoaded { return }
-        try flushContext(entity.handle)
+    /// The same, with work on the result of `body` while the TPM flushes the entity.
+    package func lending<E: TPMEntity, R, S>(
+        _ entity: E, whileFlushing work: (R) -> S, _ body: (E) throws(TPMError) -> R
+    ) throws(TPMError) -> S {
+        let response: R
+        do {
+            response = try body(entity)
+        } catch {
+            if entity.isLoaded { try? flushContext(entity.handle) }
+            throw error
+        }
+        guard entity.isLoaded else { return work(response) }
+        let (result, error) = flushContext(entity.handle) { work(response) }
+        if let error { throw error }
+        return result
     }
 
     /// Moves a session out of the TPM, so that it uses no slot during a prompt. ``flushContext(_:)`` with its handle discards

@@ -29,8 +29,8 @@ extension TPM {
         }
     }
 
-    /// `TPM2_DictionaryAttackLockReset` (section 25.4): ends a lockout. A wrong lockoutAuth disables this command for hours,
-    /// so Latchkey never sends it.
+    /// `TPM2_DictionaryAttackLockReset` (section 25.4): ends a lockout. A wrong lockoutAuth disables this command for
+    /// ``TPMProperty/lockoutRecovery`` seconds.
     package func dictionaryAttackLockReset(authorizedBy authorization: Authorization) throws(TPMError) {
         try executeWithoutResult(.dictionaryAttackLockReset, on: [Hierarchy.lockout], authorizedBy: [authorization])
     }

@@ -29,8 +29,7 @@ extension TPM {
         _ privatePart: PrivateBlob, _ publicArea: PublicArea, under parent: TPMObject,
         authorizedBy authorization: Authorization = .emptyPassword, _ body: (TPMObject) throws(TPMError) -> R
     ) throws(TPMError) -> R {
-        let object = try load(privatePart, publicArea, under: parent, authorizedBy: authorization)
-        return try lending(object, body)
+        try lending(load(privatePart, publicArea, under: parent, authorizedBy: authorization), body)
     }
 
     /// `TPM2_Load` (section 12.2). The object stays loaded until it is flushed, for example by

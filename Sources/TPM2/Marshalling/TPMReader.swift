@@ -43,6 +43,16 @@ package struct TPMReader {
         return Array(bytes[position...])
     }
 
+    /// Reads an integer, most significant byte first.
+    fileprivate mutating func readInteger<T: FixedWidthInteger>() throws(TPMError) -> T {
+        let count = T.bitWidth / 8
+        guard count <= remaining else { throw .malformed("it ends \(count - remaining) bytes too early") }
+        var value: T = 0
+        for byte in bytes[position..<(position + count)] { value = value << 8 | T(truncatingIfNeeded: byte) }
+        position += count
+        return value
+    }
+
     /// Reads a `TPM2B` of at most `maximum` bytes.
     package mutating func readSized(maximum: Int) throws(TPMError) -> [UInt8] {
         let count = Int(try read(UInt16.self))
@@ -93,7 +103,7 @@ package struct TPMReader {
 extension TPMUnmarshallable where Self: FixedWidthInteger {
     /// Reads an integer, most significant byte first.
     package init(from reader: inout TPMReader) throws(TPMError) {
-        self = try reader.readBytes(Self.bitWidth / 8).reduce(into: 0) { $0 = $0 << 8 | Self(truncatingIfNeeded: $1) }
+        self = try reader.readInteger()
     }
 }
 

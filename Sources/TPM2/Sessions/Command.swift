@@ -185,19 +185,11 @@ package enum ParameterHash {
     ///
     /// - Parameter parameters: The parameters as sent.
     package static func command(_ code: TPMCommandCode, names: [TPMName], parameters: [UInt8]) -> [UInt8] {
-        var hash = SHA256()
-        hash.update(data: code.marshalled)
-        for name in names { hash.update(data: name.bytes) }
-        hash.update(data: parameters)
-        return Array(hash.finalize())
+        Array(SHA256.hash(data: code.marshalled + names.flatMap(\.bytes) + parameters))
     }
 
     /// `rpHash = H(responseCode ‖ commandCode ‖ parameters)`, for a command that succeeded.
     package static func response(_ code: TPMCommandCode, parameters: [UInt8]) -> [UInt8] {
-        var hash = SHA256()
-        hash.update(data: ResponseCode.success.marshalled)
-        hash.update(data: code.marshalled)
-        hash.update(data: parameters)
-        return Array(hash.finalize())
+        Array(SHA256.hash(data: ResponseCode.success.marshalled + code.marshalled + parameters))
     }
 }

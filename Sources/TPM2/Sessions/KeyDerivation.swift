@@ -13,9 +13,7 @@ package enum KeyDerivation {
         key: SymmetricKey, label: String, contextU: [UInt8], contextV: [UInt8]
     ) -> SymmetricKey {
         var mac = HMAC<SHA256>(key: key)
-        mac.update(data: counter + Array(label.utf8) + [0])
-        mac.update(data: contextU + contextV)
-        mac.update(data: UInt32(256).marshalled)
+        mac.update(data: counter + Array(label.utf8) + [0] + contextU + contextV + UInt32(256).marshalled)
         return SymmetricKey(data: mac.finalize())
     }
 

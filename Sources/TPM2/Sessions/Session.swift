@@ -85,10 +85,8 @@ extension Session {
         let macKey = usesAuthValue ? state.key + authValue.key : state.key
         if state.kind != .hmac && macKey.bitCount == 0 { return [] }
         var mac = HMAC<SHA256>(key: macKey)
-        mac.update(data: parameterHash)
-        mac.update(data: direction == .command ? state.nonceCaller + nonceTPM : nonceTPM + state.nonceCaller)
-        mac.update(data: extraNonces)
-        mac.update(data: [attributes.rawValue])
+        let nonces = direction == .command ? state.nonceCaller + nonceTPM : nonceTPM + state.nonceCaller
+        mac.update(data: parameterHash + nonces + extraNonces + [attributes.rawValue])
         return Array(mac.finalize())
     }
 
@@ -130,7 +128,7 @@ struct SessionSalt {
         guard let point = publicArea.p256Point, let x963 = point.p256Representation,
             publicArea.nameAlgorithm == .sha256, publicArea.attributes.contains([.decrypt, .restricted])
         else { throw .unsupported("a session can only be salted to a P-256 storage key") }
-        let ephemeral = P256.KeyAgreement.PrivateKey()
+        let ephemeral = Self.ephemeralKey()
         let shared: SharedSecret
         do {
             let key = try P256.KeyAgreement.PublicKey(x963Representation: x963)
@@ -143,6 +141,17 @@ struct SessionSalt {
         secret = KeyDerivation.kdfe(
             sharedSecret: shared, label: "SECRET", partyU: ownPoint.x, partyV: Array(x963[1..<33]))
         encrypted = ownPoint.marshalled
+    }
+
+    /// Creates a private key from 32 random bytes, which are a valid key except for one in 2³² (FIPS 186-5 section A.2.2).
+    ///
+    /// `PrivateKey()` also signs and verifies with each key, and repeats all that until the key has the compact form: on average
+    /// that takes three times as long as the rest of the salt. A wrong key could not pass: the TPM checks the session's HMACs.
+    private static func ephemeralKey() -> P256.KeyAgreement.PrivateKey {
+        while true {
+            let number = SymmetricKey(size: .bits256)
+            if let key = try? P256.KeyAgreement.PrivateKey(rawRepresentation: number) { return key }
+        }
     }
 }
 

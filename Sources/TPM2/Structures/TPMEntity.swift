@@ -4,6 +4,12 @@ package protocol TPMEntity {
     var handle: TPMHandle { get }
     /// The Name to which authorizations are bound (TPM 2.0 Part 1 section 16).
     var name: TPMName { get }
+    /// Whether the entity must be flushed. False for a session that its last use closed.
+    var isLoaded: Bool { get }
+}
+
+extension TPMEntity {
+    package var isLoaded: Bool { true }
 }
 
 /// The number of an entity, `TPM_HANDLE` (TPM 2.0 Part 2 section 7). The top byte is its kind.
