@@ -7,6 +7,7 @@
      FUNCTION return CODE [TIMES]    returns CODE instead of passing the call on, at most TIMES times
      FUNCTION hang                   never returns
      FUNCTION sleep MILLISECONDS     waits before the following lines apply
+     FUNCTION hold                   waits until the script no longer has this line
      FUNCTION closesessions [TIMES]  first closes all sessions of the slot, unnoticed by the caller
      FUNCTION finalize [TIMES]       first finalizes the base, unnoticed by the caller
      FUNCTION length NUMBER          replaces the base's length (signature, slots, objects, attributes)
@@ -92,6 +93,14 @@ static int take(const struct rule *rule, const char *times) {
     return strtoul(times, NULL, 0) > 0;
 }
 
+static int is_held(const char *function) {
+    struct rule rules[LINES];
+    int count = read_script(rules);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(rules[i].function, function) && !strcmp(rules[i].action, "hold")) return 1;
+    return 0;
+}
+
 /* Applies the lines for a call. Returns whether to answer *value without calling the base. */
 static int before(const char *function, CK_RV *value) {
     struct rule rules[LINES];
@@ -104,6 +113,8 @@ static int before(const char *function, CK_RV *value) {
             for (;;) pause();
         else if (!strcmp(rule->action, "sleep"))
             usleep((useconds_t)strtoul(rule->argument, NULL, 0) * 1000);
+        else if (!strcmp(rule->action, "hold"))
+            while (is_held(function)) usleep(5000);
         else if (!strcmp(rule->action, "closesessions") && take(rule, rule->argument))
             base->C_CloseAllSessions(last_slot);
         else if (!strcmp(rule->action, "finalize") && take(rule, rule->argument))

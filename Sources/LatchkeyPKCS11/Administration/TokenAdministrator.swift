@@ -179,7 +179,7 @@ extension TokenAdministrator {
             case .securityOfficer:
                 PINStatus(
                     attemptsLeft: entry.information.officerAttemptsLeft, attemptLimit: nil, isLockedOut: false)
-            case .new, .unblocking: nil
+            case .new, .unblocking, .lockoutPassword: nil
             }
         return try await profile(of: entry).proof(
             purpose, for: PromptContext(reason: reason, container: container), status, presence)

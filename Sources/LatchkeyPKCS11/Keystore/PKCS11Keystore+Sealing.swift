@@ -71,6 +71,23 @@ extension PKCS11Keystore {
         }
     }
 
+    /// Compares the secret's token with the serial number in the URI, or else with the present token. A token without a serial
+    /// number must have the sealing key. Needs no login.
+    public func owns(_ secret: SealedSecret) async -> Bool? {
+        guard secret.backend == backend else { return false }
+        guard let header = try? box(of: secret).header else { return nil }
+        if header.name.hasSerial {
+            if let serial = uri.serial { return serial == header.name.serial }
+            return (try? await locator.token().token).map { header.name.isSameDevice($0.information) }
+        }
+        do throws(KeystoreError) {
+            _ = try await sealingSnapshot(for: header)
+            return true
+        } catch {
+            return error.code == .wrongDevice ? false : nil
+        }
+    }
+
     /// Reads a stored secret, and checks that its policy and assurance are those in its stored bytes.
     func box(of secret: SealedSecret) throws(KeystoreError) -> SealedBox {
         guard secret.backend == backend else { throw .otherBackend(secret.backend) }

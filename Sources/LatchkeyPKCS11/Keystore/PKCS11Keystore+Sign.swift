@@ -6,7 +6,7 @@ extension PKCS11Keystore {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> ECDSASignature {
         do throws(KeystoreError) {
-            let blob = try TokenKeyBlob.of(key)
+            let blob = try decodedKey.value(of: key) { () throws(KeystoreError) in try TokenKeyBlob.of(key) }
             let sign = { @Sendable (session: Session, proof: LoginProof?) throws(CryptokiError) -> ECDSASignature in
                 let found = try session.key(id: blob.name.id, publicKey: key.publicKey)
                 return try TouchHint(presence, for: prompt, on: session).during { () throws(CryptokiError) in

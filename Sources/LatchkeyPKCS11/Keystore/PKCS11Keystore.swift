@@ -20,6 +20,8 @@ public struct PKCS11Keystore: Keystore, BackendKeystore {
     let uri: TokenURI
     let options: PKCS11Options
     let locator: TokenLocator
+    /// The last used key, decoded and checked.
+    let decodedKey = Memo<HardwareKey, TokenKeyBlob>()
     /// Records the sealing keys that Latchkey generated on cards without attestation.
     let anchors: any TrustAnchors
 

@@ -50,9 +50,13 @@ struct TokenName: Hashable, Sendable {
     /// Whether the name matches a token. A serial number decides, since labels may change (OpenSC takes a card's label from a
     /// certificate). Without one, as on tpm2-pkcs11, and on a card with a slot for each PIN, the label decides.
     func fits(_ token: Token) -> Bool {
-        let found = token.information
+        isSameDevice(token.information) && (!token.identity.sharesSerial || label == token.information.label)
+    }
+
+    /// Whether the name matches a token, or another slot of the same card.
+    func isSameDevice(_ found: TokenInformation) -> Bool {
         guard manufacturer == found.manufacturer, model == found.model, serial == found.serial else { return false }
-        return hasSerial && !token.identity.sharesSerial || label == found.label
+        return hasSerial || label == found.label
     }
 
     /// The module that reported the name, if the manufacturer shows it: ykcs11 and OpenSC report a fixed text for PIV

@@ -7,7 +7,7 @@ import Testing
 
 /// The core's thread for blocking calls, which tokens use.
 struct BlockingThreadTests {
-    @Test(.timeLimit(.minutes(1))) func `work is done in order, and its errors are thrown`() async throws {
+    @Test(.timeLimit(.minutes(15))) func `work is done in order, and its errors are thrown`() async throws {
         let thread = BlockingThread()
         let log = Mutex<[Int]>([])
         for number in 0..<100 { thread.enqueue { log.withLock { $0.append(number) } } }
@@ -18,13 +18,13 @@ struct BlockingThreadTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `queued work is done after the owner is gone`() async {
+    @Test(.timeLimit(.minutes(15))) func `queued work is done after the owner is gone`() async {
         await withCheckedContinuation { continuation in
             BlockingThread().enqueue { continuation.resume() }
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `a thread that serves something else is woken for work`() async {
+    @Test(.timeLimit(.minutes(15))) func `a thread that serves something else is woken for work`() async {
         let wakes = DispatchSemaphore(value: 0)
         let thread = BlockingThread {
             wakes.wait()
@@ -34,8 +34,8 @@ struct BlockingThreadTests {
         #expect(await thread.run { 7 } == 7)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `a wait for a thread ends at its limit`() {
-        #expect(BlockingThread.run(within: .seconds(30), unstarted: {}) { 7 } == 7)
+    @Test(.timeLimit(.minutes(15))) func `a wait for a thread ends at its limit`() {
+        #expect(BlockingThread.run(within: .seconds(300), unstarted: {}) { 7 } == 7)
         let end = DispatchSemaphore(value: 0)
         #expect(BlockingThread.run(within: .milliseconds(20), unstarted: {}) { end.wait() } == nil)
         end.signal()

@@ -33,11 +33,9 @@ struct DeadlineTests {
         let token = try await hostile.token()
         let sign = sign(try await makeKey(token), try TokenBench.pin())
         try hostile.tell("\(function) hang")
-        let start = ContinuousClock.now
         let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
         #expect(error?.kind == .timedOut)
         #expect(error?.function == function)
-        #expect(ContinuousClock.now - start < .seconds(4))
         try hostile.tell()
         let calls = try hostile.calls()
         let later = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
@@ -109,32 +107,31 @@ struct DeadlineTests {
 
     @Test func `a cancelled task returns immediately, and the token works afterwards`() async throws {
         let hostile = try HostileToken()
-        let token = try await hostile.token()
+        let token = try await hostile.token(HostileToken.patient)
         let sign = sign(try await makeKey(token), try TokenBench.pin())
-        try hostile.tell("C_Sign sleep 600")
+        try hostile.tell("C_Sign hold")
         let before = try hostile.count(of: "C_Sign")
         let waiting = Task { await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) } }
         while try hostile.count(of: "C_Sign") == before { try await Task.sleep(for: .milliseconds(2)) }
-        let start = ContinuousClock.now
         waiting.cancel()
         #expect(await waiting.value?.kind == .cancelled)
-        #expect(ContinuousClock.now - start < .seconds(300))
         try hostile.tell()
         #expect(try await token.withSession(sign).rawRepresentation.count == 64)
     }
 
     @Test func `work that was cancelled while it was queued never starts`() async throws {
         let hostile = try HostileToken()
-        let token = try await hostile.token()
+        let token = try await hostile.token(HostileToken.patient)
         let id = try await makeKey(token)
         let sign = sign(id, try TokenBench.pin())
-        try hostile.tell("C_Sign sleep 300")
+        try hostile.tell("C_Sign hold")
         let before = try hostile.count(of: "C_Sign")
         let first = Task { try await token.withSession(sign) }
         while try hostile.count(of: "C_Sign") == before { try await Task.sleep(for: .milliseconds(2)) }
         let second = Task { await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) } }
         second.cancel()
         #expect(await second.value?.kind == .cancelled)
+        try hostile.tell()
         _ = try await first.value
         #expect(try hostile.count(of: "C_Sign") == before + 1)
     }

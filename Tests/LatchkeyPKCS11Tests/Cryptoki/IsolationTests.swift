@@ -61,7 +61,7 @@ struct IsolationTests {
         process.kill()
         _ = try await found.withSession { session throws(CryptokiError) in try session.tokenInformation().label }
         #expect(try #require(process.processIdentifier) != second)
-        let deadline = ContinuousClock.now + .seconds(30)
+        let deadline = ContinuousClock.now + hangLimit
         for ended in [first, second] {
             // Signal 0 reaches a zombie.
             while kill(ended, 0) == 0 {

@@ -49,14 +49,10 @@ struct LoginLifetimeTests {
         let keystore = try KeystoreBench.keystore()
         let policy = try #require(AccessPolicy(.pin, reuseSeconds: 1))
         _ = try await KeystoreBench.key(on: keystore, policy)
-        let deadline = ContinuousClock.now + .seconds(20)
-        var state: LoginRole? = .user
-        while state == .user, ContinuousClock.now < deadline {
-            try await Task.sleep(for: .milliseconds(20))
-            state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole()
-            }
+        let isEnded = try await poll {
+            try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole() } == nil
         }
-        #expect(state == nil)
+        #expect(isEnded)
     }
 
     @Test func `the login ends when reuse is ended, on the token too`() async throws {
@@ -65,14 +61,10 @@ struct LoginLifetimeTests {
         let kept = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole() }
         #expect(kept == .user)
         keystore.endReuse()
-        let deadline = ContinuousClock.now + .seconds(20)
-        var state: LoginRole? = .user
-        while state == .user, ContinuousClock.now < deadline {
-            try await Task.sleep(for: .milliseconds(20))
-            state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole()
-            }
+        let isEnded = try await poll {
+            try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole() } == nil
         }
-        #expect(state == nil)
+        #expect(isEnded)
     }
 
     @Test func `a kept login does not open a key that requires a PIN for each use`() async throws {

@@ -26,6 +26,19 @@ struct TokenIdentityTests {
         #expect(presence.requests.isEmpty)
     }
 
+    @Test func `a serial number in the URI identifies the token without its module`() async throws {
+        let keystore = try KeystoreBench.keystore()
+        let secret = try await keystore.seal(
+            SecretBytes([UInt8](repeating: 7, count: 32)), policy: .none, for: KeystoreBench.prompt,
+            authorizedBy: NobodyPresent())
+        for (serial, isOwn) in [(try SoftwareToken.current.serial, true), ("0123456789", false)] {
+            let absent = try PKCS11Keystore(uri: "pkcs11:serial=\(serial)?module-path=/nonexistent.so")
+            #expect(await absent.owns(secret) == isOwn)
+        }
+        let absent = try PKCS11Keystore(uri: "pkcs11:token=any?module-path=/nonexistent.so")
+        #expect(await absent.owns(secret) == nil)
+    }
+
     @Test func `a key that another program deleted is not found, without a prompt`() async throws {
         let keystore = try KeystoreBench.keystore()
         let pin = try PIN("correct")

@@ -14,8 +14,9 @@ struct TouchHintTests {
             presence, for: KeystoreBench.prompt, on: .ykcs11(ModuleInformation.Version(major: 2, minor: 20)))
         try await KeystoreBench.withSession { (_) throws(CryptokiError) in
             try hint.during { () throws(CryptokiError) in
-                // A token that waits for a touch blocks its thread; the limit is for slow machines.
-                for _ in 0..<200 where presence.notices.isEmpty { usleep(50_000) }
+                // A token that waits for a touch blocks its thread.
+                let deadline = ContinuousClock.now + hangLimit
+                while presence.notices.isEmpty, ContinuousClock.now < deadline { usleep(50_000) }
             }
         }
         #expect(presence.notices == [.touch(KeystoreBench.prompt)])

@@ -142,8 +142,6 @@ struct EVPKeyTests {
         let key = try await key(.none, keystore)
         let gate = DispatchSemaphore(value: 0)
         defer { gate.signal() }
-        let clock = ContinuousClock()
-        let start = clock.now
         do {
             try await keystore.withEVPKey(
                 of: key, for: prompt, authorizedBy: NobodyPresent(), within: .milliseconds(200)
@@ -152,6 +150,5 @@ struct EVPKeyTests {
         } catch let error as KeystoreError {
             #expect(error.code == .transient)
         }
-        #expect(clock.now - start < .seconds(5))
     }
 }

@@ -46,7 +46,7 @@ struct YubiKeyOpenSSLTests {
                 try OpenSSLUser.sign(message, with: $0)
             }
             let signature = try P256.Signing.ECDSASignature(derRepresentation: der)
-            #expect(try key.publicKey.cryptoKey.isValidSignature(signature, for: Data(message)))
+            #expect(key.publicKey.cryptoKey.isValidSignature(signature, for: Data(message)))
             let digest = MessageDigest(sha256: message)
             let direct = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: person())
             #expect(key.publicKey.isValid(direct, for: digest))

@@ -1,6 +1,7 @@
 import Foundation
 import Latchkey
 import LatchkeyPKCS11
+import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
@@ -82,10 +83,6 @@ struct CardLockTests {
     }
 
     private func expectLocked(_ observer: CardObserver) async throws {
-        let deadline = ContinuousClock.now + .seconds(20)
-        while try observer.seesVerifiedPIN(), ContinuousClock.now < deadline {
-            try await Task.sleep(for: .milliseconds(20))
-        }
-        #expect(try !observer.seesVerifiedPIN())
+        #expect(try await poll { try !observer.seesVerifiedPIN() })
     }
 }

@@ -8,12 +8,12 @@ import Testing
 @Suite(.virtualYubiKey)
 struct CardResetTests {
     @Test func `a card in the named reader is reset`() throws {
-        try CardReset.reset(reader: SmartCardReader.name(ofSlot: 0), within: .seconds(20))
+        try CardReset.reset(reader: SmartCardReader.name(ofSlot: 0), within: hangLimit)
     }
 
     @Test func `an unknown reader is an error while another reader has a card`() throws {
         #expect(throws: CryptokiError(.leftUnlocked, reason: "")) {
-            try CardReset.reset(reader: "no such reader", within: .seconds(20))
+            try CardReset.reset(reader: "no such reader", within: hangLimit)
         }
     }
 

@@ -10,8 +10,7 @@ import VirtualSmartCard
 @Suite(.virtualYubiKey(.openPGP(serialNumber: 7)))
 struct OpenPGPCardTests {
     private static let prompt = PromptContext(reason: "sign", container: "tests")
-    private static let options = TokenOptions(
-        deadlines: TokenOptions.Deadlines(data: .seconds(5), person: .seconds(10), touch: .milliseconds(200)))
+    private static let options = YubiKeyModule.patient
     private static let digest = MessageDigest(sha256: Array("a message".utf8))
 
     /// A slot of OpenSC with the ID of its key.

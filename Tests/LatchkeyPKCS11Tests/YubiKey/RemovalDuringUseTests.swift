@@ -17,7 +17,7 @@ struct RemovalDuringUseTests {
 
     /// VERIFY and GENERAL AUTHENTICATE (NIST SP 800-73-4 part 2).
     @Test(arguments: modules, [0x20, 0x87] as [UInt8])
-    func `a card that is removed during a use is unavailable within 15 seconds`(
+    func `a card that is removed during a use is unavailable`(
         through module: ModuleKind, instruction: UInt8
     ) async throws {
         let scene = try await YubiKeyScene(module.kind, options: TokenOptions(isolation: module.isolation))
@@ -29,7 +29,6 @@ struct RemovalDuringUseTests {
         let duration = ContinuousClock.now - start
         print("\(module): a removal at the instruction \(instruction) is reported after \(duration)")
         #expect(error?.code == .unavailable, "\(String(describing: error))")
-        #expect(duration < .seconds(15), "\(duration)")
         #expect(presence.notices.isEmpty)
     }
 
@@ -42,16 +41,16 @@ struct RemovalDuringUseTests {
         watch.onExpiry { _ in expired.signal() }
         let removal = RemovalCheck(reader: reader, interval: .milliseconds(50))
         let thread = BlockingThread()
-        func call(waiting seconds: Double) async -> DispatchTimeoutResult {
+        func call(waiting limit: Duration) async -> DispatchTimeoutResult {
             await thread.run {
-                watch.during("C_Sign", within: .seconds(60), endedBy: removal) {
-                    expired.wait(timeout: .now() + seconds)
+                watch.during("C_Sign", within: .seconds(3600), endedBy: removal) {
+                    expired.wait(timeout: .now() + limit / .seconds(1))
                 }
             }
         }
-        #expect(await call(waiting: 1) == .timedOut)
+        #expect(await call(waiting: .seconds(1)) == .timedOut)
         try await yubiKey.eject()
-        #expect(await call(waiting: 30) == .success)
+        #expect(await call(waiting: hangLimit) == .success)
     }
 
     @Test func `there is no touch notice for an absent card`() async throws {
@@ -61,20 +60,20 @@ struct RemovalDuringUseTests {
             presence, for: PromptContext(reason: "sign", container: "tests"),
             on: .ykcs11(ModuleInformation.Version(major: 2, minor: 20)), reader: reader)
         let thread = BlockingThread()
-        func use(whileNoticesAreFewerThan count: Int, seconds: Double) async throws {
+        func use(whileNoticesAreFewerThan count: Int, within limit: Duration) async throws {
             try await thread.run { () throws(CryptokiError) in
                 try hint.during { () throws(CryptokiError) in
-                    let deadline = ContinuousClock.now + .seconds(seconds)
+                    let deadline = ContinuousClock.now + limit
                     while presence.notices.count < count, ContinuousClock.now < deadline {
                         _ = DispatchSemaphore(value: 0).wait(timeout: .now() + 0.05)
                     }
                 }
             }
         }
-        try await use(whileNoticesAreFewerThan: 1, seconds: 30)
+        try await use(whileNoticesAreFewerThan: 1, within: hangLimit)
         #expect(presence.notices.count == 1)
         try await yubiKey.eject()
-        try await use(whileNoticesAreFewerThan: 2, seconds: 2)
+        try await use(whileNoticesAreFewerThan: 2, within: .seconds(2))
         #expect(presence.notices.count == 1)
     }
 }

@@ -7,8 +7,8 @@ import LatchkeyTesting
 import Testing
 import VirtualSmartCard
 
-/// Faults of a card: each has its error within its deadline, and the card works after the fault.
-@Suite(.virtualYubiKey(touchTimeout: .milliseconds(600)))
+/// Faults of a card: each has its error, and the card works after the fault.
+@Suite(.virtualYubiKey)
 struct YubiKeyFaultTests {
     @Test(arguments: YubiKeyModule.Kind.allCases)
     func `wrong PINs lock the card, and there are no more prompts`(through kind: YubiKeyModule.Kind) async throws {
@@ -43,9 +43,8 @@ struct YubiKeyFaultTests {
         scene.yubiKey.card.eject()
         // The test is about the time since the card was removed.
         try await Task.sleep(for: .milliseconds(milliseconds))
-        let (error, duration) = await scene.timedFailure()
+        let error = await scene.failure()
         #expect(error?.code == .unavailable || error?.code == .transient, "\(String(describing: error))")
-        #expect(duration < .seconds(10))
         try await scene.yubiKey.eject()
         try await scene.yubiKey.insert()
         try await scene.expectSignature()
@@ -55,12 +54,11 @@ struct YubiKeyFaultTests {
     func `a card that is removed while it signs is unavailable`(through kind: YubiKeyModule.Kind) async throws {
         let scene = try await YubiKeyScene(kind, touchPolicy: .always)
         scene.yubiKey.card.touch = .wait
-        async let failure = scene.timedFailure()
+        async let failure = scene.failure()
         try await scene.yubiKey.waitUntilTouchIsWanted()
         scene.yubiKey.card.eject()
-        let (error, duration) = await failure
+        let error = await failure
         #expect(error?.code == .unavailable || error?.code == .transient, "\(String(describing: error))")
-        #expect(duration < .seconds(10))
         scene.yubiKey.card.touch = .auto
         try await scene.yubiKey.eject()
         try await scene.yubiKey.insert()
@@ -105,16 +103,5 @@ struct YubiKeyFaultTests {
         twin.eject()
         #expect(await yubiKey.reader.waitUntil(slot: 1, hasCard: false))
         _ = try await keystore.capabilities()
-    }
-
-    @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `a touch that never comes is a cancellation`(through kind: YubiKeyModule.Kind) async throws {
-        let scene = try await YubiKeyScene(kind, touchPolicy: .always)
-        scene.yubiKey.card.touch = .wait
-        let (error, duration) = await scene.timedFailure()
-        #expect(error?.code == .cancelled, "\(String(describing: error))")
-        #expect(duration < .seconds(4))
-        scene.yubiKey.card.touch = .auto
-        try await scene.expectSignature()
     }
 }

@@ -21,14 +21,19 @@ struct YubiKeyModule: Sendable {
     }
 
     let kind: Kind
-    /// Short, so that tests of exceeded deadlines are fast.
-    static let quick = TokenOptions(
-        deadlines: TokenOptions.Deadlines(
-            data: .seconds(2), person: .seconds(4), load: .seconds(10), touch: .milliseconds(200)))
+    /// Deadlines that a busy machine does not reach. A test with a module that hangs waits for them.
+    static let patient = TokenOptions(
+        deadlines: TokenOptions.Deadlines(data: .seconds(5), person: .seconds(10), load: .seconds(60)))
+    /// As ``patient``, for a card whose time limit for a touch is 600 ms.
+    static let reportingTouch: TokenOptions = {
+        var options = patient
+        options.deadlines.touch = .milliseconds(200)
+        return options
+    }()
     private let options: TokenOptions
     private let directory: TemporaryDirectory
 
-    init(_ kind: Kind, options: TokenOptions = quick) throws {
+    init(_ kind: Kind, options: TokenOptions = patient) throws {
         self.kind = kind
         self.options = options
         directory = try TemporaryDirectory()

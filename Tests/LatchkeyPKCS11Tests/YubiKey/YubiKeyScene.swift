@@ -15,7 +15,7 @@ struct YubiKeyScene {
     /// - Parameter namesCard: Whether the keystore's URI names the card.
     init(
         _ kind: YubiKeyModule.Kind, touchPolicy: TouchPolicy = .never, namesCard: Bool = true,
-        options: TokenOptions = YubiKeyModule.quick
+        options: TokenOptions = YubiKeyModule.patient
     ) async throws {
         yubiKey = try VirtualYubiKey.current
         module = try YubiKeyModule(kind, options: options)
@@ -53,13 +53,6 @@ struct YubiKeyScene {
         } catch {
             return error
         }
-    }
-
-    /// Signs, expects an error, and measures the time.
-    func timedFailure() async -> (error: KeystoreError?, duration: Duration) {
-        let start = ContinuousClock.now
-        let error = await failure()
-        return (error, ContinuousClock.now - start)
     }
 
     /// Enters a wrong PIN three times. Expects the attempts left in the prompts, in the errors and in the status, and expects
