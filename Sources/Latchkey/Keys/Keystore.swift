@@ -27,6 +27,12 @@ public protocol Keystore: Sendable {
     /// Reads the counter of wrong PINs that protects a sealed secret. Does not prompt.
     func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus
 
+    /// Whether this hardware sealed the secret. Does not prompt, and changes nothing. If the hardware cannot change
+    /// while the process runs, the keystore queries it once and keeps the answer.
+    ///
+    /// - Returns: nil if the hardware does not answer, or if the keystore cannot determine it.
+    func owns(_ secret: SealedSecret) async -> Bool?
+
     /// Creates a P-256 key pair inside the hardware.
     ///
     /// If the policy includes a PIN, `presence` prompts for a new one. The keystore stores nothing: keep the returned value.
@@ -99,6 +105,21 @@ public protocol Keystore: Sendable {
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes
 
+    /// Lifts a lockout with a proof that is stronger than the locked one, for example the unblocking code (PUK) of a
+    /// token. `presence` prompts for it. Call it after ``unseal(_:for:authorizedBy:)`` threw `lockedOut`, and then
+    /// unseal the secret again.
+    ///
+    /// Does not prompt if the secret's policy accepts a proof that is not locked out, or if the lockout has ended.
+    /// Never lifts a lockout without a proof. If the user chooses a new PIN of a token, that PIN answers the next
+    /// prompt of the same operation.
+    ///
+    /// - Returns: Whether the hardware accepts a proof now; false if the hardware cannot lift the lockout.
+    /// - Throws: ``KeystoreError``; `cancelled`, `wrongProof` for a wrong code, `lockedOut` if the stronger proof is
+    ///   also locked out.
+    func liftLockout(
+        of secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> Bool
+
     /// Discards every proof that could be used again (``AccessPolicy/reuseSeconds``). From now on each use of a protected
     /// key prompts again; operations that have started finish as usual and leave no proof. Call it when the user locks the
     /// app or logs out. Returns at once.
@@ -140,18 +161,26 @@ public protocol Keystore: Sendable {
     func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation
 }
 
-/// A keystore of this package. The default implementations are for hardware that has no fingerprint reader, stores no
-/// proof, has one counter of wrong PINs, deletes keys without a prompt, and cannot revoke; renaming changes only the
-/// label. ``Keystore`` itself has no default implementations, because a keystore that forwards to another one must not
-/// omit a call.
+/// A keystore of this package. The default implementations are for hardware that has no fingerprint reader, cannot
+/// determine which secrets it sealed, stores no proof, has one counter of wrong PINs that no proof resets, deletes keys
+/// without a prompt, and cannot revoke; renaming changes only the label. ``Keystore`` itself has no default
+/// implementations, because a keystore that forwards to another one must not omit a call.
 package protocol BackendKeystore: Keystore {}
 
 extension BackendKeystore {
     public var mayHaveReader: Bool { false }
 
+    public func owns(_ secret: SealedSecret) async -> Bool? { nil }
+
     public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus { try await pinStatus() }
 
     public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus { try await pinStatus() }
+
+    public func liftLockout(
+        of secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> Bool {
+        try await !pinStatus(of: secret).isLockedOut
+    }
 
     public func endReuse() {}
 

@@ -48,16 +48,22 @@ public struct KeystoreCapabilities: Hashable, Sendable {
 
     /// The use of a key.
     package enum Use: Sendable {
-        case signing, sealing
+        case signing, sealing, signingAndSealing
     }
 
-    /// The default policy: fingerprint or PIN if the hardware can enforce it, a fingerprint can be read now, and the user
-    /// does not prefer the PIN; otherwise the PIN.
+    /// The default policy of all facades: `userPresence` (fingerprint or PIN) if the hardware can enforce it, a
+    /// fingerprint can be read now, and the user does not prefer the PIN; otherwise `pin`. For hardware that enforces
+    /// `userPresence` but not `pin`, because it prompts itself, it is always `userPresence`.
     package func preferredPolicy(for use: Use, through presence: any PresenceAuthority) async -> AccessPolicy {
-        let enforceable = use == .signing ? requirements : sealing
-        guard presence.preference != .pin, enforceable.contains(.userPresence),
-            await fingerState(through: presence) == .ready
-        else { return .pin }
+        let enforceable =
+            switch use {
+            case .signing: requirements
+            case .sealing: sealing
+            case .signingAndSealing: requirements.intersection(sealing)
+            }
+        guard enforceable.contains(.userPresence) else { return .pin }
+        guard enforceable.contains(.pin) else { return .userPresence }
+        guard presence.preference != .pin, await fingerState(through: presence) == .ready else { return .pin }
         return .userPresence
     }
 
@@ -94,7 +100,7 @@ extension Keystore {
     package func preferredPolicy(
         for use: KeystoreCapabilities.Use, through presence: any PresenceAuthority
     ) async -> AccessPolicy {
-        guard presence.preference != .pin, presence.broker != nil || mayHaveReader,
+        guard mayHaveReader || (presence.broker != nil && presence.preference != .pin),
             let capabilities = try? await capabilities()
         else { return .pin }
         return await capabilities.preferredPolicy(for: use, through: presence)

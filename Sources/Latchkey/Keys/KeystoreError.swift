@@ -52,7 +52,7 @@ extension KeystoreError {
     package static func damaged(_ reason: String, underlying: UnderlyingError? = nil) -> KeystoreError {
         KeystoreError(
             code: .damaged, reason: reason,
-            recovery: "Nothing was changed. Restore the store from a backup, or delete it and set up anew.",
+            recovery: "Nothing was changed. Restore the store from a backup, or delete the damaged entry.",
             underlying: underlying)
     }
 
@@ -74,5 +74,12 @@ extension KeystoreError {
 
     package static func conflict(_ reason: String, recovery: String = "Try again.") -> KeystoreError {
         KeystoreError(code: .conflict, reason: reason, recovery: recovery)
+    }
+
+    /// This lockout error, with the reason why a stronger proof did not lift the lockout, and that failure's next step.
+    package func remaining(after failure: KeystoreError) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: code, reason: "\(reason), and \(failure.reason)", recovery: failure.recovery,
+            attemptsLeft: attemptsLeft, lockedOutUntil: lockedOutUntil, underlying: failure.underlying)
     }
 }

@@ -6,11 +6,14 @@ public struct PublicKey: Hashable, Sendable, Codable {
     /// The uncompressed point of SEC 1 section 2.3.3: `04 ‖ x ‖ y`, 65 bytes.
     public let x963Representation: Data
 
+    /// The key as a type of swift-crypto.
+    package let cryptoKey: P256.Signing.PublicKey
+
     /// - Throws: ``KeystoreError`` with code `damaged` unless the 65 bytes are a point on the curve.
     public init(x963Representation: some ContiguousBytes) throws(KeystoreError) {
         do {
-            let key = try P256.Signing.PublicKey(x963Representation: x963Representation)
-            self.x963Representation = key.x963Representation
+            cryptoKey = try P256.Signing.PublicKey(x963Representation: x963Representation)
+            self.x963Representation = x963Representation.withUnsafeBytes { Data($0) }
         } catch {
             throw KeystoreError.damaged("the public key is not a point on P-256").during("read a public key")
         }
@@ -22,23 +25,25 @@ public struct PublicKey: Hashable, Sendable, Codable {
     /// The y coordinate, 32 bytes, big-endian.
     package var y: Data { Data(x963Representation.suffix(32)) }
 
-    /// The key as a type of swift-crypto.
-    package var cryptoKey: P256.Signing.PublicKey {
-        get throws { try P256.Signing.PublicKey(x963Representation: x963Representation) }
-    }
-
     /// SubjectPublicKeyInfo in PEM (RFC 7468).
     public var pemRepresentation: String {
-        get throws { try cryptoKey.pemRepresentation }
+        get throws { cryptoKey.pemRepresentation }
     }
 
     /// Whether the private half of this key created `signature` over `digest`.
     public func isValid(_ signature: ECDSASignature, for digest: MessageDigest) -> Bool {
-        guard
-            let key = try? cryptoKey,
-            let signature = try? P256.Signing.ECDSASignature(rawRepresentation: signature.rawRepresentation)
-        else { return false }
-        return key.isValidSignature(signature, for: PrecomputedDigest(digest))
+        guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: signature.rawRepresentation) else {
+            return false
+        }
+        return cryptoKey.isValidSignature(signature, for: PrecomputedDigest(digest))
+    }
+
+    public static func == (left: PublicKey, right: PublicKey) -> Bool {
+        left.x963Representation == right.x963Representation
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(x963Representation)
     }
 
     public init(from decoder: any Decoder) throws {
@@ -92,21 +97,21 @@ public struct ECDSASignature: Hashable, Sendable {
     /// Creates a signature from two big-endian numbers of at most 32 bytes, as a TPM or a token returns them.
     ///
     /// - Returns: nil if a number has more than 32 bytes.
-    package init?(r: some Collection<UInt8>, s: some Collection<UInt8>) {
-        guard let r = Self.padded(r), let s = Self.padded(s) else { return nil }
-        rawRepresentation = r + s
+    package init?(r: [UInt8], s: [UInt8]) {
+        var both = [UInt8](repeating: 0, count: 64)
+        for (number, end) in [(r, 32), (s, 64)] {
+            let zeros = number.prefix { $0 == 0 }.count
+            let start = end - (number.count - zeros)
+            guard start >= end - 32 else { return nil }
+            both.replaceSubrange(start..<end, with: number[zeros...])
+        }
+        rawRepresentation = Data(both)
     }
 
     /// The signature as X.509 and OpenSSL encode it: an ASN.1 SEQUENCE of two INTEGERs (RFC 3279 section 2.2.3), 8 to
     /// 72 bytes.
     public var derRepresentation: Data {
         get throws { try P256.Signing.ECDSASignature(rawRepresentation: rawRepresentation).derRepresentation }
-    }
-
-    private static func padded(_ number: some Collection<UInt8>) -> Data? {
-        let significant = number.drop { $0 == 0 }
-        guard significant.count <= 32 else { return nil }
-        return Data(repeating: 0, count: 32 - significant.count) + Data(significant)
     }
 }
 

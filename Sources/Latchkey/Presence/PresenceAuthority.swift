@@ -1,3 +1,5 @@
+public import FoundationEssentials
+
 /// Obtains user verification. The caller of a ``Keystore`` passes it in.
 public protocol PresenceAuthority: Sendable {
     /// Prompts for a PIN and waits for the answer, within the authority's own deadline.
@@ -8,7 +10,7 @@ public protocol PresenceAuthority: Sendable {
     ///   if the typed text cannot be a PIN.
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer
 
-    /// Tells the user what to do at the hardware while it waits. Returns soon.
+    /// Tells the user which action the waiting hardware needs, or that the hardware is locked out. Returns soon.
     ///
     /// An authority that cannot display messages does not implement this method.
     func notice(_ notice: PresenceNotice) async
@@ -58,6 +60,9 @@ public struct PINRequest: Hashable, Sendable {
         case securityOfficer
         /// The token's code for unblocking its PIN (PUK).
         case unblocking
+        /// The lockout password of the TPM (lockoutAuth), which resets its count of wrong PINs. Display the context's
+        /// reason: it states for how long a wrong password disables this reset.
+        case lockoutPassword
     }
 
     /// The kind of PIN.
@@ -66,7 +71,7 @@ public struct PINRequest: Hashable, Sendable {
     public var context: PromptContext
     /// The number of wrong PINs before the lockout, or nil if unknown. Display it.
     public var attemptsLeft: Int?
-    /// A sentence for the prompt: the requirements for a new PIN, or a warning; nil if there is none.
+    /// A sentence for the prompt: the requirements for a new PIN, or a warning; nil without either.
     package var hint: String?
 
     /// The secret for the purpose `securityOfficer`, if it is known.
@@ -110,12 +115,16 @@ public struct PromptContext: Hashable, Sendable {
     }
 }
 
-/// An action that the user must take at the hardware, where no PIN is typed, with the reason for it.
+/// A message for the user that needs no answer: an action at the hardware, where no PIN is typed, or a lockout.
 public enum PresenceNotice: Hashable, Sendable {
     /// Use the reader's own PIN pad or fingerprint sensor: the token accepts no PIN from this program.
     case useReader(PromptContext)
     /// Touch the token, which waits for it.
     case touch(PromptContext)
+    /// The hardware refuses every proof, and no stronger proof has lifted the lockout. `reason` is the cause as a
+    /// clause. `recovery` is the next step, in sentences. `until` is the end of the lockout; nil if time does not end
+    /// it or the end is unknown.
+    case lockedOut(reason: String, recovery: String, until: Date?)
 }
 
 /// The kind of proof to request if a key accepts several.

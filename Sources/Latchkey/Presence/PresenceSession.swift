@@ -43,27 +43,30 @@ package final class PresenceSession: PresenceAuthority {
 
     private let authority: any PresenceAuthority
     private let allowsEarlierProof: Bool
+    package let preference: PresencePreference
     private let verifyExistingPIN: PINVerification?
     private let state: Mutex<State>
 
     /// - Parameters:
     ///   - acceptsEarlierProof: Whether an earlier proof can be used without a prompt, if the authority accepts one too.
+    ///   - preference: The kind of proof to request; nil for the authority's preference.
     ///   - firstPIN: A PIN that answers the first request, without a prompt.
     ///   - verifyExistingPIN: Verifies the container's existing PIN. The verified PIN then answers requests for a new
     ///     PIN, so that a container has one PIN.
     package init(
-        _ authority: any PresenceAuthority, acceptsEarlierProof: Bool = true, firstPIN: PIN? = nil,
+        _ authority: any PresenceAuthority, acceptsEarlierProof: Bool = true,
+        preferring preference: PresencePreference? = nil, firstPIN: PIN? = nil,
         verifyExistingPIN: PINVerification? = nil
     ) {
         self.authority = authority
         allowsEarlierProof = acceptsEarlierProof
+        self.preference = preference ?? authority.preference
         self.verifyExistingPIN = verifyExistingPIN
         state = Mutex(State(pin: firstPIN, isAccepted: firstPIN != nil))
     }
 
     package var acceptsEarlierProof: Bool { allowsEarlierProof && authority.acceptsEarlierProof }
     package var broker: PresenceBroker? { authority.broker }
-    package var preference: PresencePreference { authority.preference }
 
     /// The last PIN that the hardware accepted; nil if it has not accepted a PIN yet, or has rejected one since.
     package var acceptedPIN: PIN? { state.withLock(\.accepted) }

@@ -30,7 +30,7 @@ extension RecordContainer {
         of scope: PINScope, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: Int, classes: Int) {
         do throws(KeystoreError) {
-            let name = name
+            let (name, resetCount) = (name, store.currentResetCount)
             let (rows, classRows) = try await store.read("change the PIN") { database in
                 (
                     try RecordRow.fetchAllWithKeys(database, container: name)
@@ -64,9 +64,11 @@ extension RecordContainer {
             }
             let changed = try await keystore.changePIN(
                 of: held.map(\.key), secrets: classRows.map(\.sealed), for: prompt, authorizedBy: presence)
-            let transaction = RecordTransaction(container: name, keys: recordKeys, now: store.now())
+            let transaction = RecordTransaction(
+                container: name, keys: recordKeys, now: store.now(), resetCount: resetCount)
             let swaps = zip(held, changed.keys).filter { $0.key != $1 }.map { KeySwap(row: $0.row, key: $1) }
             try await store.write("store the new PIN") { database in
+                try transaction.checkResetCount(in: database)
                 for swap in swaps { try transaction.swap(swap, in: database) }
                 for (row, sealed) in zip(classRows, changed.secrets) where row.sealed != sealed {
                     try row.replace(database, with: sealed)

@@ -74,14 +74,13 @@ extension RecordContainer {
         Task { try? await finishRevocations() }
     }
 
-    /// Verifies that the user can open the class, and leaves it locked. Accepts no earlier proof. Opening the class within
-    /// the next minute does not prompt again.
+    /// Verifies that the user can open the class, and leaves it locked. Accepts no earlier proof. If the hardware can,
+    /// first lifts a lockout with a stronger proof. Opening the class within the next minute does not prompt again.
     package func prove(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         do throws(KeystoreError) {
-            try await keyring.prove(
-                protection, for: prompt, authorizedBy: PresenceSession(presence, acceptsEarlierProof: false))
+            try await keyring.prove(protection, for: prompt, authorizedBy: presence)
         } catch {
             throw error.during("open the class ‘\(protection.name)’")
         }
@@ -114,6 +113,7 @@ extension RecordContainer {
     func transaction(
         _ changes: [RecordChange], _ changedClasses: [ClassChange]
     ) throws(KeystoreError) -> RecordTransaction {
+        let resetCount = store.currentResetCount
         var keys: [String: RecordKey] = [:]
         for case .put(let record, let payload, _) in changes {
             try Self.check(record, payload)
@@ -122,7 +122,7 @@ extension RecordContainer {
                     changedClasses.added(protection.name)?.opened ?? keyring.session(protection.name)?.opened
             }
         }
-        return RecordTransaction(container: name, keys: keys, now: store.now())
+        return RecordTransaction(container: name, keys: keys, now: store.now(), resetCount: resetCount)
     }
 
     /// Applies a committed transaction to the keys in memory.

@@ -14,7 +14,7 @@ public final class RecordContainer: Sendable {
     package let name: String
     /// The keystore that protects the records.
     package let keystore: any Keystore
-    let store: RecordStore
+    package let store: RecordStore
     let keyring: RecordKeyring
 
     /// - Parameters:
@@ -45,6 +45,19 @@ public final class RecordContainer: Sendable {
     /// - Throws: ``KeystoreError``; `damaged` if the row cannot be decoded. A damaged row is never reported as missing.
     public func metadata(_ id: RecordID) async throws(KeystoreError) -> Record? {
         try await row(id).map { row throws(KeystoreError) in try Self.record(of: row) }
+    }
+
+    /// Reads the metadata of the records with these names that exist, and of all records of a kind, at one moment. Unverified.
+    package func metadata(
+        _ ids: [RecordID], andAll kind: String
+    ) async throws(KeystoreError) -> (named: [Record], ofKind: [Record]) {
+        let name = name
+        return try await store.read("read the records") { database in
+            (
+                try ids.compactMap { try RecordRow.fetch(database, container: name, id: $0.rawValue)?.record() },
+                try RecordRow.fetchAll(database, container: name, kind: kind).map { try $0.record() }
+            )
+        }
     }
 
     /// Reads the metadata of all records of a kind, oldest first, unverified. Does not use the hardware.

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import GRDB
+internal import Synchronization
 
 /// The keys of a container's protection classes: the hardware opens them, and memory keeps them until they are locked.
 final class RecordKeyring: Sendable {
@@ -7,11 +8,16 @@ final class RecordKeyring: Sendable {
     let container: String
     let keystore: any Keystore
     private let cache = RecordKeyCache()
+    /// The store's reset count when the classes in memory were opened; see ``RecordStore/startOver()``.
+    private let resetCount: Mutex<Int>
+    /// Whether other hardware sealed the device class; nil if that is not known.
+    private let foreign = Mutex<Bool?>(nil)
 
     init(store: RecordStore, container: String, keystore: any Keystore) {
         self.store = store
         self.container = container
         self.keystore = keystore
+        resetCount = Mutex(store.currentResetCount)
     }
 
     // MARK: In memory
@@ -23,12 +29,45 @@ final class RecordKeyring: Sendable {
 
     /// The session of the class, if it is open.
     func session(_ name: String) -> ClassSession? {
-        cache.session(name)
+        resetCount.withLock { resetCount in
+            let current = store.currentResetCount
+            guard resetCount != current else { return }
+            cache.lock(prefix: "")
+            foreign.withLock { $0 = nil }
+            resetCount = current
+        }
+        return cache.session(name)
     }
 
     /// Adds a new class that is stored now. It stays locked if a lock came after its creation began.
     func adopt(_ prepared: PreparedClass) {
         cache.admit(prepared.session)
+    }
+
+    // MARK: Other hardware
+
+    /// Whether other hardware protects the records. Queries the hardware until it has confirmed that it protects them,
+    /// and not while the device class is open.
+    ///
+    /// - Returns: False if the hardware does not answer.
+    func isForeign() async throws(KeystoreError) -> Bool {
+        if session(ProtectionClass.device.name)?.isOpen == true || isKnownForeign == false { return false }
+        guard let sealed = try await stored(ProtectionClass.device.name), let isOwn = await keystore.owns(sealed) else {
+            return false
+        }
+        foreign.withLock { $0 = !isOwn }
+        return !isOwn
+    }
+
+    /// The result of the last query or use of the hardware; nil before the first.
+    var isKnownForeign: Bool? { foreign.withLock { $0 } }
+
+    /// The next step for a store of other hardware. The command-line tool knows only the default profile.
+    private var adviceToStartOver: String {
+        let command = store.profile == RecordStore.defaultProfile ? "run ‘latchkey store reset’, or " : ""
+        return
+            "To use an empty store with this hardware, \(command)call RecordStore.startOver() in the app: the present store "
+            + "is archived."
     }
 
     // MARK: With hardware
@@ -69,14 +108,36 @@ final class RecordKeyring: Sendable {
         return try await prepare(protection, for: prompt, authorizedBy: presence)
     }
 
-    /// Opens a class and keeps that as a proof: ``open(_:for:authorizedBy:)`` within the next minute does not prompt again.
+    /// Opens a class with a new proof and keeps the result: ``open(_:for:authorizedBy:)`` within the next minute does
+    /// not prompt again. If the hardware can, first lifts a lockout with a stronger proof.
     func prove(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         try await cache.serially(protection.name) { () throws(KeystoreError) in
             let session = cache.begin(protection.name)
-            session.open(with: try await unseal(protection, prompt, presence))
+            session.open(with: try await proven(protection, prompt, presence))
             cache.keep(session)
+        }
+    }
+
+    private func proven(
+        _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> RecordKey {
+        do throws(KeystoreError) {
+            return try await unseal(protection, prompt, PresenceSession(presence, acceptsEarlierProof: false))
+        } catch let lockout {
+            guard lockout.code == .lockedOut, let sealed = try await stored(protection.name) else { throw lockout }
+            // The user's preferred kind of proof may be the one that is locked out.
+            let presence = PresenceSession(presence, acceptsEarlierProof: false, preferring: .any)
+            let isLifted: Bool
+            do throws(KeystoreError) {
+                isLifted = try await keystore.liftLockout(of: sealed, for: prompt, authorizedBy: presence)
+            } catch {
+                guard [.wrongProof, .lockedOut].contains(error.code) else { throw error }
+                throw lockout.remaining(after: error)
+            }
+            guard isLifted else { throw lockout }
+            return try await unseal(protection, prompt, presence)
         }
     }
 
@@ -127,14 +188,22 @@ final class RecordKeyring: Sendable {
             throw KeystoreError(
                 code: .wrongDevice,
                 reason: "the records are protected by a key of kind ‘\(sealed.backend)’, not ‘\(keystore.backend)’",
-                recovery: "Use the hardware that protected the records.")
+                recovery: "Use the hardware that protected the records. \(adviceToStartOver)")
         }
         guard protection.policy.isMet(by: sealed.policy) else {
             throw .damaged(
                 "the class ‘\(protection.name)’ was created with the policy ‘\(sealed.policy)’, not ‘\(protection.policy)’"
             )
         }
-        return RecordKey(try await keystore.unseal(sealed, for: prompt, authorizedBy: presence))
+        do throws(KeystoreError) {
+            let key = RecordKey(try await keystore.unseal(sealed, for: prompt, authorizedBy: presence))
+            foreign.withLock { $0 = false }
+            return key
+        } catch {
+            guard error.code == .wrongDevice else { throw error }
+            foreign.withLock { $0 = true }
+            throw error.with(recovery: "\(error.recovery) \(adviceToStartOver)")
+        }
     }
 
     private func stored(_ name: String) async throws(KeystoreError) -> SealedSecret? {

@@ -96,16 +96,14 @@ extension RecordRow {
     }
 
     static func fetch(_ database: Database, container: String, id: String) throws -> RecordRow? {
-        try Row.fetchOne(
-            database, sql: "SELECT * FROM record WHERE container = ? AND id = ?", arguments: [container, id]
-        ).map(RecordRow.init)
+        let statement = try database.cachedStatement(sql: "SELECT * FROM record WHERE container = ? AND id = ?")
+        return try Row.fetchOne(statement, arguments: [container, id]).map(RecordRow.init)
     }
 
     static func fetchAll(_ database: Database, container: String, kind: String) throws -> [RecordRow] {
-        try Row.fetchAll(
-            database, sql: "SELECT * FROM record WHERE container = ? AND kind = ? ORDER BY createdAt, rowid",
-            arguments: [container, kind]
-        ).map(RecordRow.init)
+        let statement = try database.cachedStatement(
+            sql: "SELECT * FROM record WHERE container = ? AND kind = ? ORDER BY createdAt, rowid")
+        return try Row.fetchAll(statement, arguments: [container, kind]).map(RecordRow.init)
     }
 
     static func fetchAllWithKeys(_ database: Database, container: String) throws -> [RecordRow] {

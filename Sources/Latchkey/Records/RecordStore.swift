@@ -1,6 +1,7 @@
 internal import Dispatch
 public import FoundationEssentials
 internal import GRDB
+internal import Synchronization
 
 /// One SQLite file for all facades: containers, their records and record keys, and the keystores' trust anchors.
 ///
@@ -10,8 +11,16 @@ internal import GRDB
 public final class RecordStore: Sendable {
     /// The path of the SQLite file.
     public let path: String
+    /// The store's profile.
+    let profile: String
+    static let defaultProfile = "default"
     private let database: DatabaseQueue
     let now: @Sendable () -> Date
+    /// The store's reset count at this object's last access; see ``startOver()``.
+    let resetCount: Atomic<Int>
+    let accesses = Atomic(0)
+    /// The number of reads and writes. Tests limit it: an access costs two changes of the thread and five SQL statements.
+    package var accessCount: Int { accesses.load(ordering: .relaxed) }
 
     /// Opens the store. Creates a missing one.
     ///
@@ -27,8 +36,14 @@ public final class RecordStore: Sendable {
         do throws(KeystoreError) {
             let files = try StoreFiles(directory: directory, profile: profile)
             path = files.database
+            self.profile = profile
             self.now = now
-            database = try await Self.onDatabaseThread("open the store") { try Schema.openDatabase(at: files.database) }
+            let (database, resetCount) = try await Self.onDatabaseThread("open the store") {
+                let database = try Schema.openDatabase(at: files.database)
+                return (database, try database.read { try Self.resetCount(in: $0) })
+            }
+            self.database = database
+            self.resetCount = Atomic(resetCount)
         } catch {
             throw error.during("open the store")
         }
@@ -58,11 +73,40 @@ public final class RecordStore: Sendable {
         }
     }
 
+    /// The records of one container.
+    package struct Contents: Sendable {
+        package let name: String
+        /// The number of records of each kind, and of pending revocations under `revocation`.
+        package let kinds: [String: Int]
+    }
+
+    /// The records of all containers, not verified.
+    package func contents() async throws(KeystoreError) -> [Contents] {
+        try await read("list the records") { database in
+            let rows = try Row.fetchAll(
+                database,
+                sql: """
+                    SELECT container, kind, count(*) AS count FROM record GROUP BY container, kind
+                    UNION ALL SELECT container, 'revocation', count(*) FROM revocation WHERE isDue GROUP BY container
+                    """)
+            let counts = try rows.map { row in
+                let name = try row.decode(String.self, forColumn: "container")
+                return (
+                    name, try row.decode(String.self, forColumn: "kind"), try row.decode(Int.self, forColumn: "count")
+                )
+            }
+            return Dictionary(grouping: counts, by: \.0).map { name, kinds in
+                Contents(name: name, kinds: Dictionary(kinds.map { ($0.1, $0.2) }, uniquingKeysWith: +))
+            }
+            .sorted { $0.name < $1.name }
+        }
+    }
+
     func read<T: Sendable>(_ operation: String, _ body: @escaping @Sendable (Database) throws -> T)
         async throws(KeystoreError) -> T
     {
         do {
-            return try await database.read(body)
+            return try await database.read { try body(self.checked($0)) }
         } catch {
             throw KeystoreError(storing: error).during(operation)
         }
@@ -72,7 +116,7 @@ public final class RecordStore: Sendable {
         async throws(KeystoreError) -> T
     {
         do {
-            return try await database.write(body)
+            return try await database.write { try body(self.checked($0)) }
         } catch {
             throw KeystoreError(storing: error).during(operation)
         }
@@ -81,7 +125,7 @@ public final class RecordStore: Sendable {
     /// Reads on the caller's own thread. Takes microseconds, or as long as a write of this process.
     func readNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(KeystoreError) -> T {
         do {
-            return try database.read(body)
+            return try database.read { try body(checked($0)) }
         } catch {
             throw KeystoreError(storing: error).during(operation)
         }
@@ -90,7 +134,7 @@ public final class RecordStore: Sendable {
     /// Writes on the caller's own thread. Takes as long as the disk, and up to 5 seconds if another process writes.
     func writeNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(KeystoreError) -> T {
         do {
-            return try database.write(body)
+            return try database.write { try body(checked($0)) }
         } catch {
             throw KeystoreError(storing: error).during(operation)
         }
@@ -114,7 +158,8 @@ public final class RecordStore: Sendable {
 extension RecordStore: TrustAnchors {
     public func anchor(_ name: String) async throws(KeystoreError) -> Data? {
         try await read("read a trust anchor") { database in
-            try Data.fetchOne(database, sql: "SELECT value FROM anchor WHERE name = ?", arguments: [name])
+            let statement = try database.cachedStatement(sql: "SELECT value FROM anchor WHERE name = ?")
+            return try Data.fetchOne(statement, arguments: [name])
         }
     }
 
@@ -185,7 +230,7 @@ extension KeystoreError {
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
             (
                 .damaged, "the store's file is damaged; it was not changed",
-                "Restore the store from a backup, or move the file away and set up again."
+                "Restore the store from a backup, or archive it: run ‘latchkey store reset’."
             )
         case .SQLITE_CONSTRAINT:
             (.conflict, "the record exists already", "Read the stored record, then try again.")

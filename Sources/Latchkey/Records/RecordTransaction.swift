@@ -7,9 +7,12 @@ struct RecordTransaction: Sendable {
     /// The opened classes that the changes need, by name.
     let keys: [String: RecordKey]
     let now: Date
+    /// The store's reset count when the classes were opened.
+    let resetCount: Int
 
     /// - Returns: The records that were put, as stored.
     func apply(_ changes: [RecordChange], _ classes: [ClassChange], to database: Database) throws -> [Record] {
+        try checkResetCount(in: database)
         let keys = try RevocableKeyChanges(container: container, database)
         // The records first: if another program was faster it changed the records too, and the caller gets that conflict.
         let records = try changes.compactMap { change in try apply(change, to: database) }
@@ -37,6 +40,14 @@ struct RecordTransaction: Sendable {
             try existing?.delete(database)
             _ = try nextGeneration(database)
             return nil
+        }
+    }
+
+    /// - Throws: ``KeystoreError`` with code `conflict` if the store was started over in the meantime.
+    func checkResetCount(in database: Database) throws {
+        guard try RecordStore.resetCount(in: database) == resetCount else {
+            throw KeystoreError.conflict(
+                "the store was archived and emptied in the meantime", recovery: "Try again. The store is now empty.")
         }
     }
 

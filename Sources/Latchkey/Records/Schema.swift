@@ -85,20 +85,24 @@ enum Schema {
         guard !applied.isEmpty, applied == Set(migrations.prefix(applied.count).map(\.version)) else {
             throw KeystoreError.damaged("the store's list of migrations is missing or changed")
         }
-        let tables = try Set(definitions(after: migrations.count).map(\.table))
         let relevant = existing.filter { $0.type == "trigger" || tables.contains($0.table) }
-        guard try relevant == definitions(after: applied.count) else {
+        guard relevant == (applied.count == migrations.count ? current : definitions(after: applied.count)) else {
             throw KeystoreError.damaged("the store's tables differ from those that Latchkey creates")
         }
         return applied.count
     }
 
+    /// The names of the tables with the store's contents: all of Latchkey's tables except the list of migrations.
+    static var contents: Set<String> { tables.subtracting([migrationList.table]) }
+
+    private static let tables = Set(current.map(\.table))
+
+    /// The definitions in a store of this version.
+    private static let current = definitions(after: migrations.count)
+
     /// The definitions in a store after this number of migrations.
-    private static func definitions(after count: Int) throws -> Set<Definition> {
-        try DatabaseQueue().write { database in
-            try migrate(database, from: 0, to: count)
-            return try Definition.fetchAll(database)
-        }
+    private static func definitions(after count: Int) -> Set<Definition> {
+        Set(migrations.prefix(count).flatMap { $0.definitions.map(Definition.init) }).union([migrationList])
     }
 
     private static func migrate(_ database: Database, from first: Int, to end: Int) throws {
@@ -106,7 +110,8 @@ enum Schema {
             try database.execute(sql: "PRAGMA application_id = \(applicationID); \(migrationListSQL)")
         }
         for migration in migrations[first..<end] {
-            try database.execute(sql: migration.sql)
+            for definition in migration.definitions { try database.execute(sql: definition) }
+            if let filling = migration.filling { try database.execute(sql: filling) }
             try database.execute(
                 sql: "INSERT INTO grdb_migrations (identifier) VALUES (?)", arguments: [migration.version])
         }
@@ -115,76 +120,95 @@ enum Schema {
     /// As GRDB's migrator created it in the stores of earlier versions.
     private static let migrationListSQL = "CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY)"
 
-    private static let migrationList = Definition(
-        type: "table", name: "grdb_migrations", table: "grdb_migrations", sql: migrationListSQL)
+    private static let migrationList = Definition(sql: migrationListSQL)
 
-    private static let migrations: [(version: String, sql: String)] = [
-        (
-            "1",
-            """
-            CREATE TABLE anchor (
-                name TEXT NOT NULL PRIMARY KEY,
-                value BLOB NOT NULL
-            ) STRICT;
-            CREATE TABLE container (
-                name TEXT NOT NULL PRIMARY KEY,
-                generation INTEGER NOT NULL
-            ) STRICT;
-            CREATE TABLE classKey (
-                container TEXT NOT NULL,
-                name TEXT NOT NULL,
-                sealed BLOB NOT NULL,
-                generation INTEGER NOT NULL,
-                PRIMARY KEY (container, name)
-            ) STRICT;
-            CREATE TABLE record (
-                container TEXT NOT NULL,
-                id TEXT NOT NULL,
-                kind TEXT NOT NULL,
-                class TEXT NOT NULL,
-                policy TEXT NOT NULL,
-                attributes TEXT NOT NULL,
-                hardwareKey TEXT,
-                payload BLOB,
-                generation INTEGER NOT NULL,
-                createdAt INTEGER NOT NULL,
-                updatedAt INTEGER NOT NULL,
-                mac BLOB NOT NULL,
-                PRIMARY KEY (container, id)
-            ) STRICT;
-            CREATE INDEX recordKind ON record (container, kind);
-            CREATE INDEX recordKey ON record (container) WHERE hardwareKey IS NOT NULL;
-            """
-        ),
-        (
-            "2",
-            """
-            CREATE TABLE recordAttribute (
-                container TEXT NOT NULL,
-                name TEXT NOT NULL,
-                value TEXT NOT NULL,
-                id TEXT NOT NULL,
-                PRIMARY KEY (container, name, value, id)
-            ) STRICT, WITHOUT ROWID;
-            INSERT OR IGNORE INTO recordAttribute (container, name, value, id)
-                SELECT record.container, attribute.key, attribute.value, record.id
-                FROM record, json_each(iif(json_valid(record.attributes), record.attributes, '{}')) AS attribute
-                WHERE attribute.type = 'text';
-            """
-        ),
-        (
-            "3",
-            """
-            CREATE TABLE revocation (
-                container TEXT NOT NULL,
-                name TEXT NOT NULL,
-                sealed BLOB NOT NULL,
-                isDue INTEGER NOT NULL,
-                PRIMARY KEY (container, name)
-            ) STRICT;
-            """
-        ),
+    private static let migrations = [
+        Migration(
+            version: "1",
+            definitions: [
+                """
+                CREATE TABLE anchor (
+                    name TEXT NOT NULL PRIMARY KEY,
+                    value BLOB NOT NULL
+                ) STRICT
+                """,
+                """
+                CREATE TABLE container (
+                    name TEXT NOT NULL PRIMARY KEY,
+                    generation INTEGER NOT NULL
+                ) STRICT
+                """,
+                """
+                CREATE TABLE classKey (
+                    container TEXT NOT NULL,
+                    name TEXT NOT NULL,
+                    sealed BLOB NOT NULL,
+                    generation INTEGER NOT NULL,
+                    PRIMARY KEY (container, name)
+                ) STRICT
+                """,
+                """
+                CREATE TABLE record (
+                    container TEXT NOT NULL,
+                    id TEXT NOT NULL,
+                    kind TEXT NOT NULL,
+                    class TEXT NOT NULL,
+                    policy TEXT NOT NULL,
+                    attributes TEXT NOT NULL,
+                    hardwareKey TEXT,
+                    payload BLOB,
+                    generation INTEGER NOT NULL,
+                    createdAt INTEGER NOT NULL,
+                    updatedAt INTEGER NOT NULL,
+                    mac BLOB NOT NULL,
+                    PRIMARY KEY (container, id)
+                ) STRICT
+                """,
+                "CREATE INDEX recordKind ON record (container, kind)",
+                "CREATE INDEX recordKey ON record (container) WHERE hardwareKey IS NOT NULL",
+            ]),
+        Migration(
+            version: "2",
+            definitions: [
+                """
+                CREATE TABLE recordAttribute (
+                    container TEXT NOT NULL,
+                    name TEXT NOT NULL,
+                    value TEXT NOT NULL,
+                    id TEXT NOT NULL,
+                    PRIMARY KEY (container, name, value, id)
+                ) STRICT, WITHOUT ROWID
+                """
+            ],
+            filling: """
+                INSERT OR IGNORE INTO recordAttribute (container, name, value, id)
+                    SELECT record.container, attribute.key, attribute.value, record.id
+                    FROM record, json_each(iif(json_valid(record.attributes), record.attributes, '{}')) AS attribute
+                    WHERE attribute.type = 'text'
+                """),
+        Migration(
+            version: "3",
+            definitions: [
+                """
+                CREATE TABLE revocation (
+                    container TEXT NOT NULL,
+                    name TEXT NOT NULL,
+                    sealed BLOB NOT NULL,
+                    isDue INTEGER NOT NULL,
+                    PRIMARY KEY (container, name)
+                ) STRICT
+                """
+            ]),
     ]
+}
+
+/// A step from one version of the tables to the next.
+private struct Migration {
+    let version: String
+    /// The statements that create tables and indexes.
+    let definitions: [String]
+    /// The statement that fills the new tables from the existing ones.
+    var filling: String?
 }
 
 /// A line of `sqlite_schema`: a table, an index, a trigger or a view.
@@ -193,14 +217,24 @@ private struct Definition: Hashable {
     let name: String
     /// The table of the definition, in lower case: SQLite's names are case-insensitive.
     let table: String
-    /// The words of the SQL statement: line breaks do not matter.
-    let words: [Substring]
+    /// The SQL statement, with one space in place of white space: line breaks do not matter.
+    let statement: String
+
+    /// - Parameter sql: `CREATE TABLE name …` or `CREATE INDEX name ON table …`, with a space after each of these words. SQLite
+    ///   stores such a statement as it is.
+    init(sql: String) {
+        let words = sql.split(whereSeparator: \.isWhitespace)
+        let isIndex = words[1] == "INDEX"
+        self.init(
+            type: isIndex ? "index" : "table", name: String(words[2]), table: String(words[isIndex ? 4 : 2]), sql: sql)
+    }
 
     init(type: String, name: String, table: String, sql: String) {
         self.type = type
         self.name = name
         self.table = table.lowercased()
-        words = sql.split(whereSeparator: \.isWhitespace)
+        let words = sql.utf8.split { $0 == 0x20 || (0x09...0x0d).contains($0) }
+        statement = String(decoding: Array(words.joined(separator: [0x20])), as: UTF8.self)
     }
 
     /// Reads all definitions except the indexes that SQLite creates for primary keys and unique columns.

@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 internal import Glibc
 
 /// The store's directories and file, created and checked before SQLite opens them.
@@ -37,6 +38,48 @@ struct StoreFiles {
     static func isPresent(directory: String, profile: String) -> Bool {
         var status = stat()
         return lstat(directory + "/" + profile + "/latchkey.sqlite", &status) == 0
+    }
+
+    // MARK: Archives
+
+    /// Creates the empty file of an archive under a new name, next to the store.
+    static func makeArchive(of database: String, at date: Date) throws(KeystoreError) -> String {
+        let stem = database.dropLast(".sqlite".count)
+        let style = Date.ISO8601FormatStyle(dateSeparator: .omitted, timeSeparator: .omitted)
+        for number in 1...100 {
+            let archive = "\(stem)-\(date.formatted(style))\(number == 1 ? "" : "-\(number)").sqlite"
+            if mknod(archive, S_IFREG | 0o600, 0) == 0 { return archive }
+            guard errno == EEXIST else { throw unusable(archive, errno) }
+        }
+        throw KeystoreError(
+            code: .unavailable, reason: "there are too many archives of \(database)",
+            recovery: "Move the old archives to another directory.")
+    }
+
+    /// Renames the database and its side files.
+    ///
+    /// - Returns: The database's new path.
+    func moveAside(at date: Date) throws(KeystoreError) -> String {
+        let archive = try Self.makeArchive(of: database, at: date)
+        let logs = ["-wal", "-journal"]
+        // At any time, the database has its logs under the same name: without them it could miss its last changes unnoticed.
+        for suffix in logs where link(database + suffix, archive + suffix) != 0 && errno != ENOENT {
+            throw Self.unusable(database + suffix, errno)
+        }
+        guard rename(database, archive) == 0 else { throw Self.unusable(database, errno) }
+        for suffix in logs + ["-shm"] { unlink(database + suffix) }
+        return archive
+    }
+
+    /// Waits until the file and its directory entry are on the disk.
+    static func synchronize(_ path: String) throws(KeystoreError) {
+        let folder = String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
+        for place in [path, folder] {
+            let descriptor = open(place, O_RDONLY | O_CLOEXEC)
+            guard descriptor >= 0 else { throw unusable(place, errno) }
+            defer { close(descriptor) }
+            guard fsync(descriptor) == 0 else { throw unusable(place, errno) }
+        }
     }
 
     private static func makeDirectories(_ path: String) throws(KeystoreError) {

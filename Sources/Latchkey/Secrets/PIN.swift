@@ -20,6 +20,12 @@ public struct PIN: Sendable, Equatable {
     /// - Throws: ``KeystoreError`` with code `invalidInput` if the text is too short, too long or contains a control
     ///   character.
     public init(_ text: String) throws(KeystoreError) {
+        let plain = text.utf8.withContiguousStorageIfAvailable { Self.plainSecret(UnsafeRawBufferPointer($0)) }
+        if let plain = plain ?? nil {
+            secret = plain
+            characterCount = plain.count
+            return
+        }
         let normalized = text.precomposedStringWithCanonicalMapping
         guard normalized.count >= Self.minimumCharacters else {
             throw KeystoreError.invalidInput("the PIN has fewer than \(Self.minimumCharacters) characters").during(
@@ -40,15 +46,21 @@ public struct PIN: Sendable, Equatable {
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput`, as ``init(_:)`` does, and for bytes that are not UTF-8.
     package init(utf8 bytes: UnsafeRawBufferPointer) throws(KeystoreError) {
-        let isPlain = bytes.allSatisfy { (32..<127).contains($0) }
-        guard !isPlain || !(Self.minimumCharacters...Self.maximumBytes).contains(bytes.count) else {
-            self.init(secret: SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) })
+        if let plain = Self.plainSecret(bytes) {
+            self.init(secret: plain)
             return
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw KeystoreError.invalidInput("the PIN is not text in UTF-8").during("read a PIN")
         }
         try self.init(text)
+    }
+
+    /// Copies a valid PIN of printable ASCII, which normalization does not change. Returns nil for any other text.
+    private static func plainSecret(_ bytes: UnsafeRawBufferPointer) -> SecretBytes? {
+        guard (minimumCharacters...maximumBytes).contains(bytes.count), bytes.allSatisfy({ (32..<127).contains($0) })
+        else { return nil }
+        return SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) }
     }
 
     /// - Parameter secret: ASCII, one byte for each character.

@@ -59,6 +59,13 @@ public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
         error.operation = operation
         return error
     }
+
+    /// The same error with another reason or next step.
+    package func with(reason: String? = nil, recovery: String) -> Self {
+        LatchkeyError(
+            operation: operation, code: code, reason: reason ?? self.reason, recovery: recovery,
+            attemptsLeft: attemptsLeft, lockedOutUntil: lockedOutUntil, underlying: underlying, details: details)
+    }
 }
 
 /// The kinds of errors of one part of the package.

@@ -30,11 +30,17 @@ struct Notebook {
     }
 
     /// The state of the notes, in one line.
+    ///
+    /// - Throws: The reason why the stored notes can't be unlocked.
     var state: String {
-        switch notes {
-        case .empty, .emptyWithBiometrics: "There are no notes yet."
-        case .locked(let vault): vault.failure?.description ?? "The notes are locked."
-        case .keychain, .keychainUpgradable, .biometrics: "The notes are open."
+        get throws {
+            switch notes {
+            case .empty, .emptyWithBiometrics: return "There are no notes yet."
+            case .locked(let vault):
+                if let failure = vault.failure { throw failure }
+                return "The notes are locked."
+            case .keychain, .keychainUpgradable, .biometrics: return "The notes are open."
+            }
         }
     }
 

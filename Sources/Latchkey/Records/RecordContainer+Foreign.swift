@@ -1,0 +1,15 @@
+/// Records that other hardware protects, for example in a store that was copied from another machine.
+extension RecordContainer {
+    /// Whether other hardware protects the records, so that this machine cannot open them. Facades then do not show
+    /// them. iOS also shows no item of another device. Does not prompt.
+    ///
+    /// Queries the hardware until it has confirmed that it protects the records, and not while the records are open.
+    ///
+    /// - Returns: False if the hardware does not answer, and for records that do not depend on the hardware.
+    package func isForeign() async throws(KeystoreError) -> Bool {
+        try await keyring.isForeign()
+    }
+
+    /// The last result of ``isForeign()``, or of an attempt to open the records. False before both.
+    package var isKnownForeign: Bool { keyring.isKnownForeign ?? false }
+}
