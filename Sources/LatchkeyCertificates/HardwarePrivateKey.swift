@@ -21,17 +21,12 @@ public struct HardwarePrivateKey: CustomPrivateKey {
     /// - Parameters:
     ///   - key: A key of `keystore`.
     ///   - prompt: The prompt for each signature.
-    /// - Throws: `KeystoreError` with code `damaged` if the key's public half is not a point on P-256.
+    /// - Throws: `KeystoreError`; at present none.
     public init(
         _ key: HardwareKey, in keystore: any Keystore, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) throws(KeystoreError) {
-        do {
-            publicKey = Certificate.PublicKey(try key.publicKey.cryptoKey)
-        } catch {
-            throw KeystoreError.damaged("the key's public half is not a point on P-256")
-                .during("use the key ‘\(key.id)’ for certificates")
-        }
+        publicKey = Certificate.PublicKey(key.publicKey.cryptoKey)
         self.key = key
         self.keystore = keystore
         self.prompt = prompt

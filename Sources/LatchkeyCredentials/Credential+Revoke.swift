@@ -47,7 +47,7 @@ extension Credential {
     }
 
     /// The kinds in the order of revocation: secrets that get new tokens first.
-    private static func kinds(_ type: RevokeType, of token: Token) throws(CredentialError) -> [Token.Kind] {
+    static func kinds(_ type: RevokeType, of token: Token) throws(CredentialError) -> [Token.Kind] {
         let kind: Token.Kind? =
             switch type {
             case .all: nil

@@ -72,7 +72,18 @@ extension Credential {
         try await requiredStorage.store(token, tags: tags, security: security)
     }
 
-    /// The stored credential with the token's id. Stores the token if there is none. Every call with this token returns
+    /// Stores a token as the other function of this name does. The default policy is `.userPresence` if a fingerprint
+    /// can be checked on this machine now, otherwise `.pin`.
+    ///
+    /// - Parameter security: nil for the default policy. `.none` is `AccessPolicy.none`: no user verification.
+    @discardableResult @_disfavoredOverload
+    public static func store(
+        token: Token, tags: [String: String] = [:], security: AccessPolicy?
+    ) async throws -> Credential {
+        try await requiredStorage.store(token, tags: tags, security: security)
+    }
+
+    /// The stored credential with the token's id. Stores the token if it is not stored. Every call with this token returns
     /// the same object until the credential is removed or ``storage`` is set to another store.
     public static func with(token: Token) throws -> Credential {
         let credential = try requiredStorage.credential(for: token)

@@ -19,6 +19,18 @@ extension CredentialStore {
         }
     }
 
+    /// See ``Credential/store(token:tags:security:)-(_,_,AccessPolicy?)``.
+    @discardableResult @_disfavoredOverload
+    package func store(
+        _ token: Token, tags: [String: String] = [:], security: AccessPolicy?
+    ) async throws -> Credential {
+        let policy =
+            if let security { security } else {
+                await records.keystore.preferredPolicy(for: .sealing, through: presence)
+            }
+        return try await store(token, tags: tags, security: policy)
+    }
+
     private func store(_ token: Token, _ tags: [String: String], _ security: AccessPolicy) async throws -> Credential {
         try CredentialRows.check(tags: tags)
         guard try !rows.exists(token.id) else { throw CredentialError.duplicate(token.id) }
@@ -105,12 +117,13 @@ extension CredentialStore {
 }
 
 extension CredentialStore {
-    /// The app's default credential, or nil.
+    /// The app's default credential, or nil. Also nil if the last attempt to open the store has found that it belongs to other
+    /// hardware.
     ///
     /// - Throws: `KeystoreError` with code `damaged` if the row that names it can't be read.
     public var defaultCredential: Credential? {
         get throws {
-            guard let existing = try rows.existingDefault else { return nil }
+            guard !records.isKnownForeign, let existing = try rows.existingDefault else { return nil }
             return try credential(id: existing.id)
         }
     }

@@ -30,7 +30,7 @@ public final class CredentialStore: Sendable {
     ///   - transport: Sends requests to servers.
     public init(
         records: RecordContainer, presence: any PresenceAuthority = NobodyPresent(),
-        transport: any HTTPTransport = AsyncHTTPTransport(),
+        transport: any HTTPTransport = CurlTransport(),
         configuration: CredentialConfiguration = CredentialConfiguration()
     ) {
         self.records = records

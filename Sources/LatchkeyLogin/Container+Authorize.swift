@@ -92,7 +92,7 @@ extension Container {
 
     /// Refuses users other than the key's owner, and a key of another server.
     private func checkOwner(_ userID: String) async throws {
-        try await checkServer()
-        if let owner = try await unverified.key()?.userID, owner != userID { throw LoginError.userMismatch }
+        let key = try await checkServer().first { $0.id == LoginRows.keyID }
+        if let owner = try key.map(BiometricKey.init)?.userID, owner != userID { throw LoginError.userMismatch }
     }
 }

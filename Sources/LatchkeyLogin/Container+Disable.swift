@@ -15,7 +15,7 @@ extension Container {
     /// A token deletes a PIN-protected private key only with the PIN, and some tokens do not delete keys. Since this call
     /// does not prompt, the private key then **stays on the token**. It needs the PIN to sign, and this library no longer
     /// uses it. To delete it, use the token's own tool, or `Keystore.delete(_:for:authorizedBy:)` with the key that
-    /// ``enableBiometric(policy:replacing:)`` returned.
+    /// ``enableBiometric(policy:replacing:)-(AccessPolicy?,_)`` returned.
     ///
     /// - Parameter force: Disables biometric login on this device only, even if the key belongs to another server, and sends
     ///   no request. The key's server gets the removal request the next time biometric login is enabled or disabled there.
@@ -76,6 +76,7 @@ extension Container {
 
     /// Removes from the server every identity of the user that has no key on this device. Earlier attempts left them.
     func removeLeftovers(_ removal: IdentityRemoval) async throws {
+        guard try await unverified.mayHaveLeftovers() else { return }
         for identity in try await rows.identities(for: removalPrompt) where identity.userID == removal.userID {
             // Read after the identities: another program may have enabled the key since.
             guard try await unverified.key()?.id != identity.id, try await unverified.pending()?.id != identity.id

@@ -5,6 +5,9 @@ internal import LatchkeyHTTP
 extension Container {
     /// Makes a key for the logged-in user, and registers it with the server. Prompts once.
     ///
+    /// Does nothing if biometric login is already enabled for this user and server with the required policy: does not
+    /// prompt or send a request, and returns the enabled key with ``BiometricKey/wasAlreadyEnabled``.
+    ///
     /// After a crash, biometric login is either enabled or disabled, on this device and on the server. The server never has
     /// a key whose name this device does not know:
     /// 1. The session is refreshed, and the hardware makes the key. A crash leaves at most a key that the next call revokes.
@@ -20,10 +23,11 @@ extension Container {
     /// - Parameters:
     ///   - policy: The policy of the key; nil for the policy of ``ContainerConfiguration`` or its default.
     ///   - replacing: Whether to replace an enabled key. The old key is kept until the new one is stored.
-    /// - Throws: ``LoginError``: `unauthenticated` without a session, `conflict` if biometric login is enabled already or
-    ///   another process is enabling it. `KeystoreError`; `invalidInput` for a policy without user verification. Biometric
-    ///   login is then not enabled.
-    @discardableResult
+    /// - Throws: ``LoginError``: `unauthenticated` without a session and an enabled key; `conflict` if biometric login
+    ///   is enabled without a session, for another user or server, or with another policy than the required one, or if
+    ///   another process is enabling it. `KeystoreError`; `invalidInput` for a policy without user verification. The
+    ///   call then enables no key.
+    @discardableResult @_disfavoredOverload
     public func enableBiometric(policy: AccessPolicy? = nil, replacing: Bool = false) async throws -> BiometricKey {
         do {
             return try await enrol(policy, replacing: replacing)
@@ -32,21 +36,26 @@ extension Container {
         }
     }
 
-    /// ``enableBiometric(policy:replacing:)`` with its defaults, as Authgear's document spells it.
+    /// Does the same as the other function of this name. In this overload `.none` means `AccessPolicy.none`, which is
+    /// refused, and not nil.
+    @discardableResult
+    public func enableBiometric(policy: AccessPolicy, replacing: Bool = false) async throws -> BiometricKey {
+        try await enableBiometric(policy: Optional(policy), replacing: replacing)
+    }
+
+    /// ``enableBiometric(policy:replacing:)-(AccessPolicy?,_)`` with its defaults, as Authgear's document spells it.
     @discardableResult
     public func enabledBiometric() async throws -> BiometricKey { try await enableBiometric() }
 
     private func enrol(_ policy: AccessPolicy?, replacing: Bool) async throws -> BiometricKey {
-        guard (policy ?? configuration.policy)?.requirement != AccessPolicy.Requirement.none else {
+        let required = policy ?? configuration.policy
+        guard required?.requirement != AccessPolicy.Requirement.none else {
             throw KeystoreError.invalidInput("biometric login needs a policy with user verification")
         }
         try await checkServer()
         let existing = try await unverified.key()
-        guard existing == nil || replacing else {
-            throw LoginError(
-                code: .conflict, reason: "biometric login is already enabled",
-                recovery: "Log in with ‘latchkey authenticate’, or run ‘latchkey disable’ first.")
-        }
+        // On other hardware, reading the session throws `wrongDevice`.
+        if let existing, !replacing, try await !records.isForeign() { return try await kept(existing, under: required) }
         let abandoned = try await unverified.pending()
         // Unfinished revocations of earlier calls only take up space.
         try? await finish { [records] in try await records.finishRevocations() }
@@ -54,7 +63,7 @@ extension Container {
         let server = try await server()
         let prompt = prompt("enable biometric login at")
         let policy =
-            if let policy = policy ?? configuration.policy { policy } else {
+            if let required { required } else {
                 await keystore.preferredPolicy(for: .signing, through: presence)
             }
         let presence = PresenceSession(presence)
@@ -90,6 +99,34 @@ extension Container {
             throw error
         }
         return try await finish { try await self.commit(enrolment, reservation) }
+    }
+
+    /// The enabled key, if it belongs to the logged-in user and has the required policy. The next authentication
+    /// verifies its row.
+    ///
+    /// - Parameter required: nil for any policy.
+    /// - Throws: ``LoginError`` with code `conflict` for another user or policy, or without a session.
+    private func kept(_ key: BiometricKey, under required: AccessPolicy?) async throws -> BiometricKey {
+        let user: String? =
+            switch configuration.tokenStorage {
+            case .memory: session?.userID
+            case .persistent: try await unverified.sessionGeneration() == nil ? nil : unverified.lastUser()
+            }
+        guard user == key.userID else {
+            throw LoginError(
+                code: .conflict,
+                reason: user == nil
+                    ? "biometric login is already enabled" : "biometric login is already enabled for another user",
+                recovery: "Log in with ‘latchkey authenticate’, or run ‘latchkey disable’ first.")
+        }
+        guard required == nil || required == key.key.policy else {
+            throw LoginError(
+                code: .conflict, reason: "biometric login is already enabled with the policy ‘\(key.key.policy)’",
+                recovery: "To make a key with another policy, run ‘latchkey disable’ first.")
+        }
+        var key = key
+        key.wasAlreadyEnabled = true
+        return key
     }
 
     // MARK: The steps

@@ -2,9 +2,14 @@ internal import FoundationEssentials
 internal import Latchkey
 
 extension Container {
-    /// Whether this device has a session. Does not use the hardware.
+    /// Whether this device has a session. Does not prompt.
     public var sessionState: SessionState {
-        get async throws { try await sessionGeneration() == nil ? .noSession : .authenticated }
+        get async throws {
+            if try await sessionGeneration() == nil { return .noSession }
+            // A session in memory is always of this device.
+            if configuration.tokenStorage == .persistent, try await records.isForeign() { return .noSession }
+            return .authenticated
+        }
     }
 
     /// The current state (reason `noToken` or `foundToken`), then every change that this container makes, after it is

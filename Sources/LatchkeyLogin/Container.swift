@@ -47,7 +47,7 @@ public actor Container {
     ///   empty client id.
     public init(
         _ configuration: ContainerConfiguration, records: RecordContainer, presence: any PresenceAuthority,
-        browser: any Browser, transport: any HTTPTransport = AsyncHTTPTransport()
+        browser: any Browser, transport: any HTTPTransport = CurlTransport()
     ) throws(LoginError) {
         guard let endpoint = Endpoint(configuration.endpoint), !endpoint.hasQuery else {
             throw LoginError(.invalidAddress(configuration.endpoint)).during("open a container")
@@ -69,25 +69,28 @@ public actor Container {
     /// The container's name.
     nonisolated var name: String { records.name }
 
-    // MARK: State without the hardware
+    // MARK: State without a prompt
 
-    /// Whether biometric login is enabled on this device for the last user who logged in. Does not use the hardware.
+    // For a store that was copied from another machine, or that is used with another token, these values are empty: see
+    // RecordContainer.isForeign().
+
+    /// Whether biometric login is enabled on this device for the last user who logged in. Does not prompt.
     public func isBiometricEnabled() async throws -> Bool {
-        guard let owner = try await unverified.key()?.userID else { return false }
-        return try await unverified.lastUser() == owner
+        guard let rows = try await unverified.shown, let owner = try await rows.key()?.userID else { return false }
+        return try await rows.lastUser() == owner
     }
 
-    /// The id of the last user who logged in, or nil. Kept after a logout. Does not use the hardware.
+    /// The id of the last user who logged in on this device, or nil. Kept after a logout. Does not prompt.
     public var lastUserID: String? {
-        get async throws { try await unverified.lastUser() }
+        get async throws { try await unverified.shown?.lastUser() }
     }
 
     /// ``lastUserID``, as Authgear's document spells it.
     public func getLastUserID() async throws -> String? { try await lastUserID }
 
-    /// The keys for biometric login: at most one. Does not use the hardware.
+    /// The keys for biometric login on this device: at most one. Does not prompt.
     public func listBiometricKeys() async throws -> [BiometricKey] {
-        try await unverified.key().map { [$0] } ?? []
+        try await unverified.shown?.key().map { [$0] } ?? []
     }
 
     // MARK: Helpers

@@ -1,6 +1,7 @@
 public import Latchkey
 
-/// The state of a container on this device. Reading it does not prompt, and does not use the hardware or the network.
+/// The state of a container on this device. Reading it does not prompt or use the network. For a store of other
+/// hardware, all values are empty.
 public struct ContainerStatus: Hashable, Sendable {
     /// The id of the last user who logged in, or nil. Kept after a logout.
     public let lastUserID: String?
@@ -21,10 +22,13 @@ public struct ContainerStatus: Hashable, Sendable {
     ///
     /// - Throws: `KeystoreError`; `damaged` when a row can't be read.
     public init(of records: RecordContainer) async throws(KeystoreError) {
-        let rows = UnverifiedRows(records: records)
+        guard let rows = try await UnverifiedRows(records: records).shown else {
+            (lastUserID, key, sessionState, server) = (nil, nil, .noSession, nil)
+            return
+        }
         lastUserID = try await rows.lastUser()
         key = try await rows.key()
         sessionState = try await rows.sessionGeneration() == nil ? .noSession : .authenticated
-        server = try await rows.login().lazy.compactMap { LoginServer($0.attributes) }.first
+        server = try await rows.login().rows.lazy.compactMap { LoginServer($0.attributes) }.first
     }
 }

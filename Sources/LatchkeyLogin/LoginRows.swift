@@ -83,6 +83,7 @@ struct LoginRows: Sendable {
         _ id: RecordID, for prompt: PromptContext, authorizedBy session: PresenceSession? = nil
     ) async throws -> (record: Record, payload: SecretBytes?)? {
         guard let found = try await records.read(id, for: prompt, authorizedBy: session ?? presence) else { return nil }
+        guard !server.isNamed(in: found.record.attributes) else { return found }
         guard let stored = LoginServer(found.record.attributes) else {
             throw LoginError.unknownServer(configured: server)
         }

@@ -34,6 +34,11 @@ public struct LoginServer: Hashable, Sendable {
     /// The attributes that bind a row to this server. The row's MAC covers them.
     var attributes: [String: String] { [Self.addressName: address, Self.clientName: clientID] }
 
+    /// Whether a row's attributes are this server's ``attributes``. Other attributes can name the same server too.
+    func isNamed(in row: [String: String]) -> Bool {
+        row[Self.addressName] == address && row[Self.clientName] == clientID
+    }
+
     /// Whether the claims of an ID token name this server and this client. Does not verify the token.
     func isNamed(by token: IDToken) -> Bool {
         token.aud.contains(clientID) && LoginServer(address: token.iss, clientID: clientID) == self
@@ -51,14 +56,20 @@ extension Container {
     ///
     /// The rows are read without verification. ``LoginRows`` verifies and compares each row that is used afterwards.
     ///
+    /// - Returns: The rows that it compared.
     /// - Throws: ``LoginError`` with code `conflict`.
-    func checkServer() async throws {
-        for record in try await unverified.login() {
+    @discardableResult
+    func checkServer() async throws -> [Record] {
+        let (rows, identities) = try await unverified.login()
+        for record in rows where !configuredServer.isNamed(in: record.attributes) {
             guard let stored = LoginServer(record.attributes), stored != configuredServer else { continue }
             throw LoginError.otherServer(stored: stored, configured: configuredServer)
         }
-        let unbound = try await unverified.unboundRows()
+        let unbound = (rows + identities).filter {
+            !configuredServer.isNamed(in: $0.attributes) && LoginServer($0.attributes) == nil
+        }
         if !unbound.isEmpty { try await bind(unbound) }
+        return rows
     }
 
     /// Binds the rows of a version that stored no server to the configured server, if the app says that they belong to it

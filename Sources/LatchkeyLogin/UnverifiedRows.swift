@@ -7,6 +7,11 @@ internal import Latchkey
 struct UnverifiedRows: Sendable {
     let records: RecordContainer
 
+    /// The rows to show: nil if other hardware protects them.
+    var shown: UnverifiedRows? {
+        get async throws(KeystoreError) { try await records.isForeign() ? nil : self }
+    }
+
     /// The last user's id.
     func lastUser() async throws(KeystoreError) -> String? {
         try await records.metadata(LoginRows.userID)?.attributes[LoginRows.owner]
@@ -32,17 +37,18 @@ struct UnverifiedRows: Sendable {
         try await records.metadata(LoginRows.sessionID)?.generation
     }
 
-    /// The rows that an operation at a server uses or replaces.
-    func login() async throws(KeystoreError) -> [Record] {
-        var login: [Record] = []
-        for id in [LoginRows.sessionID, LoginRows.keyID, LoginRows.pendingID, LoginRows.hintID] {
-            if let record = try await records.metadata(id) { login.append(record) }
-        }
-        return login
+    /// The rows that an operation at a server uses or replaces, and the rows of keys that a server may have, at one moment.
+    func login() async throws(KeystoreError) -> (rows: [Record], identities: [Record]) {
+        let (rows, identities) = try await records.metadata(
+            [LoginRows.sessionID, LoginRows.keyID, LoginRows.pendingID, LoginRows.hintID],
+            andAll: LoginRows.identityKind)
+        return (rows, identities)
     }
 
-    /// The rows that a version without server names stored.
-    func unboundRows() async throws(KeystoreError) -> [Record] {
-        try await (login() + records.list(LoginRows.identityKind)).filter { LoginServer($0.attributes) == nil }
+    /// Whether a server may have a key that is neither enabled on this device nor being enabled.
+    func mayHaveLeftovers() async throws(KeystoreError) -> Bool {
+        let (rows, identities) = try await login()
+        let keys = rows.compactMap(\.key?.id)
+        return identities.compactMap(RegisteredIdentity.init).contains { !keys.contains($0.id) }
     }
 }

@@ -34,6 +34,7 @@ struct PromptWording: Sendable {
                 case nil: ("the token's security officer PIN", "Officer PIN:")
                 }
         case .unblocking: (wanted, label) = ("the token's unblocking code (PUK)", "PUK:")
+        case .lockoutPassword: (wanted, label) = ("the TPM's lockout password", "Lockout password:")
         }
         var text =
             "Latchkey asks for \(wanted) to \(reason) (container ‘\(Self.foreign(request.context.container))’)."
@@ -58,13 +59,15 @@ struct PromptWording: Sendable {
 }
 
 extension PresenceNotice {
-    /// A sentence that says what to do at the hardware.
+    /// The sentences for the user: the action at the hardware, or the cause of the lockout and the next step.
     package var sentence: String {
         switch self {
         case .useReader(let prompt):
             "Use the pad or the finger sensor of the reader or token to \(PromptWording.foreign(prompt.reason))."
         case .touch(let prompt):
             "The token waits for a touch: touch it to \(PromptWording.foreign(prompt.reason))."
+        case .lockedOut(let reason, let recovery, _):
+            "Could not verify the owner: \(PromptWording.foreign(reason)). \(PromptWording.foreign(recovery))"
         }
     }
 }

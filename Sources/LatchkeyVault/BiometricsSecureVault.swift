@@ -107,8 +107,20 @@ public struct LockedBiometricsSecureVault<Credentials: Codable & Sendable>: Send
     /// Verifies that the user is the owner, without unlocking the vault. Accepts no earlier proof, even within the policy's
     /// reuse time. The next ``unlock()`` within a minute accepts this proof and does not prompt.
     ///
-    /// - Returns: Whether the proof was right; false if the user declined or the proof was wrong.
-    /// - Throws: `KeystoreError`; `lockedOut` during a lockout of the hardware.
+    /// Call it when ``unlock()`` throws `lockedOut`. It prompts for a proof that is not locked out, even if the
+    /// presence authority prefers the locked one, and lifts the lockout if the hardware can:
+    /// - After fingers that did not match, it prompts for the PIN.
+    /// - After wrong PINs, it prompts for a fingerprint if the presence broker can read one, and either the broker
+    ///   counts the wrong PINs or the policy accepts a finger.
+    /// - After wrong PINs on a token, it prompts for the unblocking code (PUK) or the security officer's PIN, and then
+    ///   for a new PIN.
+    /// - After wrong PINs on a TPM with a lockout password, it prompts for that password.
+    ///
+    /// - Returns: Whether the proof was right; false if the user declined, the proof was wrong, or the lockout remains.
+    ///   If the lockout remains, the presence authority receives `PresenceNotice.lockedOut` with the end of the
+    ///   lockout, and the next ``unlock()`` throws `lockedOut` with the same end.
+    /// - Throws: `KeystoreError`: `unavailable`, `invalidated`, `wrongDevice`, `damaged`, `conflict`; ``failure``, if
+    ///   there is one. Never `lockedOut`.
     public func reauthenticateOwner() async throws(KeystoreError) -> Bool {
         try await slot.reauthenticateOwner(existingRecord())
     }

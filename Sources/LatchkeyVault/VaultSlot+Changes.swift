@@ -39,20 +39,21 @@ extension VaultSlot {
     ) async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
         let (space, row) = try spaceAndRow()
         let capabilities = try await space.records.keystore.capabilities()
-        guard capabilities.sealing.contains(space.policy.requirement) else {
+        let policy = await space.policy(on: capabilities)
+        guard capabilities.sealing.contains(policy.requirement) else {
             throw named(
                 "protect",
                 .unsupported(
-                    "this hardware can't enforce the policy ‘\(space.policy)’",
+                    "this hardware can't enforce the policy ‘\(policy)’",
                     recovery: "Choose a policy that it can enforce: see ‘latchkey doctor’."))
         }
         do throws(KeystoreError) {
-            try capabilities.checkSealing(under: space.policy)
+            try capabilities.checkSealing(under: policy)
         } catch {
             throw named("protect", error)
         }
         let prepared = try await space.records.prepare(
-            row.classes.newClass(space.policy), revocably: .preferred, for: space.prompt("protect ‘\(key)’"),
+            row.classes.newClass(policy), revocably: .preferred, for: space.prompt("protect ‘\(key)’"),
             authorizedBy: space.presence)
         let record = try await make(storing(credentials, in: prepared, ifGeneration: generation))
         return BiometricsSecureVault(

@@ -162,6 +162,7 @@ extension VaultSlot {
         }
     }
 
+    /// Verifies the owner, during a lockout with a proof that lifts it. Notifies the user if the lockout remains.
     func reauthenticateOwner(_ expected: Record) async throws(KeystoreError) -> Bool {
         let space = try spaceAndRow().space
         try checkUnchanged(expected)
@@ -171,8 +172,14 @@ extension VaultSlot {
                 authorizedBy: space.presence)
             return true
         } catch {
-            guard [.cancelled, .wrongProof].contains(error.code) else { throw named("verify the owner of", error) }
-            return false
+            switch error.code {
+            case .cancelled, .wrongProof: return false
+            case .lockedOut:
+                await space.presence.notice(
+                    .lockedOut(reason: error.reason, recovery: error.recovery, until: error.lockedOutUntil))
+                return false
+            default: throw named("verify the owner of", error)
+            }
         }
     }
 

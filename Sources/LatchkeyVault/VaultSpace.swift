@@ -14,8 +14,8 @@ internal import Synchronization
 public final class VaultSpace: Sendable {
     /// The records, and the keystore that protects them.
     package let records: RecordContainer
-    /// The policy of vaults that are stored with biometrics.
-    let policy: AccessPolicy
+    /// The policy of vaults that are stored with biometrics; nil for the default of ``policy(on:)``.
+    private let policy: AccessPolicy?
     let presence: any PresenceAuthority
     private let available = Mutex(false)
     private static let bootstrapped = Mutex<VaultSpace?>(nil)
@@ -23,19 +23,29 @@ public final class VaultSpace: Sendable {
     /// Creates a space. Opens and reads nothing yet.
     ///
     /// - Parameters:
-    ///   - policy: The policy of vaults with biometrics. A vault keeps the policy under which it was stored. If the hardware
-    ///     cannot enforce it, storing throws `unsupported`.
+    ///   - policy: The policy of vaults with biometrics. If the hardware cannot enforce it, storing throws `unsupported`.
+    ///     nil selects the policy when a vault is stored with biometrics: `.userPresence` if a fingerprint can be checked
+    ///     on this machine then, otherwise `.pin`. A vault keeps the policy under which it was stored.
     /// - Throws: `KeystoreError` with code `invalidInput` for a policy without user verification.
+    @_disfavoredOverload
     public init(
-        records: RecordContainer, presence: any PresenceAuthority, policy: AccessPolicy = .userPresence
+        records: RecordContainer, presence: any PresenceAuthority, policy: AccessPolicy? = nil
     ) throws(KeystoreError) {
-        guard policy.requirement != .none else {
+        guard policy?.requirement != AccessPolicy.Requirement.none else {
             throw KeystoreError.invalidInput("a vault with biometrics needs a policy with user verification")
                 .during("open the vaults")
         }
         self.records = records
         self.presence = presence
         self.policy = policy
+    }
+
+    /// Does the same as the other initializer. In this overload `.none` means `AccessPolicy.none`, which is refused,
+    /// and not nil.
+    public convenience init(
+        records: RecordContainer, presence: any PresenceAuthority, policy: AccessPolicy
+    ) throws(KeystoreError) {
+        try self.init(records: records, presence: presence, policy: Optional(policy))
     }
 
     /// The space of ``VaultFactory/retrieveVault(key:)``, or nil before ``bootstrap(_:)``.
@@ -92,7 +102,7 @@ public final class VaultSpace: Sendable {
         try record(of: VaultRow(key: key)).map { $0.protection != .device }
     }
 
-    /// The header of a vault's row; nil if there is none.
+    /// The header of a vault's row; nil if the vault is empty.
     ///
     /// - Throws: `KeystoreError`; `damaged` also if another program replaced a value with biometrics by one without.
     func record(of row: VaultRow) throws(KeystoreError) -> Record? {
@@ -117,9 +127,9 @@ public final class VaultSpace: Sendable {
     }
 
     private func canAskForProof() async -> Bool {
-        guard let capabilities = try? await records.keystore.capabilities(),
-            capabilities.sealing.contains(policy.requirement)
-        else { return false }
+        guard let capabilities = try? await records.keystore.capabilities() else { return false }
+        let policy = await policy(on: capabilities)
+        guard capabilities.sealing.contains(policy.requirement) else { return false }
         // Storing a new value needs a fingerprint reader; opening an existing one may also use the PIN.
         if policy.hasFinger {
             switch await capabilities.fingerState(through: presence) {
@@ -129,6 +139,12 @@ public final class VaultSpace: Sendable {
             }
         }
         return (try? await records.keystore.pinStatus())?.isLockedOut != true
+    }
+
+    /// The policy of a vault that is stored with biometrics now.
+    func policy(on capabilities: KeystoreCapabilities) async -> AccessPolicy {
+        if let policy { return policy }
+        return await capabilities.preferredPolicy(for: .sealing, through: presence)
     }
 
     func prompt(_ reason: String) -> PromptContext {

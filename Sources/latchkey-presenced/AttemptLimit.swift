@@ -2,7 +2,7 @@
 ///
 /// After five such fingers in a row, a user's requests are refused for a minute; after each further five, twice as
 /// long, at most an hour. The times are of a clock that cannot be set and that runs during suspension. The state is in
-/// memory: restarting the service resets it, which only root can do.
+/// memory: restarting the service resets it, which only root can do. The right PIN resets it too.
 struct AttemptLimit {
     static let failuresUntilLock = 5
     static let firstLock: Duration = .seconds(60)

@@ -52,7 +52,7 @@ extension PresenceService {
             return Self.refuse(.unavailable, "the user \(requester.user) has no name")
         }
         // Another request of the same user may have reached the limit while this one waited.
-        if let lock = limit.lock(of: requester.user, at: .now) { return Self.locked(lock) }
+        if let lock = await fingerLock(of: requester.user) { return Self.locked(lock) }
         let found: FingerprintReader.Found
         let before: Data
         do throws(BusError) {
@@ -71,10 +71,11 @@ extension PresenceService {
         log.notice("a fingerprint verification ended", metadata: ["uid": "\(requester.user)", "outcome": "\(outcome)"])
         switch outcome {
         case .matched:
-            limit.recordMatch(requester.user)
+            recordMatch(of: requester.user)
+            await notePIN(of: requester.user)
             return await approve(pending, name, found, before)
         case .notMatched:
-            limit.recordFailure(requester.user, at: .now)
+            await recordFailure(of: requester.user)
             return .failure(PresenceWire.notRecognised)
         case .cancelled: return Self.declined("the request was cancelled")
         case .late: return Self.declined("no finger was placed in time")

@@ -8,7 +8,7 @@ import Logging
 extension PresenceService {
     /// Whether the caller can be prompted for a finger now.
     func state(for requester: Requester) async -> FingerState {
-        if let lock = limit.lock(of: requester.user, at: .now) { return .lockedOut(until: Self.end(of: lock)) }
+        if let lock = await fingerLock(of: requester.user) { return .lockedOut(until: Self.end(of: lock)) }
         guard let name = requester.userName else { return .notAvailable("the user has no name") }
         do throws(BusError) {
             let found = try await reader.find()

@@ -46,6 +46,10 @@ actor PresenceService {
 
     var queue = ApprovalQueue()
     var limit = AttemptLimit()
+    /// The PINs that users had when a finger matched last.
+    var confirmedPINs: [UInt32: Data] = [:]
+    /// For each user with a lockout of fingers, the PIN that ends it.
+    var watchedPINs: [UInt32: WatchedPIN] = [:]
     var pending: [UInt64: Pending] = [:]
     private var nextID: UInt64 = 0
     /// The maximum number of subscribers of one user.
@@ -198,7 +202,8 @@ actor PresenceService {
         guard approvals.admit(requester.user, at: .now) else {
             return await reply(message, Self.tooManyRequests)
         }
-        if let lock = limit.lock(of: requester.user, at: .now) {
+        // If a PIN may have ended the lockout, the service queries the TPM when it handles this request.
+        if let lock = limit.lock(of: requester.user, at: .now), watchedPINs[requester.user] == nil {
             return await reply(message, Self.locked(lock))
         }
         nextID += 1

@@ -39,6 +39,22 @@ import Testing
         }
     }
 
+    /// Three checks of the server, the key, the trust anchor of its TPM, the search for leftovers, and the new session.
+    @Test func `a login reads the store six times and writes it once`() async throws {
+        try await Bench.with { bench in
+            _ = try await enabled(bench)
+            let records = try await bench.records()
+            let container = try Container(
+                ContainerConfiguration(endpoint: FakeIdentity.address, clientID: "app", policy: .pin),
+                records: records, presence: ScriptedPresence(pins: Bench.pin, Bench.pin), browser: bench.browser,
+                transport: bench.identity)
+            try await container.authenticateBiometric()
+            let before = records.store.accessCount
+            try await container.authenticateBiometric()
+            #expect(records.store.accessCount - before == 7)
+        }
+    }
+
     @Test func `a declined prompt changes nothing`() async throws {
         try await Bench.with { bench in
             _ = try await enabled(bench)

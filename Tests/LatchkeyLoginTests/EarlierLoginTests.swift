@@ -41,11 +41,7 @@ import Testing
                 asked.withLock { $0.append(server) }
                 return true
             })
-            if operation == .enable {
-                await #expect(throws: login(.conflict)) { try await operation.run(container) }
-            } else {
-                try await operation.run(container)
-            }
+            try await operation.run(container)
             let servers = asked.withLock(\.self)
             #expect(servers.map(\.address) == [FakeIdentity.address])
             #expect(servers.map(\.clientID) == ["app"])

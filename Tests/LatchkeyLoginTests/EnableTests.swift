@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeyLogin
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
@@ -17,13 +18,54 @@ import Testing
         }
     }
 
-    @Test func `enabling twice is a conflict before any prompt`() async throws {
+    @Test(arguments: [TokenStorage.persistent, .memory])
+    func `enabling again is reported, and does not prompt, send a request or use the hardware`(
+        _ storage: TokenStorage
+    ) async throws {
+        try await Bench.with { bench in
+            let presence = ScriptedPresence(pins: Bench.pin)
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let store = try await RecordStore(directory: bench.directory.path)
+            let keystore = CountingKeystore(TPMKeystore(tcti: bench.tpm.tcti, anchors: store))
+            let container = try await bench.start(
+                presence: presence, transport: wire, tokenStorage: storage, policy: nil, keystore: keystore)
+            try await container.authorize()
+            let key = try await container.enableBiometric()
+            #expect(!key.wasAlreadyEnabled)
+            let (requests, calls) = (wire.recordings.count, keystore.calls)
+            let again = try await container.enableBiometric()
+            #expect(again.wasAlreadyEnabled && again == key)
+            #expect(try await container.enabledBiometric().wasAlreadyEnabled)
+            #expect(presence.requests.count == 1)
+            #expect(wire.recordings.count == requests)
+            #expect(keystore.calls == calls)
+            #expect(try await container.listBiometricKeys().map(\.id) == [key.id])
+            #expect(await bench.identity.identities.keys.sorted() == [key.id.rawValue])
+        }
+    }
+
+    @Test func `enabling again is a conflict with another policy, without a session and for another user`() async throws
+    {
         try await Bench.with { bench in
             let presence = ScriptedPresence(pins: Bench.pin)
             let container = try await bench.start(presence: presence)
             try await container.authorize()
             let key = try await container.enableBiometric()
+            let stricter = try #require(AccessPolicy(.pin, attemptLimit: 3))
+            let refused = await #expect(throws: login(.conflict)) {
+                try await container.enableBiometric(policy: stricter)
+            }
+            #expect(refused?.reason == "biometric login is already enabled with the policy ‘pin’")
+            try await container.clear()
             await #expect(throws: login(.conflict)) { try await container.enableBiometric() }
+            // The last user of another program's login.
+            let records = try await bench.records()
+            let other = Record(id: "login.user", kind: "login.user", attributes: ["sub": "user-b"])
+            try await container.authorize()
+            try await records.apply(
+                [.put(other, payload: nil, ifGeneration: nil)], for: PromptContext(reason: "log in"))
+            let foreign = await #expect(throws: login(.conflict)) { try await container.enableBiometric() }
+            #expect(foreign?.reason == "biometric login is already enabled for another user")
             #expect(presence.requests.count == 1)
             #expect(try await container.listBiometricKeys().map(\.id) == [key.id])
         }
@@ -34,7 +76,7 @@ import Testing
             let container = try await bench.start()
             try await container.authorize()
             await #expect(throws: keystore(.invalidInput)) {
-                try await container.enableBiometric(policy: AccessPolicy.none)
+                try await container.enableBiometric(policy: .none)
             }
             #expect(try await container.listBiometricKeys().isEmpty)
             #expect(await bench.identity.identities.isEmpty)
@@ -171,8 +213,10 @@ import Testing
                 }
                 return await group.reduce(into: []) { $0.append($1) }
             }
-            let keys = outcomes.compactMap { try? $0.get() }
-            #expect(keys.count == 1)
+            let successes = outcomes.compactMap { try? $0.get() }
+            // A call that begins after the key is stored finds it.
+            let keys = successes.filter { !$0.wasAlreadyEnabled }
+            #expect(keys.count == 1 && Set(successes.map(\.id)).count == 1)
             for case .failure(let error) in outcomes { #expect(error as? LoginError == login(.conflict), "\(error)") }
             #expect(await bench.identity.identities.keys.sorted() == keys.map(\.id.rawValue))
             let another = try await bench.start(keystore: tpm)

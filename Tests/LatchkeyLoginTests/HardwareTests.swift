@@ -31,7 +31,6 @@ import Testing
                     presence: presence, keystore: TPMKeystore(tcti: other.tcti, anchors: store))
                 await #expect(throws: keystore(.wrongDevice)) { try await container.authenticateBiometric() }
                 #expect(presence.requests.isEmpty)
-                #expect(try await container.isBiometricEnabled())
             }
             let home = try await bench.start()
             #expect(try await home.authenticateBiometric().userInfo.userID == "user-a")

@@ -68,7 +68,7 @@ import Testing
                 #expect(error?.reason.contains(server.endpoint) == true, "\(String(describing: error))")
                 #expect(wire.summary == Self.discovery)
             }
-            try await container(server.endpoint, AsyncHTTPTransport()).authorize()
+            try await container(server.endpoint, CurlTransport()).authorize()
         }
     }
 

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPresence
+import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
@@ -10,7 +11,7 @@ import Testing
 struct PinentryPresenceTests {
     static let environment = ["PATH": "/usr/bin:/bin", "TERM": "xterm", "LC_ALL": "C.UTF-8"]
 
-    private func presence(_ fake: FakePinentry, timeout: Duration = .seconds(10)) -> PinentryPresence {
+    private func presence(_ fake: FakePinentry, timeout: Duration = hangLimit) -> PinentryPresence {
         PinentryPresence(program: fake.path, environment: Self.environment, timeout: timeout)
     }
 
@@ -23,7 +24,7 @@ struct PinentryPresenceTests {
         let commands = try good.commands
         #expect(commands.contains("SETPROMPT PIN:"))
         #expect(commands.contains("OPTION ttytype=xterm"))
-        #expect(commands.contains("SETTIMEOUT 10"))
+        #expect(commands.contains("SETTIMEOUT 300"))
         #expect(commands.contains { $0.hasPrefix("SETDESC Latchkey asks for your PIN to open the test") })
         #expect(commands.contains { $0.contains("One attempt is left") })
         #expect(commands.last == "BYE")
@@ -91,10 +92,8 @@ struct PinentryPresenceTests {
     ])
     func `a program that does not speak the protocol fails and is ended`(script: String) async throws {
         let fake = try FakePinentry(script: script)
-        let start = ContinuousClock.now
         let error = await #expect(throws: KeystoreError.self) { try await presence(fake).pin(request()) }
         #expect(error?.code == .failed)
-        #expect(ContinuousClock.now - start < .seconds(300))
     }
 
     @Test func `data beyond any PIN are refused`() async throws {
@@ -105,7 +104,7 @@ struct PinentryPresenceTests {
     }
 
     @Test func `a silent program declines at the deadline`() async throws {
-        let fake = try FakePinentry(script: "exec sleep 60")
+        let fake = try FakePinentry(script: "exec sleep 600")
         let answer = try await presence(fake, timeout: .milliseconds(100)).pin(request())
         #expect(answer.refusal?.hasPrefix("there was no answer within") == true)
     }
@@ -114,10 +113,9 @@ struct PinentryPresenceTests {
         let fake = try FakePinentry(script: "echo $$ > \"$LOG\"; trap '' TERM; while :; do sleep 0.05; done")
         let task = Task { try await presence(fake).pin(request()) }
         var process: pid_t?
-        let deadline = ContinuousClock.now + .seconds(20)
-        while process == nil, ContinuousClock.now < deadline {
+        await poll {
             process = try? fake.commands.first.flatMap { pid_t($0) }
-            try await Task.sleep(for: .milliseconds(5))
+            return process != nil
         }
         task.cancel()
         #expect(try await task.value.refusal == "the prompt was cancelled")
@@ -128,7 +126,7 @@ struct PinentryPresenceTests {
     func `pinentry-curses accepts a PIN at its terminal`() async throws {
         let terminal = try PseudoTerminal()
         let environment = Self.environment.merging(["GPG_TTY": terminal.path]) { $1 }
-        let presence = PinentryPresence(program: "pinentry-curses", environment: environment, timeout: .seconds(20))
+        let presence = PinentryPresence(program: "pinentry-curses", environment: environment, timeout: hangLimit)
         async let answer = presence.pin(request(attemptsLeft: 2))
         try await terminal.wait(for: "PIN:")
         terminal.type("2580\r")
@@ -140,7 +138,7 @@ struct PinentryPresenceTests {
     func `pinentry-curses can be cancelled`() async throws {
         let terminal = try PseudoTerminal()
         let environment = Self.environment.merging(["GPG_TTY": terminal.path]) { $1 }
-        let presence = PinentryPresence(program: "pinentry-curses", environment: environment, timeout: .seconds(20))
+        let presence = PinentryPresence(program: "pinentry-curses", environment: environment, timeout: hangLimit)
         async let answer = presence.pin(request())
         try await terminal.wait(for: "PIN:")
         terminal.type("\t\t\r")
@@ -151,7 +149,7 @@ struct PinentryPresenceTests {
     func `pinentry-tty prompts for a new PIN twice`() async throws {
         let terminal = try PseudoTerminal()
         let environment = Self.environment.merging(["GPG_TTY": terminal.path]) { $1 }
-        let presence = PinentryPresence(program: "pinentry-tty", environment: environment, timeout: .seconds(20))
+        let presence = PinentryPresence(program: "pinentry-tty", environment: environment, timeout: hangLimit)
         async let answer = presence.pin(request(.new))
         try await terminal.wait(for: "New PIN:")
         terminal.type("geheim\n")

@@ -82,23 +82,63 @@ struct LockTests {
         #expect(try await locked.unlock().credentials == .jane)
     }
 
-    @Test func `a lockout is reported, writes nothing, and also stops reauthentication`() async throws {
+    @Test func `a lockout is reported and writes nothing`() async throws {
         let scene = try Scene()
-        let presence = ScriptedPresence([.pin("2468")] + Array(repeating: .pin("1111"), count: 64))
-        let space = try await scene.start(presence)
+        let space = try await scene.start(ScriptedPresence(pins: "2468", "1111", "1111", "1111"))
         let locked = try await vault(in: space).storeToBiometrics(credentials: .jane).lock()
         let before = try rows(scene)
-        var outcome: KeystoreError?
-        for _ in 0..<40 where outcome?.code != .lockedOut {
-            outcome = await #expect(throws: KeystoreError.self) { try await locked.unlock() }
-        }
-        #expect(outcome?.code == .lockedOut)
-        await #expect(throws: lockedOut) { try await locked.reauthenticateOwner() }
+        try await lockOut(locked)
         await space.refreshAvailability()
         #expect(!space.isUserVerificationAvailable)
         #expect(name(of: vault(in: space)) == .locked)
         #expect(try rows(scene) == before)
         #expect(name(of: try await locked.reset()) == .empty)
+    }
+
+    @Test func `when unlock fails with lockedOut, the owner's lockout password lifts the lockout`() async throws {
+        let scene = try Scene()
+        let password = try #require(try SoftwareTPM.current.lockoutPassword)
+        let presence = ScriptedPresence(pins: "2468", "1111", "1111", "1111", password, "2468")
+        let space = try await scene.start(presence)
+        let locked = try await vault(in: space).storeToBiometrics(credentials: .jane).lock()
+        try await lockOut(locked)
+        #expect(try await locked.reauthenticateOwner())
+        #expect(presence.requests.suffix(2).map(\.purpose) == [.lockoutPassword, .current])
+        #expect(presence.notices.isEmpty)
+        #expect(name(of: vault(in: space)) == .locked)
+        #expect(try await locked.unlock().credentials == .jane)
+        #expect(presence.requests.count == 6, "the proof is valid for the next unlock")
+    }
+
+    @Test func `reauthentication that cannot lift a lockout returns false and says when it ends`() async throws {
+        let scene = try Scene()
+        let presence = ScriptedPresence(
+            [.pin("2468"), .pin("1111"), .pin("1111"), .pin("1111"), .decline, .pin("a wrong password")])
+        let space = try await scene.start(presence)
+        let locked = try await vault(in: space).storeToBiometrics(credentials: .jane).lock()
+        let until = try await lockOut(locked)
+        #expect(try await locked.reauthenticateOwner() == false)
+        #expect(presence.notices.isEmpty, "the user declined")
+        #expect(try await locked.reauthenticateOwner() == false)
+        guard case .lockedOut(let reason, let recovery, let end?) = presence.notices.first else {
+            Issue.record("no notice: \(presence.notices)")
+            return
+        }
+        #expect(reason == "the TPM is locked out after too many wrong PINs, and the lockout password is wrong")
+        #expect(recovery.hasPrefix("The TPM accepts no lockout password for 1000 seconds."))
+        #expect(abs(end.timeIntervalSince(until)) < 60)
+        let next = await #expect(throws: KeystoreError.self) { try await locked.unlock() }
+        #expect(next?.code == .lockedOut && next?.lockedOutUntil != nil)
+        #expect(presence.requests.count == 6)
+    }
+
+    /// - Returns: The end of the lockout.
+    @discardableResult
+    private func lockOut(_ locked: Vault<Login>) async throws -> Date {
+        for _ in 0..<3 { await #expect(throws: wrongProof) { try await locked.unlock() } }
+        let error = await #expect(throws: KeystoreError.self) { try await locked.unlock() }
+        #expect(error?.code == .lockedOut)
+        return try #require(error?.lockedOutUntil)
     }
 
     @Test func `reauthentication does not unlock, and the next unlock accepts its proof`() async throws {

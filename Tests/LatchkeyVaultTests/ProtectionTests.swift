@@ -51,7 +51,10 @@ struct ProtectionTests {
 
     @Test func `a policy without user verification is refused for a vault`() async throws {
         let scene = try Scene()
-        await #expect(throws: invalidInput) { try await scene.closed(policy: .none) }
+        let records = try await scene.closed().records
+        #expect(throws: invalidInput) {
+            try VaultSpace(records: records, presence: NobodyPresent(), policy: .none)
+        }
     }
 
     @Test func `of two programs with the same vault one gets a conflict`() async throws {

@@ -16,7 +16,8 @@ struct ReuseTests {
     ) async throws -> (vault: Vault<Login>, presence: ScriptedPresence, space: VaultSpace) {
         let scene = try Scene(on: .token)
         let presence = ScriptedPresence([.pin(scene.pin)] + rest)
-        let space = try await scene.start(presence, policy: try #require(policy))
+        let policy: AccessPolicy = try #require(policy)
+        let space = try await scene.start(presence, policy: policy)
         let stored = try await LatchkeyVaultTests.vault(in: space).storeToBiometrics(credentials: .jane)
         #expect(presence.asked.count == 1)
         return (stored, presence, space)

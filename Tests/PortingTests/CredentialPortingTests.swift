@@ -3,12 +3,30 @@ import Latchkey
 import LatchkeyCredentials
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// Runs the code of AuthFoundation's article on the main actor, as an app does. One test, because a program has one storage.
-@Suite(.softwareTPM) @MainActor
+/// Runs the code of AuthFoundation's article on the main actor, as an app does, and checks its statements. One test at
+/// a time, because a program has one storage.
+@Suite(.softwareTPM, .serialized) @MainActor
 struct CredentialPortingTests {
+    /// The app's rows in a new directory.
+    private func makeRecords(in directory: TemporaryDirectory) async throws -> RecordContainer {
+        let store = try await RecordStore(directory: directory.path)
+        return try RecordContainer(
+            store: store, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: store))
+    }
+
+    /// A token response with an ID token.
+    ///
+    /// - Parameter claims: JSON members after those that name the server, the client and the user.
+    private func response(of subject: String, _ claims: String = "") -> Data {
+        let payload = Data(#"{"iss":"https://id.test","aud":"app","sub":"\#(subject)"\#(claims)}"#.utf8)
+        let idToken = "\(Base64URL.encode(Data("{}".utf8))).\(Base64URL.encode(payload)).AA"
+        return Data(#"{"access_token":"a","token_type":"Bearer","id_token":"\#(idToken)"}"#.utf8)
+    }
+
     @Test func `an app of the iOS library finds its credentials`() async throws {
         #expect(throws: CredentialError.self) { try Credential.with(id: "x") }
         let directory = try TemporaryDirectory()
@@ -32,7 +50,7 @@ struct CredentialPortingTests {
 
         #expect(Credential.default?.id == "one")
         // The observer is on the main queue, and so are we: it runs while we wait.
-        let deadline = ContinuousClock.now + .seconds(20)
+        let deadline = ContinuousClock.now + hangLimit
         while !CredentialApp.done.contains("default one"), ContinuousClock.now < deadline {
             try await Task.sleep(for: .milliseconds(5))
         }
@@ -62,5 +80,91 @@ struct CredentialPortingTests {
         try two.remove()
         #expect(try Credential.allCredentials.map(\.id) == ["one"])
         #expect(Credential.default == nil)
+    }
+    @Test func `the default is kept across launches, and every change is posted`() async throws {
+        CredentialApp.forget()
+        let directory = try TemporaryDirectory()
+        try await CredentialStore.bootstrap(
+            CredentialStore(records: makeRecords(in: directory), transport: RecordingTransport()))
+        defer { Credential.storage = nil }
+        let observer = CredentialApp.observe()
+        defer { NotificationCenter.default.removeObserver(observer) }
+        // All tokens are assigned a unique id, and a token can be stored by the app itself, because it is Codable.
+        let (jane, june) = (
+            try Token(response: response(of: "jane")), try JSONDecoder().decode(Token.self, from: response(of: "june"))
+        )
+        #expect(jane.id != june.id)
+        #expect(try JSONDecoder().decode(Token.self, from: JSONEncoder().encode(jane)) == jane)
+
+        // The first stored token becomes the default, also with(token:); a second does not.
+        #expect(Credential.default == nil)
+        let first = try Credential.with(token: jane)
+        let second = try Credential.store(token: june, tags: ["service": "purchase"])
+        #expect(first.id == jane.id && Credential.default === first)
+        // Another default does not remove the old value.
+        Credential.default = second
+        #expect(try Credential.allCredentials == [first, second])
+        #expect(try Credential.with(id: jane.id) === first)
+        // The app's next launch.
+        try await CredentialStore.bootstrap(
+            CredentialStore(records: makeRecords(in: directory), transport: RecordingTransport()))
+        let next = try #require(Credential.default)
+        #expect(next.id == june.id)
+        #expect(try await next.token == june)
+        #expect(try Credential.allIDs == [jane.id, june.id])
+        // The tags are updated by changing the property.
+        next.tags["service"] = "support"
+        #expect(try Credential.find { $0.tags["service"] == "purchase" }.isEmpty)
+        #expect(try Credential.find { $0.tags["service"] == "support" } == [next])
+        // Signed out, with both credentials stored; then one is removed.
+        Credential.default = nil
+        #expect(try Credential.allCredentials.count == 2)
+        try next.remove()
+        #expect(try Credential.allIDs == [jane.id])
+        #expect(try Credential.with(id: june.id) == nil)
+        try await wait { CredentialApp.done.last == "signed out" }
+        #expect(CredentialApp.done == ["default \(jane.id)", "default \(june.id)", "signed out"])
+    }
+
+    @Test func `the claims that the ID token represents are available in the expression of find`() async throws {
+        let directory = try TemporaryDirectory()
+        try await CredentialStore.bootstrap(
+            CredentialStore(records: makeRecords(in: directory), transport: RecordingTransport()))
+        defer { Credential.storage = nil }
+        let groups = (0..<100).map { #""group-\#($0)-of-the-organization""# }.joined(separator: ",")
+        let claims = #"""
+            ,"name":"Jane","email":"jane@id.test","acr":"urn:strong","amr":["pwd","otp"],"sid":"s1","azp":"app",\#
+            "auth_time":1700000000,"exp":1900000000,"ver":1,"admin":true,"address":{"country":"AT"},"groups":[\#(groups)]
+            """#
+        let jane = try Credential.store(token: Token(response: response(of: "jane", claims)))
+        try Credential.store(token: Token(response: response(of: "june")))
+        let expressions: [(Token.Metadata) -> Bool] = [
+            { $0.subject == "jane" }, { $0.name == "Jane" }, { $0.email == "jane@id.test" },
+            { $0["acr"] == "urn:strong" }, { $0["amr"]?.array?.contains("otp") == true }, { $0["sid"] == "s1" },
+            { $0["azp"] == "app" }, { $0["auth_time"] == 1_700_000_000 }, { $0["exp"] == 1_900_000_000 },
+            { $0["ver"] == 1 }, { $0["admin"] == true }, { $0["address"] == ["country": "AT"] },
+            { $0["groups"]?.array?.contains("group-99-of-the-organization") == true },
+        ]
+        for (number, expression) in expressions.enumerated() {
+            #expect(try Credential.find(where: expression) == [jane], "expression \(number)")
+        }
+        #expect(try Credential.find { metadata in metadata.issuer == "https://id.test" }.count == 2)
+    }
+
+    @Test(.requiresOpenIDProvider)
+    func `a credential has the token, and refreshes, describes and revokes it`() async throws {
+        CredentialApp.forget()
+        let directory = try TemporaryDirectory()
+        _ = try await OpenIDProvider.withRunning { provider in
+            try await CredentialStore.bootstrap(CredentialStore(records: makeRecords(in: directory)))
+            defer { Credential.storage = nil }
+            let context = Token.Context(
+                issuer: provider.issuer, clientID: provider.clientID, clientSecret: provider.clientSecret)
+            let credential = try Credential.store(token: Token(response: provider.answer, context: context))
+            try await CredentialApp.use(credential)
+            let id = credential.id
+            #expect(CredentialApp.done == ["token \(id)", "refresh \(id)", "user info jane", "revoke"])
+            #expect(try Credential.allCredentials.isEmpty)
+        }
     }
 }

@@ -6,16 +6,17 @@ import LatchkeyCredentials
 
 /// An app that follows the article.
 final class CredentialApp {
-    /// The actions, in order.
+    /// The actions, in order. Notifications and handlers add to it on the main queue.
     nonisolated(unsafe) private(set) static var done: [String] = []
 
     // swift-format-ignore
-    static func observe() -> any NSObjectProtocol {
+    @MainActor static func observe() -> any NSObjectProtocol {
 NotificationCenter.default.addObserver(forName: .defaultCredentialChanged,
                                        object: nil,
                                        queue: .main) { notification in
     guard let credential = notification.object as? Credential else {
         // User signed out
+        done.append("signed out")
         return
     }
 
@@ -25,7 +26,7 @@ NotificationCenter.default.addObserver(forName: .defaultCredentialChanged,
     }
 
     // swift-format-ignore
-    static func use(serviceTokenId: String) throws {
+    @MainActor static func use(serviceTokenId: String) throws {
 if let credential = try Credential.with(id: serviceTokenId) {
     // Do something with the credential
     done.append("id \(credential.id)")
@@ -33,7 +34,7 @@ if let credential = try Credential.with(id: serviceTokenId) {
     }
 
     // swift-format-ignore
-    static func store(newToken: Token) throws {
+    @MainActor static func store(newToken: Token) throws {
 try Credential.store(token: newToken, tags: ["service": "purchase"])
 
 // Later ...
@@ -45,10 +46,23 @@ if let credential = try Credential.find(where: { $0.tags["service"] == "purchase
     }
 
     // swift-format-ignore
-    static func findUser() throws {
+    @MainActor static func findUser() throws {
 let userCredentials = try Credential.find { metadata in
     metadata.subject == "jane.doe@example.com"
 }
         done.append("claim \(userCredentials.map(\.id))")
     }
+
+    /// The members that the article names.
+    @MainActor static func use(_ credential: Credential) async throws {
+        var token = try await credential.token
+        done.append("token \(token.accessToken.isEmpty ? "?" : token.id)")
+        token = try await credential.refresh()
+        done.append("refresh \(token.id)")
+        done.append("user info \(try await credential.userInfo().subject ?? "")")
+        try await credential.revoke(type: .all)
+        done.append("revoke")
+    }
+
+    @MainActor static func forget() { done = [] }
 }

@@ -5,8 +5,9 @@ import LatchkeyTesting
 import LatchkeyVault
 import Testing
 
-/// Runs the code of BiometricsVault's README. One test, because a program has one shared space.
-@Suite(.softwareTPM)
+/// Runs the code of BiometricsVault's README on the main actor, as an app does, and checks its statements. One test
+/// uses the shared space, because a program has one.
+@Suite(.softwareTPM) @MainActor
 struct VaultPortingTests {
     @Test func `an app of the iOS library shows the right screen in each state`() async throws {
         let directory = try TemporaryDirectory()
@@ -36,6 +37,122 @@ struct VaultPortingTests {
         _ = try vault().lock()
         app.start()
         #expect(app.shown == "locked")
+    }
+
+    /// The app's space after a launch.
+    private func launch(
+        _ directory: TemporaryDirectory, _ presence: ScriptedPresence, policy: AccessPolicy = .pin
+    ) async throws -> VaultSpace {
+        let store = try await RecordStore(directory: directory.path)
+        let records = try RecordContainer(
+            store: store, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: store))
+        let space = try VaultSpace(records: records, presence: presence, policy: policy)
+        try await space.open()
+        await space.refreshAvailability()
+        return space
+    }
+
+    @Test func `each scenario of the table lasts across app launches`() async throws {
+        let directory = try TemporaryDirectory()
+        let presence = ScriptedPresence(Array(repeating: .pin("2468"), count: 8))
+        let jane = MyCredentials(username: "jane", accessToken: "token")
+        let app = VaultApp()
+        var space = try await launch(directory, presence)
+        /// The state after a scenario, and the number of prompts so far.
+        func state(after scenario: VaultApp.Scenario, relaunching: Bool) async throws -> String {
+            try await app.perform(scenario, jane, in: space)
+            if relaunching { space = try await launch(directory, presence) }
+            let vault = VaultFactory<MyCredentials>.retrieveVault(key: "my_app_credentials", in: space)
+            let name =
+                switch vault {
+                case .empty: "empty"
+                case .emptyWithBiometrics: "emptyWithBiometrics"
+                case .keychain: "keychain"
+                case .keychainUpgradable(let vault): "keychainUpgradable \(vault.credentials.username)"
+                case .biometrics(let vault): "biometrics \(vault.credentials.username)"
+                case .locked: "locked"
+                }
+            return "\(name) \(presence.requests.count)"
+        }
+        #expect(try await state(after: .newLogin, relaunching: true) == "keychainUpgradable jane 0")
+        #expect(try await state(after: .userEnablesBiometrics, relaunching: false) == "biometrics jane 1")
+        #expect(try await state(after: .lockTheApp, relaunching: false) == "locked 1")
+        #expect(try await state(after: .unlockTheApp, relaunching: false) == "biometrics jane 2")
+        #expect(try await state(after: .userDisablesBiometrics, relaunching: true) == "keychainUpgradable jane 2")
+        #expect(try await state(after: .userLogsOut, relaunching: true) == "emptyWithBiometrics 2")
+        #expect(try await state(after: .newLoginWithBiometrics, relaunching: true) == "locked 3")
+        #expect(try await state(after: .unlockTheApp, relaunching: true) == "locked 4")
+        #expect(try await state(after: .userLogsOut, relaunching: true) == "emptyWithBiometrics 4")
+    }
+
+    @Test func `each vault has the calls of the catalogue, and a call returns the vault that it names`() async throws {
+        let directory = try TemporaryDirectory()
+        let presence = ScriptedPresence(Array(repeating: .pin("2468"), count: 16))
+        let space = try await launch(directory, presence)
+        let (jane, june) = (
+            MyCredentials(username: "jane", accessToken: "1"), MyCredentials(username: "june", accessToken: "2")
+        )
+        var next: Vault<MyCredentials> = VaultFactory.retrieveVault(key: "v", in: space)
+        /// The empty vault, which `reset` returns in every state.
+        func empty(_ vault: Vault<MyCredentials>) throws -> EmptyVault<MyCredentials> {
+            guard case .emptyWithBiometrics(let empty) = vault else { throw Unexpected() }
+            #expect(throws: KeystoreError.self) {
+                try VaultFactory<MyCredentials>.retrieveVault(key: "v", in: space).credentials
+            }
+            return empty
+        }
+        // EmptyVault and KeychainSecureVault.
+        var plain: KeychainSecureVault<MyCredentials> = try await empty(next).storeToKeychain(credentials: jane)
+        #expect(plain.credentials.username == "jane" && presence.requests.isEmpty)
+        plain = try await plain.update(credentials: june)
+        #expect(plain.credentials.username == "june")
+        next = try await plain.reset()
+        plain = try await empty(next).storeToKeychain(credentials: jane)
+        var protected: BiometricsSecureVault<MyCredentials> = try await plain.upgrade()
+        #expect(protected.credentials.username == "jane" && presence.requests.count == 1)
+        // BiometricsSecureVault.
+        protected = try await protected.update(credentials: june)
+        #expect(protected.credentials.username == "june" && presence.requests.count == 1)
+        plain = try await protected.downgrade()
+        #expect(plain.credentials.username == "june")
+        protected = try await plain.upgrade()
+        next = try await protected.reset()
+        protected = try await empty(next).storeToBiometrics(credentials: jane)
+        #expect(try await protected.reauthenticateOwner())
+        // LockedBiometricsSecureVault, which has no credentials.
+        var locked: LockedBiometricsSecureVault<MyCredentials> = protected.lock()
+        #expect(throws: KeystoreError.self) { try protected.read() }
+        #expect(locked.failure == nil)
+        protected = try await locked.unlock()
+        #expect(protected.credentials.username == "jane")
+        locked = protected.lock()
+        #expect(try await locked.reauthenticateOwner())
+        next = try await locked.reset()
+        // The names of the state diagram.
+        plain = try await empty(next).storeToKeychain(credentials: jane)
+        protected = try await plain.upgradeWithBiometrics()
+        plain = try await protected.downgradeToKeychain()
+        _ = try empty(await plain.reset())
+    }
+
+    @Test func `without biometrics a vault is empty or keychain, and the helpers of Vault throw`() async throws {
+        let directory = try TemporaryDirectory()
+        // The machine has no fingerprint reader.
+        let space = try await launch(directory, ScriptedPresence([]), policy: .biometryAny)
+        let jane = MyCredentials(username: "jane", accessToken: "token")
+        let vault: Vault<MyCredentials> = VaultFactory.retrieveVault(key: "v", in: space)
+        guard case .empty = vault else { throw Unexpected() }
+        let unavailable = await #expect(throws: KeystoreError.self) {
+            try await vault.storeToBiometrics(credentials: jane)
+        }
+        #expect(unavailable?.code == .unavailable)
+        guard case .keychain(let plain) = try await vault.storeToKeychain(credentials: jane) else { throw Unexpected() }
+        #expect(plain.credentials.username == "jane")
+        let stored: Vault<MyCredentials> = VaultFactory.retrieveVault(key: "v", in: space)
+        guard case .keychain = stored else { throw Unexpected() }
+        let wrong = await #expect(throws: KeystoreError.self) { try await stored.unlock() }
+        #expect(wrong?.code == .wrongState)
+        guard case .empty = try await stored.reset() else { throw Unexpected() }
     }
 
     /// The calls of an iOS app's synchronous handlers.

@@ -10,7 +10,7 @@ struct MyCredentials: Codable, Sendable {
 }
 
 /// An app that follows the README.
-final class VaultApp {
+@MainActor final class VaultApp {
     /// The screens that were shown.
     private(set) var shown = ""
 
@@ -50,4 +50,28 @@ final class VaultApp {
     private func displayMainScreen(credentials: MyCredentials) { shown = "main, \(credentials.username)" }
 
     private func displayLockScreen(withVault vault: LockedBiometricsSecureVault<MyCredentials>) { shown = "locked" }
+
+    // MARK: The table of scenarios
+
+    /// The app's vault at this moment, as at a launch.
+    private func vault(in space: VaultSpace) -> Vault<MyCredentials> {
+        VaultFactory<MyCredentials>.retrieveVault(key: "my_app_credentials", in: space)
+    }
+
+    func perform(_ scenario: Scenario, _ credentials: MyCredentials, in space: VaultSpace) async throws {
+        switch scenario {
+        case .newLogin: _ = try await vault(in: space).storeToKeychain(credentials: credentials)
+        case .newLoginWithBiometrics: _ = try await vault(in: space).storeToBiometrics(credentials: credentials)
+        case .userEnablesBiometrics: _ = try await vault(in: space).upgrade()
+        case .userDisablesBiometrics: _ = try await vault(in: space).downgrade()
+        case .lockTheApp: _ = try vault(in: space).lock()
+        case .unlockTheApp: _ = try await vault(in: space).unlock()
+        case .userLogsOut: _ = try await vault(in: space).reset()
+        }
+    }
+
+    enum Scenario: CaseIterable {
+        case newLogin, newLoginWithBiometrics, userEnablesBiometrics, userDisablesBiometrics, lockTheApp, unlockTheApp
+        case userLogsOut
+    }
 }

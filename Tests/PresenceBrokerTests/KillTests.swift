@@ -41,7 +41,7 @@ struct KillTests {
             let process = try RunningProgram(
                 URL(filePath: "/usr/bin/env"),
                 variables.map { "\($0)=\($1)" } + [BrokerScene.program.path, "--prints", prints])
-            let deadline = ContinuousClock.now + .seconds(20)
+            let deadline = ContinuousClock.now + hangLimit
             while kill(process.id, 0) == 0 {
                 if (try? await client.terms(for: .pin)) != nil { return process }
                 if ContinuousClock.now > deadline {

@@ -6,15 +6,20 @@ import LatchkeyVault
 
 /// A user's login and notes on this machine.
 struct Notebook {
+    /// The store's profile: the notes have their own file.
+    private static let profile = "notes"
+
+    private let records: RecordContainer
     private let container: Container
+    private let space: VaultSpace
     private var notes: Vault<[String]>
 
     /// - Parameter environment: `LATCHKEY_ENDPOINT` and `LATCHKEY_CLIENT_ID` select the server, `LATCHKEY_TCTI` the TPM,
     ///   `LATCHKEY_PIN_SOURCE` the source of PINs, and `BROWSER` the browser.
     init(environment: [String: String]) async throws {
         let store = try await RecordStore(
-            directory: RecordStore.defaultDirectory(environment: environment), profile: "notes")
-        let records = try RecordContainer(
+            directory: RecordStore.defaultDirectory(environment: environment), profile: Self.profile)
+        records = try RecordContainer(
             store: store, keystore: TPMKeystore(tcti: environment["LATCHKEY_TCTI"], anchors: store))
         let source = try PINSource(named: environment["LATCHKEY_PIN_SOURCE"])
         let presence = try source.authority(environment: environment)
@@ -25,16 +30,23 @@ struct Notebook {
                 clientID: environment["LATCHKEY_CLIENT_ID"] ?? "notes"),
             records: records, presence: presence,
             browser: SystemBrowser(environment: environment) { print($0) })
-        try await VaultSpace.bootstrap(VaultSpace(records: records, presence: presence, policy: .pin))
+        space = try VaultSpace(records: records, presence: presence, policy: .pin)
+        try await VaultSpace.bootstrap(space)
         notes = VaultFactory.retrieveVault(key: "notes")
     }
 
     /// The state of the notes, in one line.
+    ///
+    /// - Throws: The reason why the stored notes can't be unlocked.
     var state: String {
-        switch notes {
-        case .empty, .emptyWithBiometrics: "There are no notes yet."
-        case .locked(let vault): vault.failure?.description ?? "The notes are locked."
-        case .keychain, .keychainUpgradable, .biometrics: "The notes are open."
+        get throws {
+            switch notes {
+            case .empty, .emptyWithBiometrics: return "There are no notes yet."
+            case .locked(let vault):
+                if let failure = vault.failure { throw failure }
+                return "The notes are locked."
+            case .keychain, .keychainUpgradable, .biometrics: return "The notes are open."
+            }
         }
     }
 
@@ -52,11 +64,20 @@ struct Notebook {
         return user.preferredUsername ?? user.userID
     }
 
+    /// The name of the user, from the server.
+    func whoAmI() async throws -> String {
+        let user = try await container.fetchUserInfo()
+        return user.preferredUsername ?? user.userID
+    }
+
     /// Ends the session and locks the notes. The notes belong to this machine: their PIN opens them also without a login.
     mutating func logOut() async throws {
         lock()
         try await container.logout()
     }
+
+    /// Locks the notes when the user's session locks or the machine sleeps, until the task is cancelled.
+    func followSession() async throws { try await SessionLockObserver().run(locking: [records]) }
 
     /// Adds a note.
     ///
@@ -74,14 +95,50 @@ struct Notebook {
 
     /// The notes, unlocked first if they are locked.
     mutating func read() async throws -> [String] {
+        // After a lock of the session the vault is closed, but `notes` is still `.biometrics`. `wrap()` returns the new
+        // case.
+        if case .biometrics(let vault) = notes { notes = vault.wrap() }
         guard notes.isStored else { return [] }
-        if case .locked = notes { notes = try await notes.unlock() }
+        if case .locked(let vault) = notes { notes = try await unlock(vault).wrap() }
         return try notes.credentials
+    }
+
+    /// Unlocks the notes. During a lockout, the owner can lift the lockout with a stronger proof if the hardware has
+    /// one.
+    private func unlock(
+        _ vault: LockedBiometricsSecureVault<[String]>
+    ) async throws -> BiometricsSecureVault<[String]> {
+        do throws(KeystoreError) {
+            return try await vault.unlock()
+        } catch {
+            guard error.code == .lockedOut, try await vault.reauthenticateOwner() else { throw error }
+            return try await vault.unlock()
+        }
+    }
+
+    /// Retrieves the notes again, after another program has changed them or started over.
+    mutating func retrieve() async throws {
+        try await space.open()
+        notes = VaultFactory.retrieveVault(key: "notes")
     }
 
     /// Locks the notes.
     mutating func lock() {
         if case .biometrics(let vault) = notes { notes = vault.lock().wrap() }
+    }
+
+    /// Deletes the notes, also if they can't be read.
+    mutating func erase() async throws {
+        notes = try await notes.reset()
+    }
+
+    /// Archives the login and the notes, for example if the store comes from another machine. Afterwards, create a new
+    /// notebook.
+    ///
+    /// - Returns: The path of the archive.
+    static func startOver(environment: [String: String]) async throws -> String {
+        try await RecordStore.startOver(
+            directory: RecordStore.defaultDirectory(environment: environment), profile: profile)
     }
 }
 

@@ -14,7 +14,7 @@ public struct LockerConfiguration: Sendable {
     package var presence: any PresenceAuthority
     package var channel: any StrongAuthenticationChannel
     package var transport: any HTTPTransport
-    package var easyAccessPolicy: AccessPolicy
+    package var easyAccessPolicy: AccessPolicy?
     package var levelShares: LevelSharePolicy
     package var secretExhaustion: SecretExhaustion
     package var offlineVerification: OfflineVerification?
@@ -37,7 +37,8 @@ public struct LockerConfiguration: Sendable {
     ///   - scopes: The scopes of an active session.
     ///   - backgroundScopes: The scopes of background access; nil for all that the server offers.
     ///   - easyAccessPolicy: The user verification that the hardware requires for easy access: `.pin`, `.userPresence`
-    ///     or `.biometryAny`.
+    ///     or `.biometryAny`. nil selects it when easy access is enabled or changed: `.userPresence` if a fingerprint can
+    ///     be checked on this machine then, otherwise `.pin`.
     ///   - levelShares: Whether the server must store shares of the level keys.
     ///   - secretExhaustion: What happens after the last wrong secret that the hardware accepts.
     ///   - offlineVerification: The limits of offline verification; nil turns it off.
@@ -51,10 +52,10 @@ public struct LockerConfiguration: Sendable {
     ///   - now: The clock.
     public init(
         issuer: String, clientID: String, records: RecordContainer, presence: any PresenceAuthority,
-        channel: any StrongAuthenticationChannel, transport: any HTTPTransport = AsyncHTTPTransport(),
+        channel: any StrongAuthenticationChannel, transport: any HTTPTransport = CurlTransport(),
         redirectURI: String? = nil,
         scopes: [String] = ["openid", "https://authgear.com/scopes/full-access"], backgroundScopes: [String]? = nil,
-        easyAccessPolicy: AccessPolicy = .pin, levelShares: LevelSharePolicy = .required,
+        easyAccessPolicy: AccessPolicy? = nil, levelShares: LevelSharePolicy = .required,
         secretExhaustion: SecretExhaustion = .disableEasyAccess,
         offlineVerification: OfflineVerification? = nil, cachedSecretLife: Duration? = nil,
         sessionIdleTimeout: Duration? = nil,

@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-internal import Latchkey
+package import Latchkey
 internal import LatchkeyOAuth
 
 /// Enrolment. The order of the steps makes sure that a crash leaves either a complete enrolment or none, here and at
@@ -14,7 +14,7 @@ internal import LatchkeyOAuth
 /// keys.
 extension Locker {
     /// Checks the conditions of an enrolment before the user is prompted.
-    func checkEnrolmentIsPossible(_ server: LockerServer) async throws {
+    func checkEnrolmentIsPossible(_ server: LockerServer, _ presence: any PresenceAuthority) async throws {
         guard server.discovery.enrolment != nil else { throw ErsteGroupAuthError.noLocker }
         guard server.discovery.hasLevelShares || configuration.levelShares == .whenOffered else {
             throw ErsteGroupAuthError(
@@ -23,16 +23,19 @@ extension Locker {
                 recovery: "Use another server, or set ‘levelShares’ (in the command line tool: --without-shares).")
         }
         let capabilities = try await configuration.records.keystore.capabilities()
-        let needed: Set = [AccessPolicy.Requirement.none, configuration.easyAccessPolicy.requirement]
-        guard needed.isSubset(of: capabilities.requirements),
-            capabilities.sealing.contains(configuration.easyAccessPolicy.requirement)
-        else {
+        let policy = await easyAccessPolicy(through: presence)
+        let needed: Set = [AccessPolicy.Requirement.none, policy.requirement]
+        guard needed.isSubset(of: capabilities.requirements), capabilities.sealing.contains(policy.requirement) else {
             throw ErsteGroupAuthError.invalidConfiguration(
                 "easyAccessPolicy", "needs keys that this hardware does not support")
         }
-        for policy in [AccessPolicy.none, configuration.easyAccessPolicy] {
-            try capabilities.checkSealing(under: policy)
-        }
+        for policy in [AccessPolicy.none, policy] { try capabilities.checkSealing(under: policy) }
+    }
+
+    /// The policy that easy access gets if the user enables or changes it now.
+    package func easyAccessPolicy(through presence: any PresenceAuthority) async -> AccessPolicy {
+        if let policy = configuration.easyAccessPolicy { return policy }
+        return await configuration.records.keystore.preferredPolicy(for: .signingAndSealing, through: presence)
     }
 
     func enrol(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
@@ -144,7 +147,7 @@ extension Locker {
         _ enrolmentID: String, deviceKey: HardwareKey, _ token: SecretBytes, _ server: LockerServer,
         _ context: FlowContext
     ) async throws -> NewSecret {
-        let policy = configuration.easyAccessPolicy
+        let policy = await easyAccessPolicy(through: context.presence)
         let pending = try await makeKey(.easyAccess, policy: policy, context)
         do {
             let prepared = try await prompting {

@@ -32,7 +32,10 @@ public final class Locker: Sendable {
         let checks = [
             ("clientID", "is empty", !configuration.clientID.isEmpty),
             ("scopes", "is empty", !configuration.scopes.isEmpty),
-            ("easyAccessPolicy", "requires no user verification", configuration.easyAccessPolicy.requirement != .none),
+            (
+                "easyAccessPolicy", "requires no user verification",
+                configuration.easyAccessPolicy?.requirement != AccessPolicy.Requirement.none
+            ),
             ("offlineVerification", "allows no attempt", configuration.offlineVerification?.maximumAttempts ?? 1 >= 1),
             ("sessionIdleTimeout", "is not longer than zero", configuration.sessionIdleTimeout ?? .seconds(1) > .zero),
         ]

@@ -10,7 +10,7 @@ extension Locker {
     func authenticateStrongly(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let enrolment = state.withLock { $0.enrolment }
         let server = try await server()
-        if enrolment == nil { try await checkEnrolmentIsPossible(server) }
+        if enrolment == nil { try await checkEnrolmentIsPossible(server, context.presence) }
         let request = StrongAuthenticationRequest(
             authorizationEndpoint: try server.client.endpoint(.authorization).text, clientID: configuration.clientID,
             scope: configuration.scopes.joined(separator: " "), nonce: RandomText.make(),

@@ -55,8 +55,16 @@ public struct SystemPresenceBroker: ApprovalService {
             // The answer to a request that was sent before the cancellation.
             if Task.isCancelled { return .declined("the request was cancelled") }
             if let answer = PresenceWire.answer(error) { return answer }
-            throw PresenceWire.keystoreError(error)
+            throw await withEnd(PresenceWire.keystoreError(error))
         }
+    }
+
+    /// The error with the end of a lockout added. The broker reports the end as a time only in the answer of `State`.
+    private func withEnd(_ error: KeystoreError) async -> KeystoreError {
+        guard error.code == .lockedOut, case .lockedOut(let until) = await fingerState() else { return error }
+        return KeystoreError(
+            operation: error.operation, code: error.code, reason: error.reason, recovery: error.recovery,
+            lockedOutUntil: until, underlying: error.underlying)
     }
 
     /// Whether the machine has no system bus, or the bus reports that the service's name has no owner and cannot be

@@ -27,18 +27,23 @@ package actor Bus {
     /// Connects to a system bus.
     ///
     /// - Parameters:
-    /// - address: Nil for the system bus, or the bus that `DBUS_SYSTEM_BUS_ADDRESS` names.
+    ///   - address: nil for the system bus, or the bus that `DBUS_SYSTEM_BUS_ADDRESS` names.
+    ///   - acceptsDescriptors: Whether messages with file descriptors are received. Use such a connection only briefly:
+    ///     libsystemd closes it if it receives more descriptors than the process can open.
     ///   - onClose: Called when the connection is lost or closed.
     package static func system(
-        at address: String? = nil, onClose: @escaping @Sendable () -> Void = {}
+        at address: String? = nil, acceptsDescriptors: Bool = false, onClose: @escaping @Sendable () -> Void = {}
     ) async throws(BusError) -> Bus {
         let bus = Bus()
-        try await bus.connect(address, onClose)
+        try await bus.connect(address, acceptsDescriptors, onClose)
         return bus
     }
 
-    private func connect(_ address: String?, _ onClose: @escaping @Sendable () -> Void) throws(BusError) {
-        pump.connection = try BusConnection(address: address, onClose: onClose)
+    private func connect(
+        _ address: String?, _ acceptsDescriptors: Bool, _ onClose: @escaping @Sendable () -> Void
+    ) throws(BusError) {
+        pump.connection = try BusConnection(
+            address: address, acceptsDescriptors: acceptsDescriptors, onClose: onClose)
     }
 
     /// Calls a method and waits for its answer.

@@ -1,5 +1,6 @@
 internal import CSystemd
 internal import Glibc
+internal import Synchronization
 
 /// Encodes and decodes the arguments of messages. Received messages are untrusted: arguments of an unknown type are
 /// skipped.
@@ -63,7 +64,8 @@ enum BusCoding {
             try BusError.check(sd_bus_message_open_container(message, type("v"), signature(of: value)))
             try append(value, to: message)
             try BusError.check(sd_bus_message_close_container(message))
-        case .other: throw BusError(-EINVAL, "encode an argument without a type")
+        case .structure, .array, .descriptor, .other:
+            throw BusError(-EINVAL, "encode an argument of a type that is only read")
         }
     }
 
@@ -79,7 +81,7 @@ enum BusCoding {
         case .strings: "as"
         case .dictionary: "a{sv}"
         case .variant: "v"
-        case .other: ""
+        case .structure, .array, .descriptor, .other: ""
         }
     }
 
@@ -105,6 +107,9 @@ enum BusCoding {
         case ("a", "y"): return bytes(message, &all)
         case ("a", "s"): return strings(message, kind, &all)
         case ("a", "{sv}"): return dictionary(message, kind, &all)
+        case ("r", _): return members(message, kind, inner, &all).map(BusValue.structure)
+        case ("a", _) where inner.hasPrefix("("): return members(message, kind, inner, &all).map(BusValue.array)
+        case ("h", _): return descriptor(message, kind)
         default:
             all.hasSkipped = true
             return sd_bus_message_skip(message, nil) >= 0 ? .other : nil
@@ -140,6 +145,24 @@ enum BusCoding {
         return .strings(texts)
     }
 
+    /// The members of a structure, or of an array of structures.
+    private static func members(
+        _ message: OpaquePointer, _ kind: CChar, _ contents: String, _ all: inout Arguments
+    ) -> [BusValue]? {
+        // Each container counts as 8 bytes, so that the number of containers without text is also limited.
+        guard all.takes(8), sd_bus_message_enter_container(message, kind, contents) > 0 else { return nil }
+        var values: [BusValue] = []
+        while let value = next(message, &all) { values.append(value) }
+        guard sd_bus_message_exit_container(message) >= 0 else { return nil }
+        return values
+    }
+
+    private static func descriptor(_ message: OpaquePointer, _ kind: CChar) -> BusValue? {
+        var number: Int32 = -1
+        guard sd_bus_message_read_basic(message, kind, &number) > 0 else { return nil }
+        return BusDescriptor(duplicating: number).map(BusValue.descriptor)
+    }
+
     private static func dictionary(_ message: OpaquePointer, _ kind: CChar, _ all: inout Arguments) -> BusValue? {
         guard sd_bus_message_enter_container(message, kind, "{sv}") > 0 else { return nil }
         var entries: [String: BusValue] = [:]
@@ -168,7 +191,7 @@ enum BusCoding {
     private static func type(_ kind: Character) -> CChar { CChar(bitPattern: kind.asciiValue ?? 0) }
 }
 
-/// An argument of a D-Bus message, of the types that the presence broker and fprintd use.
+/// An argument of a D-Bus message, of the types that the presence broker, fprintd and logind use.
 package enum BusValue: Hashable, Sendable {
     case string(String)
     case objectPath(String)
@@ -184,6 +207,12 @@ package enum BusValue: Hashable, Sendable {
     case dictionary([String: BusValue])
     /// `v`.
     indirect case variant(BusValue)
+    /// `(…)`; only read.
+    case structure([BusValue])
+    /// `a(…)`; only read.
+    case array([BusValue])
+    /// `h`; only read.
+    case descriptor(BusDescriptor)
     /// A value of another type, skipped.
     case other
 
@@ -200,5 +229,34 @@ package enum BusValue: Hashable, Sendable {
     package var uint64: UInt64? { if case .uint64(let value) = self { value } else { nil } }
     package var bytes: [UInt8]? { if case .bytes(let value) = self { value } else { nil } }
     package var strings: [String]? { if case .strings(let value) = self { value } else { nil } }
+    package var structure: [BusValue]? { if case .structure(let value) = self { value } else { nil } }
+    package var array: [BusValue]? { if case .array(let value) = self { value } else { nil } }
+    package var descriptor: BusDescriptor? { if case .descriptor(let value) = self { value } else { nil } }
     package var dictionary: [String: BusValue]? { if case .dictionary(let value) = self { value } else { nil } }
+}
+
+/// A file descriptor from a message. Closed by ``close()`` or with the last reference.
+package final class BusDescriptor: Hashable, Sendable {
+    private let number: Mutex<Int32?>
+
+    /// - Returns: nil if the process cannot open more descriptors.
+    init?(duplicating original: Int32) {
+        let copy = fcntl(original, F_DUPFD_CLOEXEC, 0)
+        guard copy >= 0 else { return nil }
+        number = Mutex(copy)
+    }
+
+    package func close() {
+        let number = number.withLock { number in
+            defer { number = nil }
+            return number
+        }
+        if let number { Glibc.close(number) }
+    }
+
+    deinit { close() }
+
+    package static func == (left: BusDescriptor, right: BusDescriptor) -> Bool { left === right }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }

@@ -39,10 +39,11 @@ final class BusConnection {
 
     /// - Parameters:
     ///   - address: The bus's address; nil for the system bus, or the bus that `DBUS_SYSTEM_BUS_ADDRESS` names.
+    ///   - acceptsDescriptors: See ``Bus/system(at:acceptsDescriptors:onClose:)``.
     ///   - onClose: Called when the connection is closed, by either side.
-    init(address: String?, onClose: @escaping () -> Void) throws(BusError) {
+    init(address: String?, acceptsDescriptors: Bool = false, onClose: @escaping () -> Void) throws(BusError) {
         var bus: OpaquePointer?
-        let code = Self.open(address: address ?? Self.systemAddress, &bus)
+        let code = Self.open(address: address ?? Self.systemAddress, acceptsDescriptors, &bus)
         guard code != -ENOENT else { throw .noBus }
         guard code >= 0, let bus else { throw BusError(code, "connect to the system bus") }
         sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
@@ -55,12 +56,10 @@ final class BusConnection {
         getenv("DBUS_SYSTEM_BUS_ADDRESS").map { String(cString: $0) } ?? "unix:path=/run/dbus/system_bus_socket"
     }
 
-    /// Connects without file descriptor passing. The protocol does not use it, and libsystemd closes the connection if
-    /// it gets more descriptors than the process may open.
-    private static func open(address: String, _ bus: inout OpaquePointer?) -> Int32 {
+    private static func open(address: String, _ acceptsDescriptors: Bool, _ bus: inout OpaquePointer?) -> Int32 {
         var code = sd_bus_new(&bus)
         if code >= 0 { code = sd_bus_set_address(bus, address) }
-        if code >= 0 { code = sd_bus_negotiate_fds(bus, 0) }
+        if code >= 0 { code = sd_bus_negotiate_fds(bus, acceptsDescriptors ? 1 : 0) }
         if code >= 0 { code = sd_bus_set_bus_client(bus, 1) }
         if code >= 0 { code = sd_bus_start(bus) }
         if code < 0 { bus = sd_bus_unref(bus) }

@@ -13,7 +13,7 @@ import Testing
 struct CanailleTests {
     private func start(_ bench: Bench) async throws -> CredentialStore {
         try await bench.start(
-            transport: AsyncHTTPTransport(), configuration: CredentialConfiguration())
+            transport: CurlTransport(), configuration: CredentialConfiguration())
     }
 
     private func token(_ provider: OpenIDProvider) throws -> Token {

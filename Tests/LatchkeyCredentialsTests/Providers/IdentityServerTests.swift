@@ -21,7 +21,7 @@ struct IdentityServerTests {
 
     private func use(_ server: IdentityProcess, _ bench: Bench) async throws {
         let store = try await bench.start(
-            transport: AsyncHTTPTransport(), configuration: CredentialConfiguration())
+            transport: CurlTransport(), configuration: CredentialConfiguration())
         let first = try Token(
             response: try await signIn(server),
             context: Token.Context(issuer: server.endpoint, clientID: server.clientID))
@@ -41,7 +41,7 @@ struct IdentityServerTests {
     private func signIn(_ server: IdentityProcess) async throws -> Data {
         let (verifier, redirectURI) = (String(repeating: "v", count: 64), "http://127.0.0.1/callback")
         let user = try #require(server.users.first)
-        let browser = FormBrowser(user, transport: AsyncHTTPTransport(), endingAt: redirectURI)
+        let browser = FormBrowser(user, transport: CurlTransport(), endingAt: redirectURI)
         let query = [
             "client_id": server.clientID, "redirect_uri": redirectURI, "response_type": "code", "state": "s",
             "nonce": "n", "scope": "openid offline_access https://authgear.com/scopes/full-access",

@@ -1,6 +1,7 @@
 import Foundation
 import Latchkey
 import LatchkeyCredentials
+import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
@@ -92,8 +93,7 @@ struct AutomaticRefreshTests {
             await bench.clock.asleep()
         }
         // The notification that it was stored may still be on its way.
-        let deadline = ContinuousClock.now + .seconds(20)
-        while released != nil, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(5)) }
+        await poll { released == nil }
         #expect(released == nil)
     }
 }

@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Latchkey
 import LatchkeyCredentials
+import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
 import RawDatabase
@@ -83,14 +84,23 @@ struct RefreshTests {
         async let one = first.refresh()
         await hold.reached()
         async let two = second.refresh()
-        // The second has looked at the row, and waits for the first, when its own turn can only come after it.
-        try await Task.sleep(for: .seconds(1))
+        // The second opens the lock after it has read the row.
+        #expect(await poll { openLocks(in: bench) == 2 })
         hold.go()
         let tokens = try await [one, two]
         #expect(tokens[0] == tokens[1])
         #expect(bench.provider.isValid(tokens[0].accessToken))
         #expect(bench.provider.isValid(tokens[1].refreshToken))
         #expect(bench.provider.count("/token") == 1)
+    }
+
+    /// How often this process has opened the lock file of a bench's container.
+    private func openLocks(in bench: Bench) -> Int {
+        let files = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+        return files.count { file in
+            let path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(file)")
+            return path?.hasPrefix(bench.databasePath) == true && path?.hasSuffix(".lock") == true
+        }
     }
 
     @Test func `a token that could not be stored is not returned, and the next refresh stores it`() async throws {

@@ -38,7 +38,7 @@ struct ScaleTests {
             100,000 credentials: opening \(opening), by tag \(byTag), by claim \(byClaim), \
             by both \(byBoth), by id \(byID), nothing \(nothing)
             """)
-        for time in [byTag, byClaim, byBoth, byID, nothing] { #expect(time <= .milliseconds(5)) }
+        for time in [byTag, byClaim, byBoth, byID, nothing] { #expect(time <= Self.goal) }
         #expect(try plan(bench).allSatisfy { !$0.contains("SCAN record") })
     }
 
@@ -69,14 +69,19 @@ struct ScaleTests {
         }
     }
 
+    /// A search that reads all rows takes longer, however often it is tried.
+    private static let goal = Duration.milliseconds(5)
+
+    /// The time of the fastest search. A busy machine needs more tries to reach the goal.
     private func best(
-        _ clock: ContinuousClock, finds count: Int, times: Int = 20, _ body: () throws -> [Credential]
+        _ clock: ContinuousClock, finds count: Int, times: Int = 1000, _ body: () throws -> [Credential]
     ) throws -> Duration {
         var best = Duration.seconds(1000)
         for _ in 0..<times {
             var found: [Credential] = []
             best = min(best, try clock.measure { found = try body() })
             #expect(found.count == count)
+            if best <= Self.goal { break }
         }
         return best
     }

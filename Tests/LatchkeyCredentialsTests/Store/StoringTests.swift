@@ -1,6 +1,7 @@
 import Foundation
 import Latchkey
 import LatchkeyCredentials
+import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport
 import LatchkeyTesting
@@ -233,10 +234,7 @@ struct StoringTests {
         }
         defer { observers.forEach(NotificationCenter.default.removeObserver) }
         try store.store(bench.provider.signIn(id: id), tags: ["a": "1"])
-        let deadline = ContinuousClock.now + .seconds(20)
-        while seen.withLock({ $0.count }) < 2, ContinuousClock.now < deadline {
-            try await Task.sleep(for: .milliseconds(5))
-        }
+        await poll { seen.withLock { $0.count } >= 2 }
         #expect(
             seen.withLock { $0 } == [
                 "LatchkeyCredentialCreated 1 true", "LatchkeyDefaultCredentialChanged 1 true",

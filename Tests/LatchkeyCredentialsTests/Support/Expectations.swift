@@ -1,6 +1,7 @@
 import GRDB
 import Latchkey
 import LatchkeyCredentials
+import LatchkeySimulators
 import RawDatabase
 import Testing
 
@@ -38,7 +39,7 @@ func name(_ event: CredentialEvent) -> String {
     }
 }
 
-/// Collects events until it has so many, for a minute at most.
+/// Collects events until it has so many.
 func names(of events: AsyncStream<CredentialEvent>, count: Int) async -> [String] {
     let collector = Task {
         var names: [String] = []
@@ -49,7 +50,7 @@ func names(of events: AsyncStream<CredentialEvent>, count: Int) async -> [String
         return names
     }
     let watchdog = Task {
-        try await Task.sleep(for: .seconds(60))
+        try await Task.sleep(for: hangLimit)
         collector.cancel()
     }
     defer { watchdog.cancel() }

@@ -1,3 +1,4 @@
+import LatchkeySimulators
 import Synchronization
 
 /// A point where a task waits until the test releases it.
@@ -24,10 +25,10 @@ final class Hold: Sendable {
         }
     }
 
-    /// Waits until a task waits here, for a minute at most.
+    /// Waits until a task waits here.
     func reached() async {
         let watchdog = Task {
-            try await Task.sleep(for: .seconds(60))
+            try await Task.sleep(for: hangLimit)
             state.withLock { state in
                 defer { state.watching = [] }
                 return state.watching

@@ -41,7 +41,7 @@ actor FormChannel: StrongAuthenticationChannel {
             issuer: request.issuer, requiresIssuer: request.requiresIssuer, hint: nil,
             nonce: request.nonce)
         let endpoint = try #require(Endpoint(request.authorizationEndpoint))
-        let browser = FormBrowser(user, transport: AsyncHTTPTransport(), endingAt: redirectURI)
+        let browser = FormBrowser(user, transport: CurlTransport(), endingAt: redirectURI)
         try await browser.load(login.url(at: endpoint, redirectURI: redirectURI))
         try await browser.logIn()
         let page = await browser.page

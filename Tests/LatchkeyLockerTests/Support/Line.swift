@@ -45,7 +45,7 @@ final class Line: HTTPTransport {
     /// An enrolment as the server has it.
     private struct Answer: Decodable { let enrolment_id: String }
 
-    private let next = AsyncHTTPTransport()
+    private let next = CurlTransport()
     private let state = Mutex(State())
 
     var isDown: Bool {

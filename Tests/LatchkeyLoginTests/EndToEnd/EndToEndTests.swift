@@ -129,8 +129,7 @@ import Testing
             try await container.enableBiometric()
             let bob = FormBrowser(server.users[1])
             let second = try await machine.start(bob)
-            let options = AuthorizationOptions(timeout: .milliseconds(1_500))
-            await #expect(throws: login(.timedOut)) { try await second.authorize(options) }
+            try await bob.expectRefusal { try await second.authorize() }
             #expect(await bob.loaded.first?.contains("user_id") == true)
             #expect(try await second.lastUserID == container.lastUserID)
             try await container.authorize()
@@ -148,9 +147,9 @@ import Testing
             try await alice.enableBiometric()
             let owner = try await alice.lastUserID
             try await alice.logout(keepBiometric: true)
-            let bob = try await machine.start(FormBrowser(server.users[1]))
-            let options = AuthorizationOptions(timeout: .milliseconds(1_500))
-            await #expect(throws: login(.timedOut)) { try await bob.authorize(options) }
+            let browser = FormBrowser(server.users[1])
+            let bob = try await machine.start(browser)
+            try await browser.expectRefusal { try await bob.authorize() }
             #expect(try await bob.sessionState == .noSession)
             #expect(try await bob.lastUserID == owner)
             #expect(try await bob.authenticateBiometric().userInfo.userID == owner)

@@ -24,17 +24,17 @@ import Testing
                         presence: ScriptedPresence(Array(repeating: .pin(Bench.pin), count: 4)),
                         browser: FormBrowser(server.users[0]), transport: transport)
                 }
-                let mine = try await start(first, AsyncHTTPTransport())
+                let mine = try await start(first, CurlTransport())
                 try await mine.authorize()
                 let kid = try await mine.enableBiometric().id
-                let wire = RecordingTransport(forwardingTo: AsyncHTTPTransport())
+                let wire = RecordingTransport(forwardingTo: CurlTransport())
                 for operation in ContainerOperation.allCases {
                     let other = try await start(second, wire)
                     await #expect(throws: login(.conflict), "\(operation)") { try await operation.run(other) }
                 }
                 try await start(second, wire).logout(keepBiometric: true, force: true)
                 #expect(wire.recordings.isEmpty, "\(wire.summary)")
-                #expect(try await start(first, AsyncHTTPTransport()).authenticateBiometric().keyID == kid)
+                #expect(try await start(first, CurlTransport()).authenticateBiometric().keyID == kid)
             }
         }
     }

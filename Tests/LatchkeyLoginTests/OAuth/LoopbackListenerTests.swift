@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import Latchkey
+import LatchkeySimulators
 import Testing
 
 @testable import LatchkeyLogin
@@ -29,7 +30,7 @@ struct LoopbackListenerTests {
             let page = try await get("\(uri)?right")
             #expect(page.status == 200)
             #expect(page.body.contains("You can close this window"))
-            #expect(try await listener.answer(within: .seconds(5)) == .success("c"))
+            #expect(try await listener.answer(within: hangLimit) == .success("c"))
         }
     }
 

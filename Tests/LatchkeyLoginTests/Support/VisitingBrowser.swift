@@ -39,7 +39,7 @@ func get(
 ) async throws -> (status: Int, location: String?, body: String) {
     let parts = try parse(url)
     let request = HTTPRequest(method: method, scheme: parts.scheme, authority: parts.authority, path: parts.path)
-    let (response, body) = try await AsyncHTTPTransport().send(request, body: [])
+    let (response, body) = try await CurlTransport().send(request, body: [])
     return (response.status.code, response.headerFields[.location], String(decoding: body, as: UTF8.self))
 }
 

@@ -40,7 +40,7 @@ struct Scene {
     ///   - presence: The prompts; nil for an authority that answers each prompt with the PIN.
     ///   - wrap: Wraps the program's keystore.
     func start(
-        _ presence: (any PresenceAuthority)? = nil, policy: AccessPolicy = .pin,
+        _ presence: (any PresenceAuthority)? = nil, policy: AccessPolicy? = .pin,
         wrap: (any Keystore) -> any Keystore = { $0 }
     ) async throws -> VaultSpace {
         let space = try await closed(presence, policy: policy, wrap: wrap)
@@ -51,7 +51,7 @@ struct Scene {
 
     /// A program's space before it is opened.
     func closed(
-        _ presence: (any PresenceAuthority)? = nil, policy: AccessPolicy = .pin, tcti: String? = nil,
+        _ presence: (any PresenceAuthority)? = nil, policy: AccessPolicy? = .pin, tcti: String? = nil,
         wrap: (any Keystore) -> any Keystore = { $0 }
     ) async throws -> VaultSpace {
         let store = try await RecordStore(directory: directory.path)

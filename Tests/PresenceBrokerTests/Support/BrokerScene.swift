@@ -30,7 +30,8 @@ struct BrokerScene {
     /// - fingers: The user's enrolled fingers.
     /// - service: The user that runs the broker; see ``PresenceBrokerProcess``.
     static func with(
-        timeLimit: Int = 15, enrolled fingers: [String] = ["mine"], seesPrints: Bool = true, as service: UInt32? = nil,
+        timeLimit: Int = PresenceBrokerProcess.longestTimeLimit, enrolled fingers: [String] = ["mine"],
+        seesPrints: Bool = true, as service: UInt32? = nil,
         _ body: (BrokerScene) async throws -> Void
     ) async throws {
         let (reader, tpm) = (try VirtualFingerprintReader.current, try SoftwareTPM.current)
@@ -124,18 +125,15 @@ final class ProgressLog: Sendable {
 
     /// Waits until a message was sent the given number of times.
     func wait(for progress: FingerProgress, times: Int = 1) async throws {
-        let deadline = ContinuousClock.now + .seconds(10)
-        while words.count(where: { $0 == progress }) < times {
-            try #require(ContinuousClock.now < deadline, "nobody said \(progress)")
-            try await Task.sleep(for: .milliseconds(5))
-        }
+        try #require(
+            await poll { words.count(where: { $0 == progress }) >= times }, "the broker did not report \(progress)")
     }
 }
 
 extension AsyncStream<PresencePrompt> {
     /// The progress of the prompts up to and including the first `last`.
     ///
-    /// - Throws: An error if `last` does not come within a minute, or the stream ends earlier.
+    /// - Throws: An error if `last` does not come, or the stream ends earlier.
     @discardableResult
     func progress(
         upTo last: FingerProgress, onEach: @escaping @Sendable (PresencePrompt) async -> Void = { _ in }
@@ -150,7 +148,7 @@ extension AsyncStream<PresencePrompt> {
             return seen
         }
         let deadline = Task {
-            try await Task.sleep(for: .seconds(60))
+            try await Task.sleep(for: hangLimit)
             reading.cancel()
         }
         defer { deadline.cancel() }

@@ -23,7 +23,7 @@ struct Stranger {
     func call(_ method: String, _ arguments: [String]) async throws -> (status: Int32, text: String) {
         let process = try start(
             [
-                "call", "--address", bus, "--timeout", "20", "--dest", "org.latchkey.Presence1", "--object-path",
+                "call", "--address", bus, "--timeout", "300", "--dest", "org.latchkey.Presence1", "--object-path",
                 "/org/latchkey/Presence1", "--method", "org.latchkey.Presence1.\(method)",
             ] + arguments)
         let written = await process.remainder()

@@ -1,0 +1,55 @@
+import Foundation
+import Latchkey
+import LatchkeyJOSE
+import LatchkeyTesting
+import Testing
+
+@testable import LatchkeyCredentials
+
+/// ``Credential/oauth2``, and the default policy of a stored token.
+@Suite(.softwareTPM)
+struct OAuth2ClientTests {
+    @Test func `the OAuth client of a credential with a policy is available without a prompt`() async throws {
+        let bench = try Bench()
+        _ = try await bench.start().store(bench.provider.signIn(id: "gated"), security: .pin)
+        // A program that has not opened the token.
+        let presence = ScriptedPresence([])
+        let credential = try #require(try await bench.start(presence: presence).credential(id: "gated"))
+        let client = credential.oauth2
+        #expect(try client.issuer == bench.provider.manner.issuer && client.clientID == "app")
+        let other = try bench.provider.signIn()
+        #expect(try await client.introspect(token: other).isActive)
+        #expect(try await client.userInfo(token: other).subject == "jane")
+        try await client.revoke(other, type: .accessToken)
+        #expect(try await !client.introspect(token: other).isActive)
+        #expect(presence.requests.isEmpty)
+    }
+
+    @Test func `a token of another client gets no request`() async throws {
+        let bench = try Bench()
+        let client = try await bench.start().store(bench.provider.signIn()).oauth2
+        let context = Token.Context(issuer: bench.provider.manner.issuer, clientID: "another")
+        let answer: [String: JSONValue] = ["access_token": "secret", "token_type": "Bearer"]
+        let foreign = try Token(response: JSONEncoder().encode(answer), context: context)
+        let before = bench.provider.requests
+        await #expect(throws: credentials(.refused)) { try await client.introspect(token: foreign) }
+        await #expect(throws: credentials(.refused)) { try await client.revoke(foreign) }
+        #expect(bench.provider.requests == before)
+    }
+
+    @Test func `a removed credential has no server`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        let client = credential.oauth2
+        try credential.remove()
+        #expect(throws: credentials(.notFound)) { try client.issuer }
+    }
+
+    @Test func `without a policy and a reader, a protected token gets the PIN`() async throws {
+        let bench = try Bench()
+        let presence = ScriptedPresence(pins: "2468", "2468")
+        let credential = try await bench.start(presence: presence).store(bench.provider.signIn(), security: nil)
+        #expect(try credential.metadata.security == .pin && presence.requests.map(\.purpose) == [.new])
+        #expect(try await credential.token.id == credential.id)
+    }
+}
