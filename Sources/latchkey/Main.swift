@@ -28,6 +28,11 @@ enum Main {
 
     private static func run(_ arguments: [String], _ console: Console) async -> ExitStatus {
         do {
+            // Without the parser, which takes most of the time.
+            guard arguments != ["--version"] else {
+                try console.result(Release.version)
+                return .done
+            }
             var command = try LatchkeyTool.parseAsRoot(arguments)
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()
@@ -71,7 +76,7 @@ struct LatchkeyTool: AsyncParsableCommand {
             invalidated, 9 refused by the server, 10 conflict, try again.
             """,
         version: Release.version,
-        subcommands: [DoctorCommand.self, DemoCommand.self],
+        subcommands: [DoctorCommand.self, DemoCommand.self, StoreCommand.self],
         groupedSubcommands: [
             CommandGroup(
                 name: "Biometric login",

@@ -134,7 +134,7 @@ struct DoctorTests {
         #expect(status == 8)
         #expect(check["state"] == "problem")
         #expect(check["finding"]?.string == "The store's keys belong to another TPM, or this TPM was cleared.")
-        #expect(check["advice"]?.string?.contains("--store") == true)
+        #expect(check["advice"]?.string?.contains("latchkey store reset") == true)
         await other.cutPower()
     }
 

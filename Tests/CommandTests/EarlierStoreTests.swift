@@ -8,7 +8,7 @@ import Testing
 /// server, and keys to their ID and label.
 @Suite(
     .serialized, .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
-    .requires(program: "openssl"), .timeLimit(.minutes(10)))
+    .requires(program: "openssl"), .timeLimit(.minutes(15)))
 struct EarlierStoreTests {
     private static let pin = "2580"
     /// The locker's enrolment names the server's port.

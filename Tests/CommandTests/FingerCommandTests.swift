@@ -15,7 +15,8 @@ struct FingerCommandTests {
 
     /// A machine on which the user has one finger enrolled.
     private func with(
-        timeLimit: Int = 15, _ body: (Machine, VirtualFingerprintReader, PresenceBrokerProcess) async throws -> Void
+        timeLimit: Int = PresenceBrokerProcess.longestTimeLimit,
+        _ body: (Machine, VirtualFingerprintReader, PresenceBrokerProcess) async throws -> Void
     ) async throws {
         let (reader, tpm) = (try VirtualFingerprintReader.current, try SoftwareTPM.current)
         try await reader.enroll(as: "mine", for: NSUserName())
@@ -110,8 +111,8 @@ struct FingerCommandTests {
                 machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
                 machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
                 machine.environment["BROWSER"] = browser.path
-                let enrolled = try await machine.run(
-                    "locker", "start", "--policy", "user-presence", "--presence", "pin", "--json", pins: ["2580"])
+                // The default where a finger can be checked.
+                let enrolled = try await machine.run("locker", "start", "--json", pins: ["2580"])
                 #expect(enrolled.status == 0, "\(enrolled.errors)")
                 #expect(try enrolled.json()["phase"] == "activeViaStrongAuth")
                 let text = try await machine.run(

@@ -1,7 +1,7 @@
 import Testing
 
 /// Concurrent first uses of a store.
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct FirstUseTests {
     @Test func `eight processes create one store, a hundred times`() async throws {
         for round in 1...100 {

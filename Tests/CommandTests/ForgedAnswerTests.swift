@@ -7,7 +7,7 @@ import TPM2
 import Testing
 
 /// `latchkey` with an attacker on the TPM's bus who forges error responses.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(10)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct ForgedAnswerTests {
     /// TPM_RC_HANDLE of the first handle, to all of a process's NV_ReadPublic.
     private func denyIndices(_ bus: FaultyTPM) {

@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Testing
 
 /// Control characters in text from a server, a token and a label.
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(15)))
 struct HostileTextTests {
     /// Clear screen, direction override, C1 control, line separator, direction mark, zero-width space.
     private static let hostile = "a\u{1B}[2Jb\u{202E}c\u{9B}d\u{2028}e\u{200F}f\u{200B}g"

@@ -7,7 +7,7 @@ import Testing
 /// Another process of the same unprivileged user tries to read the programs' memory.
 @Suite(
     .requires(program: "python3"), .requires(program: "setpriv"),
-    .enabled(if: geteuid() == 0, "needs root, to become another user"), .timeLimit(.minutes(10)))
+    .enabled(if: geteuid() == 0, "needs root, to become another user"), .timeLimit(.minutes(15)))
 struct InspectionTests {
     /// Starts a program, waits until it runs, and tries to read its memory. A parent may do that to its child unless Yama
     /// forbids it (`ptrace_scope` 2 or more).

@@ -8,7 +8,7 @@ import RawDatabase
 import Testing
 
 /// Attacks that edit the rows of two keys with one PIN: no key signs instead of another one.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(10)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct KeyRowTests {
     private static let pin = "258025"
 

@@ -110,11 +110,11 @@ struct RefusedTokenTests {
             printf 'version opencryptoki-3.8\\nslot 3\\n{\\nstdll = libpkcs11_sw.so\\n}\\n' >/run/opencryptoki.conf
             mount --bind /run/opencryptoki.conf /etc/opencryptoki/opencryptoki.conf
             /usr/sbin/pkcsslotd >&2
-            for attempt in $(seq 200); do [ -S /run/pkcsslotd.socket ] && break; sleep 0.05; done
+            for attempt in $(seq 6000); do [ -S /run/pkcsslotd.socket ] && break; sleep 0.05; done
             run blank '' doctor
             run wrong '12345678\\n123456\\n' token init --label Work
             screen=$(LATCHKEY_PIN_SOURCE=tty expect -c '
-                set timeout 20
+                set timeout 300
                 spawn \(Products.latchkey) token init --label Work
                 expect "Officer PIN:"; send "87654321\\r"
                 expect "New PIN:"; send "123456\\r"

@@ -84,11 +84,7 @@ struct SharedCardTests {
             await tool.wait()
         }
         // pcscd resets the card of a client that has ended when the card answers.
-        let deadline = ContinuousClock.now + .seconds(10)
-        while try observer.seesVerifiedPIN(), ContinuousClock.now < deadline {
-            try await Task.sleep(for: .milliseconds(5))
-        }
-        #expect(try !observer.seesVerifiedPIN())
+        #expect(try await poll { try !observer.seesVerifiedPIN() })
         yubiKey.card.touch = .auto
         #expect(try !observer.signs(with: .authentication))
     }

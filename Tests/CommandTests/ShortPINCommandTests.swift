@@ -4,7 +4,7 @@ import SystemPackage
 import Testing
 
 /// PINs of four digits on a TPM with an empty lockout password, as most TPMs have from the factory.
-@Suite(.requires(program: "swtpm"), .requires(program: "tpm2_changeauth"), .timeLimit(.minutes(10)))
+@Suite(.requires(program: "swtpm"), .requires(program: "tpm2_changeauth"), .timeLimit(.minutes(15)))
 struct ShortPINCommandTests {
     @Test func `a short PIN requires --allow-short-pin, or the lockout password of doctor's advice`() async throws {
         let tpm = try await SoftwareTPM(hasLockoutPassword: false)

@@ -7,7 +7,7 @@ import SystemPackage
 import Testing
 
 /// The tool at a terminal.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(5)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct TerminalCommandTests {
     /// Runs a program in a new session with a controlling terminal. Prints its process ID, then its exit code or
     /// the negative number of the signal that ended it.

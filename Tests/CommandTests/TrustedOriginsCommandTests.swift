@@ -5,7 +5,7 @@ import LatchkeyTesting
 import Testing
 
 /// Other origins of the server that the user trusts.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(5)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct TrustedOriginsCommandTests {
     /// A server whose discovery document names another origin.
     private static let server = #"""

@@ -8,6 +8,7 @@ extension CredentialCommand {
     /// `latchkey credential add`.
     struct Add: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "add",
             abstract: "Store a token from standard input.",
             discussion: """
                 The input is the JSON object from the server's token endpoint. If its ID token does not name the \
@@ -68,6 +69,7 @@ extension CredentialCommand {
     /// `latchkey credential refresh`.
     struct Refresh: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "refresh",
             abstract: "Get a new token from the server.",
             discussion: "Programs that refresh one credential at the same time share one request.")
 
@@ -86,6 +88,7 @@ extension CredentialCommand {
     /// `latchkey credential revoke`.
     struct Revoke: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "revoke",
             abstract: "Revoke the token, or a part of it, at the server.",
             discussion: """
                 The command also removes the credential if no part of it can be used any more: always, except after \
@@ -114,6 +117,7 @@ extension CredentialCommand {
     /// `latchkey credential remove`.
     struct Remove: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "remove",
             abstract: "Remove a credential from this machine. Does not prompt or contact the server.")
 
         @OptionGroup var arguments: CredentialArguments

@@ -26,6 +26,7 @@ extension CredentialCommand {
     /// `latchkey credential list`.
     struct List: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "list",
             abstract: "List credentials, oldest first. Does not prompt or use the hardware.",
             discussion: """
                 Each --where narrows the list to credentials with this tag. If the name begins with ‘claim.’, it is \
@@ -54,6 +55,8 @@ extension CredentialCommand {
                     return query && credential[claim] == condition.value
                 }
             }
+            // A store of other hardware has no default.
+            _ = try await context.isForeign(store.records)
             let defaultID = try store.defaultCredential?.id
             return CredentialListReport(
                 credentials: found.map { CredentialReport($0, isDefault: $0.id == defaultID) },
@@ -66,6 +69,7 @@ extension CredentialCommand {
     /// `latchkey credential show`.
     struct Show: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "show",
             abstract: "Show a credential without its token. Does not prompt or use the hardware.")
 
         @OptionGroup var arguments: CredentialArguments
@@ -74,13 +78,15 @@ extension CredentialCommand {
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
             let store = try await context.credentials()
+            _ = try await context.isForeign(store.records)
             return try store.report(store.stored(arguments.id))
         }
     }
 
     /// `latchkey credential default`.
     struct Default: ContextCommand {
-        static let configuration = CommandConfiguration(abstract: "Show, set or clear the default credential.")
+        static let configuration = CommandConfiguration(
+            commandName: "default", abstract: "Show, set or clear the default credential.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
@@ -105,6 +111,9 @@ extension CredentialCommand {
                 try store.setDefault(credential)
             } else if none {
                 try store.setDefault(nil)
+            } else {
+                // For a store of other hardware, this prints a warning, and the store then shows no default.
+                _ = try await context.isForeign(store.records)
             }
             let found = try store.defaultCredential?.id
             return BriefReport(
@@ -114,7 +123,8 @@ extension CredentialCommand {
 
     /// `latchkey credential tag`.
     struct Tag: ContextCommand {
-        static let configuration = CommandConfiguration(abstract: "Set a credential's tags. Does not open the token.")
+        static let configuration = CommandConfiguration(
+            commandName: "tag", abstract: "Set a credential's tags. Does not open the token.")
 
         @OptionGroup var arguments: CredentialArguments
 

@@ -42,7 +42,7 @@ private struct BrowserSession {
         let form: HTMLForm?
     }
 
-    private let transport = AsyncHTTPTransport()
+    private let transport = CurlTransport()
     private var cookies: [String: String] = [:]
 
     /// Sends a request and follows redirects.

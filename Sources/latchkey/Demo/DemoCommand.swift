@@ -127,6 +127,7 @@ struct DemoPresence: PresenceAuthority {
             case .new: "a new PIN"
             case .securityOfficer: "the token's security officer PIN"
             case .unblocking: "the token's unblocking code (PUK)"
+            case .lockoutPassword: "the TPM's lockout password"
             }
         let left = request.attemptsLeft.map { "; \($0) attempts are left" } ?? ""
         try output.detail("Latchkey asks for \(wanted) to \(request.context.reason)\(left).")

@@ -101,15 +101,6 @@ extension Failure: Encodable {
     }
 }
 
-extension LatchkeyError {
-    /// The same error with another reason or next step.
-    func with(reason: String? = nil, recovery: String) -> Self {
-        LatchkeyError(
-            operation: operation, code: code, reason: reason ?? self.reason, recovery: recovery,
-            attemptsLeft: attemptsLeft, lockedOutUntil: lockedOutUntil, underlying: underlying, details: details)
-    }
-}
-
 /// Ends the process with a status after the command has printed its own report.
 struct ReportedFailure: Error {
     let status: ExitStatus

@@ -14,6 +14,7 @@ extension KeyCommand {
         }
 
         static let configuration = CommandConfiguration(
+            commandName: "export",
             abstract: "Print the public key (pem, jwk), or the TPM-wrapped key (tss2).",
             discussion: """
                 A wrapped key works only in this machine's TPM, with its PIN. No format contains an unencrypted \
@@ -51,6 +52,7 @@ extension KeyCommand {
     /// `latchkey key attest`.
     struct Attest: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "attest",
             abstract: "Print the hardware's attestation that it created the key, for a verifier's challenge.")
 
         @OptionGroup var arguments: KeyArguments

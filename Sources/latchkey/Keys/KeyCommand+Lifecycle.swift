@@ -7,6 +7,7 @@ extension KeyCommand {
     /// `latchkey key create`.
     struct Create: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "create",
             abstract: "Create a P-256 key in the hardware.",
             discussion: """
                 If --token names a key (id= or object=), the command adopts that key instead of creating one. A PIN-protected \
@@ -65,6 +66,7 @@ extension KeyCommand {
     /// `latchkey key rename`.
     struct Rename: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "rename",
             abstract: "Change a key's label.",
             discussion: """
                 If the key has its own PIN or is revocable, its authorization depends on the label. The command then \
@@ -93,6 +95,7 @@ extension KeyCommand {
     /// `latchkey key delete`.
     struct Delete: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "delete",
             abstract: "Delete a key permanently.",
             discussion: """
                 Deleting a PIN-protected key from a token prompts for the PIN. Deleting a key from the TPM does not \

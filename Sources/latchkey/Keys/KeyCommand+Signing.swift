@@ -17,6 +17,7 @@ extension KeyCommand {
         }
 
         static let configuration = CommandConfiguration(
+            commandName: "sign",
             abstract: "Sign a file or a SHA-256 digest with ECDSA P-256, and print the signature in base64url.",
             discussion: """
                 With --output, the command writes the signature bytes to a file, as ‘openssl dgst -signature’ reads \
@@ -108,6 +109,7 @@ extension KeyCommand {
     /// `latchkey key csr`.
     struct CSR: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "csr",
             abstract: "Print a certificate signing request (PKCS #10, PEM), signed with the key.",
             discussion: """
                 Send the request to a certification authority. The certificate is valid only for this key.

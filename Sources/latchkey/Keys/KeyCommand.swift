@@ -25,6 +25,7 @@ extension KeyCommand {
     /// `latchkey key list`.
     struct List: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "list",
             abstract: "List the container's keys, oldest first. Does not use the hardware.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -50,7 +51,8 @@ extension KeyCommand {
 
     /// `latchkey key show`.
     struct Show: ContextCommand {
-        static let configuration = CommandConfiguration(abstract: "Show a key. Does not use the hardware.")
+        static let configuration = CommandConfiguration(
+            commandName: "show", abstract: "Show a key. Does not use the hardware.")
 
         @OptionGroup var arguments: KeyArguments
 

@@ -15,6 +15,7 @@ extension PINCommand {
     /// `latchkey pin change`.
     struct Change: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "change",
             abstract: "Change the PIN of everything PIN-protected in the container.",
             discussion: """
                 Prompts for the current PIN, then for the new PIN. If keys have different PINs, name one key, or use \
@@ -95,6 +96,7 @@ extension PINCommand {
     /// `latchkey pin status`.
     struct Status: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "status",
             abstract: "Show how many wrong PINs the hardware still accepts. Does not prompt.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions

@@ -15,6 +15,7 @@ extension TokenCommand {
     /// `latchkey token list`.
     struct List: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "list",
             abstract: "List the tokens of this machine's PKCS#11 modules. Does not prompt.",
             discussion: """
                 The modules are those in the p11-kit configuration, or the one in --token. If a module cannot be \
@@ -37,6 +38,7 @@ extension TokenCommand {
     /// `latchkey token keys`.
     struct Keys: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "keys",
             abstract: "List the token's keys, including those of other programs. Does not prompt.",
             discussion: """
                 A URI with a key's id makes ‘latchkey key create’ adopt that key instead of creating one. Only P-256 \

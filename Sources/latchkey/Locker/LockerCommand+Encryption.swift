@@ -7,6 +7,7 @@ extension LockerCommand {
     /// `latchkey locker encrypt`.
     struct Encrypt: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "encrypt",
             abstract: "Encrypt the text from standard input, at most 1 MiB, for a protection level.")
 
         @OptionGroup var arguments: LockerArguments
@@ -34,6 +35,7 @@ extension LockerCommand {
     /// `latchkey locker decrypt`.
     struct Decrypt: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "decrypt",
             abstract: "Print only the decrypted text. With --json, print its level without the text.")
 
         @OptionGroup var arguments: LockerArguments

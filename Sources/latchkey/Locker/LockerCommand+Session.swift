@@ -6,6 +6,7 @@ extension LockerCommand {
     /// `latchkey locker start`.
     struct Start: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "start",
             abstract: "Check that a session starts; enrol this machine if it is not enrolled.")
 
         @OptionGroup var arguments: LockerArguments
@@ -37,6 +38,7 @@ extension LockerCommand {
     /// `latchkey locker background`.
     struct Background: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "background",
             abstract: "Check that background access works. Does not prompt.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -53,6 +55,7 @@ extension LockerCommand {
     /// `latchkey locker easy-access`.
     struct EasyAccess: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "easy-access",
             abstract: "Enable, disable or change the PIN or fingerprint that starts a session.")
 
         enum Change: String, ExpressibleByArgument, CaseIterable {
@@ -101,6 +104,7 @@ extension LockerCommand {
     /// `latchkey locker end`.
     struct End: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "end",
             abstract: "Lock the session, or destroy the enrolment and all encrypted data.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions

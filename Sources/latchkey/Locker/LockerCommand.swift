@@ -24,17 +24,18 @@ extension LockerCommand {
     /// `latchkey locker status`.
     struct Status: ContextCommand {
         static let configuration = CommandConfiguration(
-            abstract: """
-                Show whether this machine is enrolled, and with which server. Does not prompt or use hardware or \
-                network.
-                """)
+            commandName: "status",
+            abstract:
+                "Show whether this machine is enrolled, and with which server. Does not prompt or use the network.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         var operation: String? { "show the enrolment" }
 
         func perform(in context: CommandContext) async throws -> LockerStatusReport {
-            LockerStatusReport(try await StoredEnrolment(of: context.records()), context.settings)
+            let records = try await context.records()
+            let enrolment = try await context.isForeign(records) ? nil : StoredEnrolment(of: records)
+            return LockerStatusReport(enrolment, context.settings)
         }
     }
 }
@@ -56,8 +57,12 @@ struct LockerArguments: CommandArguments {
             """)
     var withoutShares = false
 
-    @Option(help: "The user verification that easy access requires, when it is set up.")
-    var policy = LoginPolicyArgument(.pin)
+    @Option(
+        help: """
+            The user verification that easy access requires, when it is set up. (default: user-presence if your \
+            fingerprint can be checked here, otherwise pin)
+            """)
+    var policy: LoginPolicyArgument?
 }
 
 /// The stored state of an enrolment.

@@ -17,7 +17,7 @@ struct LockerSession {
     ///   server.
     /// - Throws: ``KeystoreError`` with code `invalidInput` if the configured server is missing or not valid.
     init(
-        in context: CommandContext, policy: AccessPolicy = .pin, levelShares: LevelSharePolicy = .required,
+        in context: CommandContext, policy: AccessPolicy? = nil, levelShares: LevelSharePolicy = .required,
         allowsOffline: Bool = false
     ) async throws {
         let server = try context.identityServer()
@@ -40,7 +40,7 @@ struct LockerSession {
 
     init(in context: CommandContext, _ options: LockerArguments, allowsOffline: Bool) async throws {
         try await self.init(
-            in: context, policy: options.policy.policy, levelShares: options.withoutShares ? .whenOffered : .required,
+            in: context, policy: options.policy?.policy, levelShares: options.withoutShares ? .whenOffered : .required,
             allowsOffline: allowsOffline)
     }
 
@@ -82,7 +82,7 @@ struct LockerSession {
     func checkPresence() async throws {
         // A token may have its own PIN pad.
         guard context.settings.token.uri == nil else { return }
-        let policy = locker.configuration.easyAccessPolicy
+        let policy = await locker.easyAccessPolicy(through: context.presence)
         if policy.hasPIN, let obstacle = context.pinObstacle() { throw obstacle }
         if policy == .pin { try await checkLockout() }
         guard policy != .pin else { return }

@@ -34,10 +34,12 @@ struct EnableReport: Report {
     let isRevocable: Bool
     /// The reason why the hardware refused to make the key revocable; absent otherwise.
     let notRevocableReason: String?
+    /// True if the key was enabled before, and the command did nothing; absent otherwise.
+    let wasAlreadyEnabled: Bool?
     private let warning: String
 
     private enum CodingKeys: String, CodingKey {
-        case kid, policy, assurance, enforcedPresence, isRevocable, notRevocableReason
+        case kid, policy, assurance, enforcedPresence, isRevocable, notRevocableReason, wasAlreadyEnabled
     }
 
     init(_ key: BiometricKey) {
@@ -49,9 +51,13 @@ struct EnableReport: Report {
         assurance = key.key.assurance.description
         enforcedPresence = key.key.assurance.presence.rawValue
         isRevocable = key.key.isRevocable
+        wasAlreadyEnabled = key.wasAlreadyEnabled ? true : nil
     }
 
-    var text: String { "Biometric login is enabled with the key \(kid): \(assurance), policy \(policy).\(warning)" }
+    var text: String {
+        "Biometric login is \(wasAlreadyEnabled == true ? "already " : "")enabled with the key \(kid): \(assurance), "
+            + "policy \(policy).\(warning)"
+    }
 }
 
 /// `latchkey disable`.

@@ -6,14 +6,16 @@ import LatchkeyLogin
 struct StatusCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Show the container's state. Does not prompt or use hardware or network.")
+        abstract: "Show the container's state on this hardware. Does not prompt or use the network.")
 
     @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
     var operation: String? { "show the container's state" }
 
     func perform(in context: CommandContext) async throws -> StatusReport {
-        StatusReport(try await ContainerStatus(of: context.records()), context.settings)
+        let records = try await context.records()
+        _ = try await context.isForeign(records)
+        return StatusReport(try await ContainerStatus(of: records), context.settings)
     }
 }
 

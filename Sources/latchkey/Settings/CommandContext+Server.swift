@@ -67,7 +67,7 @@ func mentioningForce(_ body: () async throws -> Void) async throws {
 struct ServerTransport: HTTPTransport {
     let log: Logger
     let console: Console
-    private let transport = AsyncHTTPTransport()
+    private let transport = CurlTransport()
 
     init(log: Logger, console: Console) {
         self.log = log

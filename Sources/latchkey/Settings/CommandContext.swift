@@ -17,9 +17,9 @@ struct CommandContext: Sendable {
     let browser: any Browser
     let log: Logger
 
-    init(_ options: GlobalOptions) async throws {
+    init(_ options: GlobalOptions) throws {
         let environment = ProcessInfo.processInfo.environment
-        let settings = try await Settings(options, environment: environment)
+        let settings = try Settings(options, environment: environment)
         let console = Console(format: options.json ? .json : .text, isQuiet: options.quiet)
         var log = Logger(label: "latchkey")
         log.logLevel = options.verbose ? .debug : .critical
@@ -81,6 +81,13 @@ struct CommandContext: Sendable {
         return try RecordContainer(name: settings.container, store: store, keystore: keystore(store, slot: slot))
     }
 
+    /// Whether other hardware protects the records, so that a command shows none of them. Warns if so.
+    func isForeign(_ records: RecordContainer) async throws(KeystoreError) -> Bool {
+        guard try await records.isForeign() else { return false }
+        console.warn("Other hardware protects the stored records. ‘latchkey store reset’ archives them.")
+        return true
+    }
+
     /// Checks that the configured token can seal under `policy`. Call it before a command creates another key on the
     /// token.
     func checkSealing(_ records: RecordContainer, under policy: AccessPolicy) async throws(KeystoreError) {
@@ -137,7 +144,7 @@ extension ContextCommand {
     func run() async throws {
         let options = arguments.options
         if options.verbose { LoggingSystem.bootstrap { TextLogHandler(label: $0) } }
-        let context = try await CommandContext(options)
+        let context = try CommandContext(options)
         let report: Output
         do {
             // Some modules of tokens write their own messages to standard error.
@@ -146,7 +153,7 @@ extension ContextCommand {
                 ? try await perform(in: context)
                 : try await StandardStreams.withoutForeignMessages { try await perform(in: context) }
         } catch {
-            throw reported(error)
+            throw reported(error, isTPM: context.settings.token.uri == nil)
         }
         try context.console.show(report)
         if report.status != .done { throw ReportedFailure(status: report.status) }
@@ -161,11 +168,13 @@ extension ContextCommand {
     }
 
     /// The error with the command's operation, and with commands of the tool as the next step.
-    private func reported(_ error: any Error) -> any Error {
+    private func reported(_ error: any Error, isTPM: Bool) -> any Error {
         let error = operation.map(error.during) ?? error
         return switch error {
         case let error as KeystoreError where error.recovery == KeystoreError.invalidInput("").recovery:
             error.with(recovery: "Correct the value, and run ‘\(Self.words)’ again.")
+        case let error as KeystoreError where error.code == .wrongDevice && isTPM && !error.recovery.contains("reset"):
+            error.with(recovery: "\(error.recovery) ‘latchkey store reset’ archives the store and empties it.")
         case let error as LoginError where error.code == .unauthenticated:
             error.with(recovery: "Run ‘latchkey login’, then ‘\(Self.words)’ again.")
         default: error

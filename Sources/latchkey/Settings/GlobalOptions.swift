@@ -95,9 +95,5 @@ struct LoginPolicyArgument: ExpressibleByArgument {
         self.policy = policy
     }
 
-    init(_ policy: AccessPolicy) { self.policy = policy }
-
-    var defaultValueDescription: String { policy.description }
-
     static let allValueStrings = AccessPolicy.allValueStrings.filter { $0 != AccessPolicy.none.description }
 }

@@ -1,4 +1,3 @@
-import Configuration
 import FoundationEssentials
 import Latchkey
 internal import LatchkeyHTTP
@@ -38,27 +37,27 @@ struct Settings: Sendable {
         self.clientID = clientID
     }
 
-    init(_ options: GlobalOptions, environment: [String: String]) async throws {
-        let values = try await SettingsReader(options, environment: environment)
+    init(_ options: GlobalOptions, environment: [String: String]) throws {
+        let values = try SettingsReader(options, environment: environment)
         configurationFile = values.path
-        token = try await TokenSettings(values)
+        token = try TokenSettings(values)
         preference = options.presence ?? .any
         allowsShortPINs = options.allowShortPin
         store = try RecordStore.defaultDirectory(environment: environment)
-        if let name = try await values["container"] { container = name }
-        if let directory = try await values["store"] { store = directory }
+        if let name = try values.value("container") { container = name }
+        if let directory = try values.value("store") { store = directory }
         let toolsTCTI = environment["TPM2TOOLS_TCTI"].flatMap { $0.isEmpty ? nil : $0 }
-        if let conf = try await values["tcti"] ?? toolsTCTI { tcti = conf }
+        if let conf = try values.value("tcti") ?? toolsTCTI { tcti = conf }
         try Self.check(tcti: tcti)
-        endpoint = try await values["endpoint"]
-        clientID = try await values["client-id"]
+        endpoint = try values.value("endpoint")
+        clientID = try values.value("client-id")
         // A list for one server must not apply to another server from a source with precedence.
-        if try await values.isAsSpecific("trusted-origins", as: "endpoint"),
-            let text = try await values["trusted-origins"]
+        if values.isAsSpecific("trusted-origins", as: "endpoint"),
+            let text = try values.value("trusted-origins")
         {
             trustedOrigins = try Self.origins(text, values)
         }
-        if let text = try await values["pin-source"] {
+        if let text = try values.value("pin-source") {
             guard let source = PINSource(text) else {
                 throw values.invalid("pin-source", "‘\(text)’ is not tty, pinentry, fd:N or file:PATH")
             }
@@ -81,9 +80,11 @@ struct Settings: Sendable {
     ///
     /// - Parameter path: The path of the configuration file; nil if it is unknown.
     static func advice(toCorrect name: String, in path: String?) -> String {
-        let variable = "LATCHKEY_" + name.uppercased().replacing("-", with: "_")
-        return "Correct --\(name), \(variable) or the configuration file\(path.map { " (\($0))" } ?? "")."
+        "Correct --\(name), \(variable(name)) or the configuration file\(path.map { " (\($0))" } ?? "")."
     }
+
+    /// The environment variable of a setting.
+    static func variable(_ name: String) -> String { "LATCHKEY_" + name.uppercased().replacing("-", with: "_") }
 
     /// The reason and the next step if the endpoint, the client ID or both are missing.
     var missingServer: (reason: String, recovery: String) {
@@ -114,12 +115,12 @@ struct TokenSettings: Sendable {
     let uri: TokenURI?
     let options: PKCS11Options
 
-    init(_ values: SettingsReader) async throws {
+    init(_ values: SettingsReader) throws {
         options = PKCS11Options(
-            token: TokenOptions(isolation: try await Self.isolation(values)),
-            protectedPath: try await Self.protectedPath(values))
+            token: TokenOptions(isolation: try Self.isolation(values)),
+            protectedPath: try Self.protectedPath(values))
         do {
-            uri = try await values["token"].map(TokenURI.init)
+            uri = try values.value("token").map(TokenURI.init)
         } catch let error as CryptokiError {
             throw values.invalid("token", error.reason)
         }
@@ -132,8 +133,8 @@ struct TokenSettings: Sendable {
     }
 
     /// Where the user enters the PIN. Some tokens do not report their fingerprint sensor.
-    private static func protectedPath(_ values: SettingsReader) async throws -> PKCS11Options.ProtectedPath {
-        switch try await values["token-login"] {
+    private static func protectedPath(_ values: SettingsReader) throws(KeystoreError) -> PKCS11Options.ProtectedPath {
+        switch try values.value("token-login") {
         case nil, "auto"?: return .asTokenSays
         case "pin"?: return .never
         case "reader"?: return .always
@@ -141,8 +142,8 @@ struct TokenSettings: Sendable {
         }
     }
 
-    private static func isolation(_ values: SettingsReader) async throws -> TokenOptions.Isolation {
-        switch try await values["token-isolation"] {
+    private static func isolation(_ values: SettingsReader) throws(KeystoreError) -> TokenOptions.Isolation {
+        switch try values.value("token-isolation") {
         case nil, "auto"?: return .automatic
         case "always"?: return .always
         case "never"?: return .never

@@ -1,76 +1,65 @@
-import Configuration
 import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyJOSE
-import SystemPackage
 
 /// Reads settings by the names of their options from the options, the environment (`LATCHKEY_…`) and the configuration
 /// file.
 struct SettingsReader {
-    private let reader: ConfigReader
-    /// The sources in order of precedence.
-    private let sources: [ConfigReader]
+    /// The options, the variables and the members of the file, each by the names of the options, in order of precedence.
+    private let sources: [[String: JSONValue]]
     /// The path of the configuration file, which may not exist; nil without a home directory.
     let path: String?
 
     /// - Throws: ``KeystoreError``: `refused` for a configuration file that others can write, `invalidInput` for a file
     ///   that cannot be read.
-    init(_ options: GlobalOptions, environment: [String: String]) async throws {
-        let settings = [
+    init(_ options: GlobalOptions, environment: [String: String]) throws(KeystoreError) {
+        let given = [
             "container": options.container, "store": options.store, "tcti": options.tcti, "token": options.token,
             "token-login": options.tokenLogin, "token-isolation": options.tokenIsolation,
             "pin-source": options.pinSource, "endpoint": options.endpoint, "client-id": options.clientID,
             "trusted-origins": options.trustedOrigins,
         ]
-        let given = settings.compactMap { name, value in
-            value.map { (AbsoluteConfigKey([name]), ConfigValue(.string($0), isSecret: false)) }
+        var variables: [String: JSONValue] = [:]
+        for name in given.keys {
+            // An empty variable counts as unset.
+            guard let value = environment[Settings.variable(name)], !value.isEmpty else { continue }
+            variables[name] = .string(value)
         }
-        // An empty variable counts as unset.
-        let variables = environment.filter { $0.key.hasPrefix("LATCHKEY_") && !$0.value.isEmpty }
-        var providers: [any ConfigProvider] = [
-            InMemoryProvider(name: "options", values: Dictionary(uniqueKeysWithValues: given)),
-            EnvironmentVariablesProvider(environmentVariables: variables).prefixKeys(with: "latchkey"),
-        ]
         path = Self.path(environment: environment)
-        if let path, FileManager.default.fileExists(atPath: path) {
-            try TrustedFile.check(path)
-            try Self.check(path, names: Set(settings.keys))
-            do {
-                providers.append(try await FileProvider<JSONSnapshot>(filePath: FilePath(path)))
-            } catch {
-                throw Self.unreadable(path, "it cannot be read (\(error))")
-            }
-        }
-        reader = ConfigReader(providers: providers)
-        sources = providers.map { ConfigReader(provider: $0) }
+        let file = try path.map { path throws(KeystoreError) in try Self.settings(in: path, names: Set(given.keys)) }
+        sources = [given.compactMapValues { $0.map(JSONValue.string) }, variables, file ?? [:]]
     }
 
     /// Whether the first source of one setting is the first source of the other, or has precedence over it.
-    func isAsSpecific(_ name: String, as other: String) async throws -> Bool {
-        for source in sources {
-            if try await source.fetchString(forKey: ConfigKey([name])) != nil { return true }
-            if try await source.fetchString(forKey: ConfigKey([other])) != nil { return false }
-        }
-        return false
+    func isAsSpecific(_ name: String, as other: String) -> Bool {
+        sources.first { $0[name] != nil || $0[other] != nil }?[name] != nil
     }
 
-    subscript(name: String) -> String? {
-        get async throws {
-            do {
-                return try await reader.fetchString(forKey: ConfigKey([name]))
-            } catch {
-                throw Self.unreadable(path ?? "the settings", "‘\(name)’ is not a string")
-            }
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for a value that is not a string.
+    func value(_ name: String) throws(KeystoreError) -> String? {
+        guard let value = sources.lazy.compactMap({ $0[name] }).first else { return nil }
+        guard let text = value.string else {
+            throw Self.unreadable(path ?? "the settings", "‘\(name)’ is not a string")
         }
+        return text
     }
 
-    /// Checks that the file is one JSON object with known settings only, so that a misspelt setting is an error.
-    private static func check(_ path: String, names: Set<String>) throws(KeystoreError) {
-        guard let file = try? JSONDecoder().decode(JSONValue.self, from: Data(contentsOf: URL(filePath: path))),
-            let settings = file.object
-        else { throw unreadable(path, "it is not a JSON object") }
-        guard let unknown = settings.keys.sorted().first(where: { !names.contains($0) }) else { return }
+    /// The members of the file, which may not exist. It is one JSON object with known settings only, so that a misspelt setting
+    /// is an error.
+    private static func settings(in path: String, names: Set<String>) throws(KeystoreError) -> [String: JSONValue] {
+        guard FileManager.default.fileExists(atPath: path) else { return [:] }
+        try TrustedFile.check(path)
+        let contents: Data
+        do {
+            contents = try Data(contentsOf: URL(filePath: path))
+        } catch {
+            throw unreadable(path, "it cannot be read (\(error))")
+        }
+        guard let settings = try? JSONDecoder().decode(JSONValue.self, from: contents).object else {
+            throw unreadable(path, "it is not a JSON object")
+        }
+        guard let unknown = settings.keys.sorted().first(where: { !names.contains($0) }) else { return settings }
         throw unreadable(
             path, "‘\(unknown)’ is not a setting; the settings are \(names.sorted().joined(separator: ", "))")
     }

@@ -6,6 +6,7 @@ extension VaultCommand {
     /// `latchkey vault upgrade`.
     struct Upgrade: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "upgrade",
             abstract: "Require a PIN or fingerprint to read the secret from now on.")
 
         @OptionGroup var arguments: VaultArguments
@@ -29,6 +30,7 @@ extension VaultCommand {
     /// `latchkey vault downgrade`.
     struct Downgrade: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "downgrade",
             abstract: "Stop requiring a PIN or fingerprint. Requires it one last time.")
 
         @OptionGroup var arguments: VaultArguments
@@ -43,6 +45,7 @@ extension VaultCommand {
     /// `latchkey vault lock`.
     struct Lock: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "lock",
             abstract: "Lock the vault. It is always locked between commands.")
 
         @OptionGroup var arguments: VaultArguments
@@ -56,6 +59,7 @@ extension VaultCommand {
     /// `latchkey vault unlock`.
     struct Unlock: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "unlock",
             abstract: "Check that you can unlock the vault. It locks again when the command ends.")
 
         @OptionGroup var arguments: VaultArguments
@@ -69,6 +73,7 @@ extension VaultCommand {
     /// `latchkey vault reset`.
     struct Reset: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "reset",
             abstract: "Delete the secret, even if it is damaged. Does not prompt, and cannot be undone.")
 
         @OptionGroup var arguments: VaultArguments

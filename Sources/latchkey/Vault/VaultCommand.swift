@@ -37,6 +37,7 @@ extension VaultCommand {
     /// `latchkey vault store`.
     struct Store: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "store",
             abstract: "Store the secret from standard input in a new vault.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -73,6 +74,7 @@ extension VaultCommand {
     /// `latchkey vault show`.
     struct Show: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "show",
             abstract: "Print only the secret. With --json, print the vault's state without the secret.")
 
         @OptionGroup var arguments: VaultArguments
@@ -88,6 +90,7 @@ extension VaultCommand {
     /// `latchkey vault update`.
     struct Update: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "update",
             abstract: "Replace the secret with the one from standard input, and keep its protection.")
 
         @OptionGroup var arguments: VaultArguments
@@ -103,6 +106,7 @@ extension VaultCommand {
     /// `latchkey vault list`.
     struct List: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "list",
             abstract: "List the container's vaults by name. Does not prompt or use the hardware.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -119,6 +123,7 @@ extension VaultCommand {
     /// `latchkey vault status`.
     struct Status: ContextCommand {
         static let configuration = CommandConfiguration(
+            commandName: "status",
             abstract: "Show the vault's state. Does not prompt or use the hardware.")
 
         @OptionGroup var arguments: VaultArguments

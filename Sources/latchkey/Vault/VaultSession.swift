@@ -10,7 +10,7 @@ struct VaultSession {
     /// - Parameters:
     ///   - name: nil for the container's only vault.
     ///   - isProtecting: Whether the command stores the secret with biometrics.
-    ///   - chosen: The policy for that; nil for the policy that biometric login would use on this machine now.
+    ///   - chosen: The policy for that; nil for the default.
     /// - Throws: ``KeystoreError``: without a name, `notFound` if there is no vault and `invalidInput` if there are several;
     ///   `invalidInput` for a name that is not valid.
     init(
@@ -18,11 +18,15 @@ struct VaultSession {
         under chosen: AccessPolicy? = nil
     ) async throws {
         let records = try await context.records()
-        var policy = chosen ?? .userPresence
-        if isProtecting, chosen == nil {
-            policy = await records.keystore.preferredPolicy(for: .sealing, through: context.presence)
+        var policy = chosen
+        if isProtecting {
+            let used =
+                if let chosen { chosen } else {
+                    await records.keystore.preferredPolicy(for: .sealing, through: context.presence)
+                }
+            try await context.checkSealing(records, under: used)
+            policy = used
         }
-        if isProtecting { try await context.checkSealing(records, under: policy) }
         space = try VaultSpace(records: records, presence: context.presence, policy: policy)
         guard let name else {
             let keys = try space.keys()

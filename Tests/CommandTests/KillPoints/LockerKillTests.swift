@@ -10,7 +10,7 @@ struct LockerKillTests {
     private func withMachine(_ body: (Machine) async throws -> Void) async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let database = machine.directory.path(of: "identity.sqlite")
-        try await IdentityProcess.withRunning(database: database, timeLimit: .seconds(3600), hasRateLimits: false) {
+        try await IdentityProcess.withRunning(database: database, hasRateLimits: false) {
             server in
             var machine = machine
             machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint

@@ -7,10 +7,9 @@ extension IdentityProcess {
     /// - Parameters:
     ///   - database: The file of its database, which may exist.
     ///   - port: nil for a free one.
-    ///   - timeLimit: The time after which the server is killed.
     ///   - hasRateLimits: False for tests with thousands of requests.
     static func withRunning<R>(
-        database: String, port: String? = nil, timeLimit: Duration = .seconds(180), hasRateLimits: Bool = true,
+        database: String, port: String? = nil, hasRateLimits: Bool = true,
         _ body: (IdentityProcess) async throws -> R
     ) async throws -> R {
         var arguments = ["--demo", "--database", database] + (port.map { ["--port", $0] } ?? [])
@@ -19,7 +18,7 @@ extension IdentityProcess {
             try Data(unlimited.utf8).write(to: URL(filePath: file))
             arguments += ["--config", file]
         }
-        return try await withRunning(arguments, timeLimit: timeLimit, body)
+        return try await withRunning(arguments, body)
     }
 
     /// The configuration of the demo's client, with limits that no test reaches.

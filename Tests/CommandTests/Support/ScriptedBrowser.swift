@@ -33,12 +33,12 @@ struct ScriptedBrowser {
                 urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()), urllib.request.ProxyHandler({}))
 
             def submit(url):
-                page = opener.open(url, timeout=20)
+                page = opener.open(url, timeout=300)
                 form = Form(page.read().decode())
                 target = urllib.parse.urljoin(page.url, form.action)
                 origin = "{0.scheme}://{0.netloc}".format(urllib.parse.urlparse(target))
                 opener.open(urllib.request.Request(
-                    target, urllib.parse.urlencode(form.fields).encode(), {"Origin": origin}), timeout=20).read()
+                    target, urllib.parse.urlencode(form.fields).encode(), {"Origin": origin}), timeout=300).read()
 
             if sys.argv[1] == "--remove-device":
                 submit(sys.argv[2] + "/login")

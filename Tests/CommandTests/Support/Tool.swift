@@ -63,18 +63,20 @@ struct Machine: Sendable {
     ///   - pins: The PINs in the order of the prompts; nil for no source of PINs.
     ///   - input: Its standard input.
     ///   - life: The time limit, after which it is killed.
+    ///   - message: The text in its standard error output after which it is killed.
     ///   - extra: More variables for its environment.
     ///   - program: Another program than `latchkey`.
     func run(
-        _ arguments: String..., pins: [String]? = nil, input: String = "", life: Duration = .seconds(60),
-        extra: [String: String] = [:], program: FilePath = Products.latchkey
+        _ arguments: String..., pins: [String]? = nil, input: String = "", life: Duration = hangLimit,
+        killedAfter message: String? = nil, extra: [String: String] = [:], program: FilePath = Products.latchkey
     ) async throws -> Outcome {
-        try await run(arguments, pins: pins, input: input, life: life, extra: extra, program: program)
+        try await run(
+            arguments, pins: pins, input: input, life: life, killedAfter: message, extra: extra, program: program)
     }
 
     func run(
-        _ arguments: [String], pins: [String]? = nil, input: String = "", life: Duration = .seconds(60),
-        extra: [String: String] = [:], program: FilePath = Products.latchkey
+        _ arguments: [String], pins: [String]? = nil, input: String = "", life: Duration = hangLimit,
+        killedAfter message: String? = nil, extra: [String: String] = [:], program: FilePath = Products.latchkey
     ) async throws -> Outcome {
         var variables = environment.merging(extra) { $1 }
         if let pins {
@@ -94,16 +96,23 @@ struct Machine: Sendable {
             }
             defer { watchdog.cancel() }
             async let output = Self.text(of: execution.standardOutput)
-            async let errors = Self.text(of: execution.standardError)
+            async let errors = Self.text(of: execution.standardError) { text in
+                if let message, text.contains(message) { kill(process, SIGKILL) }
+            }
             return try await (output, errors)
         }
         let status: Int32? = if case .exited(let code) = result.terminationStatus { code } else { nil }
         return Outcome(status: status, output: result.closureResult.0, errors: result.closureResult.1)
     }
 
-    private static func text(of sequence: SubprocessOutputSequence) async throws -> String {
+    private static func text(
+        of sequence: SubprocessOutputSequence, onPart: (String) -> Void = { _ in }
+    ) async throws -> String {
         var bytes: [UInt8] = []
-        for try await buffer in sequence { buffer.withUnsafeBytes { bytes += $0 } }
+        for try await buffer in sequence {
+            buffer.withUnsafeBytes { bytes += $0 }
+            onPart(String(decoding: bytes, as: UTF8.self))
+        }
         return String(decoding: bytes, as: UTF8.self)
     }
 
