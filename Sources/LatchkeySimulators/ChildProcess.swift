@@ -82,7 +82,8 @@ package enum HelperProgram {
     /// - Parameter environment: Variables to set in addition to this process's environment.
     /// - Throws: ``KeystoreError`` with code `unavailable` if the program is not installed or reaches the limit.
     package static func run(
-        _ program: String, _ arguments: [String], environment: [String: String] = [:], within limit: Duration
+        _ program: String, _ arguments: [String], environment: [String: String] = [:],
+        within limit: Duration = hangLimit
     ) async throws(KeystoreError) -> Result {
         let result: Result?
         do {
@@ -127,13 +128,17 @@ package func withTeardown<R>(_ teardown: () async -> Void, _ body: () async thro
     }
 }
 
+/// The time limit of each wait for an event that comes unless a program hangs. A busy machine does not reach it.
+package let hangLimit = Duration.seconds(300)
+
 /// Calls `condition` every three milliseconds until it returns true.
 ///
 /// - Returns: false after `limit`, or if the task is cancelled.
-func poll(for limit: Duration, until condition: () async -> Bool) async -> Bool {
+@discardableResult
+package func poll(for limit: Duration = hangLimit, until condition: () async throws -> Bool) async rethrows -> Bool {
     let deadline = ContinuousClock.now + limit
     while ContinuousClock.now < deadline {
-        if await condition() { return true }
+        if try await condition() { return true }
         guard (try? await Task.sleep(for: .milliseconds(3))) != nil else { return false }
     }
     return false

@@ -1,22 +1,22 @@
 internal import FoundationEssentials
 internal import Glibc
-internal import Latchkey
+package import Latchkey
 internal import Subprocess
 
 /// A private D-Bus system bus: a `dbus-daemon` on a UNIX socket in a directory, with a policy that permits everything.
 ///
 /// Every user who can reach the socket may connect, with that user's UID. The bus does not activate services.
-final class MessageBus: Sendable {
+package final class MessageBus: Sendable {
     /// The value of `DBUS_SYSTEM_BUS_ADDRESS` for clients.
-    let address: String
+    package let address: String
     private let process: ChildProcess
 
     /// Starts the daemon.
     ///
     /// - Parameter directory: The directory of the socket `bus` and the configuration `bus.conf`.
-    /// - Throws: ``KeystoreError`` with code `unavailable` if `dbus-daemon` is not installed or does not answer within ten
-    ///   seconds.
-    init(in directory: TemporaryDirectory) async throws(KeystoreError) {
+    /// - Throws: ``KeystoreError`` with code `unavailable` if `dbus-daemon` is not installed or does not answer within
+    ///   five minutes.
+    package init(in directory: TemporaryDirectory) async throws(KeystoreError) {
         let socket = directory.path(of: "bus")
         address = "unix:path=\(socket)"
         let configuration = directory.path(of: "bus.conf")
@@ -27,7 +27,7 @@ final class MessageBus: Sendable {
         }
         process = try await ChildProcess(
             "dbus-daemon", arguments: ["--config-file=\(configuration)", "--nofork", "--nosyslog"])
-        guard await poll(for: .seconds(10), until: { UNIXSocket(path: socket) != nil }) else {
+        guard await poll(until: { UNIXSocket(path: socket) != nil }) else {
             let output = await process.end()
             throw .failed(.messageBus, "dbus-daemon did not answer", text: output)
         }
@@ -39,10 +39,10 @@ final class MessageBus: Sendable {
     var processIdentifier: Int32 { process.processIdentifier }
 
     /// Waits until a process owns `name`.
-    func wait(for name: String, within limit: Duration) async throws(KeystoreError) {
+    package func wait(for name: String) async throws(KeystoreError) {
         let result = try await HelperProgram.run(
-            "gdbus", ["wait", "--address", address, "--timeout", "\(limit.components.seconds)", name],
-            within: limit + .seconds(1))
+            "gdbus", ["wait", "--address", address, "--timeout", "\(hangLimit.components.seconds)", name],
+            within: hangLimit + .seconds(10))
         guard result.isSuccess else {
             throw .failed(.messageBus, "no process owned \(name) in time", text: result.text)
         }
@@ -53,7 +53,7 @@ final class MessageBus: Sendable {
     /// - Parameter method: The interface and the method, `org.example.Interface.Method`.
     /// - Returns: The output of `gdbus`: the reply or the error.
     func call(
-        _ method: String, of object: String, at name: String, _ arguments: String..., within limit: Duration
+        _ method: String, of object: String, at name: String, _ arguments: String..., within limit: Duration = hangLimit
     ) async throws(KeystoreError) -> HelperProgram.Result {
         try await HelperProgram.run(
             "gdbus",
@@ -61,7 +61,7 @@ final class MessageBus: Sendable {
             within: limit)
     }
 
-    func end() async {
+    package func end() async {
         await process.end()
     }
 

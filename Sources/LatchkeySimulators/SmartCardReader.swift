@@ -27,7 +27,7 @@ package actor SmartCardReader {
     /// pcscd ends when the last reference is released. Prefer ``withRunning(_:)``, which waits for the end.
     ///
     /// - Throws: `KeystoreError` with code `unavailable` without root, without pcscd or its driver, if another pcscd runs, or if
-    ///   pcscd does not list the reader within ten seconds.
+    ///   pcscd does not list the reader within five minutes.
     package init() async throws(KeystoreError) {
         guard geteuid() == 0 else {
             throw .failed(
@@ -81,7 +81,7 @@ package actor SmartCardReader {
 
     /// Waits until pcscd reports a card in the slot, or an empty slot. pcscd polls the slot every 0.4 seconds.
     ///
-    /// - Returns: false after ten seconds.
+    /// - Returns: false after five minutes.
     package func waitUntil(slot: Int, hasCard: Bool) async -> Bool {
         let name = Self.name(ofSlot: slot)
         return await waitUntil { $0.contains { $0.name == name && $0.hasCard == hasCard } }
@@ -97,7 +97,7 @@ package actor SmartCardReader {
     /// a card that returns before the next poll.
     ///
     /// - Parameter changes: ``changes(slot:)`` before the removal.
-    /// - Returns: false after ten seconds.
+    /// - Returns: false after five minutes.
     package func waitForRemoval(slot: Int, since changes: UInt32) async -> Bool {
         let name = Self.name(ofSlot: slot)
         return await waitUntil { $0.contains { $0.name == name && !$0.hasCard && $0.changes != changes } }
@@ -118,13 +118,13 @@ package actor SmartCardReader {
     /// The lock is in the directory of the socket, so that it applies to the same mount namespace.
     private static func takeTurn() async throws(KeystoreError) -> FileLock {
         var lock: FileLock?
-        _ = await poll(for: .seconds(120)) {
+        await poll {
             lock = FileLock(path: "\(PCSCDaemon.directory)/latchkey.lock")
             return lock != nil
         }
         if let lock { return lock }
         throw .failed(
-            .cardReader, "another process has used its virtual reader for two minutes",
+            .cardReader, "another process has used its virtual reader for five minutes",
             recovery: "Wait for that process to end, then try again.")
     }
 
@@ -145,7 +145,7 @@ package actor SmartCardReader {
 
     private func waitUntil(_ isTrue: @escaping @Sendable ([PCSCDaemon.Reader]) -> Bool) async -> Bool {
         var isDone = false
-        _ = await poll(for: .seconds(10)) {
+        await poll {
             isDone = await Self.readers().map(isTrue) ?? false
             return isDone || !isRunning
         }

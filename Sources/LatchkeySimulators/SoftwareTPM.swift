@@ -44,7 +44,7 @@ public actor SoftwareTPM {
     ///
     /// - Parameter hasLockoutPassword: Whether to set a random ``lockoutPassword``, as an administrator should.
     /// - Throws: `KeystoreError` with code `unavailable` if `swtpm` (or `swtpm_setup`, for certificates) is not installed or does
-    ///   not answer within ten seconds.
+    ///   not answer within five minutes.
     public init(
         _ provisioning: Provisioning = .blank, hasLockoutPassword: Bool = true
     ) async throws(KeystoreError) {
@@ -85,7 +85,7 @@ public actor SoftwareTPM {
 
     /// Starts the TPM with its earlier state. Does nothing if it runs.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` if it does not answer within ten seconds.
+    /// - Throws: `KeystoreError` with code `unavailable` if it does not answer within five minutes.
     public func start() async throws(KeystoreError) {
         guard !isRunning else { return }
         let process = try await ChildProcess(
@@ -98,7 +98,7 @@ public actor SoftwareTPM {
         self.process = process
         var isReady = false
         // swtpm does not report when its socket is ready, so retry.
-        _ = await poll(for: .seconds(10)) {
+        await poll {
             let response = await UNIXSocket.exchange(Self.getRandom, with: socketPath, within: 1000)
             isReady = response?.starts(with: Self.randomByteFollows) ?? false
             return isReady || !process.isRunning
@@ -140,7 +140,7 @@ public actor SoftwareTPM {
         let password = Array(lockoutPassword.utf8)
         let command = Self.hierarchyChangeAuth + [0, UInt8(password.count)] + password
         let request = [0x80, 0x02, 0, 0, 0, UInt8(command.count + 6)] + command
-        let response = await UNIXSocket.exchange(request, with: socketPath, within: 1000)
+        let response = await UNIXSocket.exchange(request, with: socketPath, within: Int32(hangLimit / .milliseconds(1)))
         guard response?.dropFirst(6).prefix(4) == [0, 0, 0, 0] else {
             throw .failed(.tpm, "swtpm did not accept a lockout password")
         }
@@ -207,7 +207,7 @@ extension SoftwareTPM {
         // As root, swtpm_setup would switch to the user tss, which has no access to the directory. Other users may not use
         // the option.
         let asRoot = geteuid() == 0 ? ["--runas", "root"] : []
-        let result = try await HelperProgram.run("swtpm_setup", arguments + asRoot, within: .seconds(120))
+        let result = try await HelperProgram.run("swtpm_setup", arguments + asRoot)
         guard result.isSuccess else { throw .failed(.tpm, "swtpm_setup failed", text: result.text) }
     }
 }

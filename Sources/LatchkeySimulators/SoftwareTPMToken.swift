@@ -70,7 +70,7 @@ public actor SoftwareTPMToken {
 
     private func run(_ arguments: String...) async throws(KeystoreError) {
         let result = try await HelperProgram.run(
-            "pkcs11-tool", ["--module", modulePath] + arguments, environment: environment, within: .seconds(20))
+            "pkcs11-tool", ["--module", modulePath] + arguments, environment: environment)
         guard result.isSuccess else { throw .failed(.tpmToken, "pkcs11-tool failed", text: result.text) }
     }
 
@@ -98,13 +98,14 @@ public actor ResourceManager {
 
     /// Starts the resource manager.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` if `tpm2-abrmd` is not installed or does not answer within ten seconds.
+    /// - Throws: `KeystoreError` with code `unavailable` if `tpm2-abrmd` is not installed or does not answer within five minutes.
     public init(_ tpm: SoftwareTPM, busAddress: String) async throws(KeystoreError) {
         process = try await ChildProcess(
             "tpm2-abrmd", arguments: ["--allow-root", "--tcti=\(tpm.tcti)"],
             environment: ["DBUS_SYSTEM_BUS_ADDRESS": busAddress])
         let result = try await HelperProgram.run(
-            "gdbus", ["wait", "--address", busAddress, "--timeout", "10", Self.name], within: .seconds(11))
+            "gdbus", ["wait", "--address", busAddress, "--timeout", "\(hangLimit.components.seconds)", Self.name],
+            within: hangLimit + .seconds(10))
         guard result.isSuccess else {
             let output = await process.end()
             throw .failed(.tpm, "tpm2-abrmd did not answer", text: output)

@@ -62,7 +62,7 @@ struct SoftwareTokenStore: Sendable {
 
     private func run(_ arguments: String...) async throws(KeystoreError) -> String {
         let result = try await HelperProgram.run(
-            "softhsm2-util", arguments, environment: environment, within: .seconds(60))
+            "softhsm2-util", arguments, environment: environment)
         guard result.isSuccess else { throw .failed(.token, "softhsm2-util failed", text: result.text) }
         return result.text
     }

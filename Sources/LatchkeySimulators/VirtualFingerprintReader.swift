@@ -28,7 +28,7 @@ public actor VirtualFingerprintReader {
     /// Starts the bus, polkit and fprintd.
     ///
     /// - Throws: `KeystoreError` with code `unavailable` if a program is not installed (Debian's `dbus-daemon`, `fprintd`,
-    ///   `python3-dbusmock`, `libglib2.0-bin`) or does not answer within thirty seconds.
+    ///   `python3-dbusmock`, `libglib2.0-bin`) or does not answer within five minutes.
     public init() async throws(KeystoreError) {
         directory = try TemporaryDirectory()
         guard directory.path(of: Self.socketName).utf8.count <= UNIXSocketAddress.maximumPathBytes else {
@@ -72,7 +72,7 @@ public actor VirtualFingerprintReader {
         _ finger: Finger = .rightIndex, as image: String, for user: String
     ) async throws(KeystoreError) {
         let swipes = Array(repeating: Touch.finger(image), count: Self.enrolmentSwipes)
-        async let presented = take(swipes, within: .seconds(30))
+        async let presented = take(swipes, within: hangLimit)
         let result = try await run("fprintd-enroll", "-f", finger.rawValue, user)
         guard result.isSuccess, result.text.contains("enroll-completed"), await presented else {
             throw .failed(.fingerprintReader, "the finger was not enrolled", text: result.text)
@@ -95,7 +95,7 @@ public actor VirtualFingerprintReader {
     /// Sends touches to the sensor in order, each when fprintd waits for a finger.
     ///
     /// - Throws: `KeystoreError` with code `unavailable` if fprintd does not wait for a finger within `limit`.
-    public func present(_ touches: Touch..., within limit: Duration = .seconds(30)) async throws(KeystoreError) {
+    public func present(_ touches: Touch..., within limit: Duration = .seconds(300)) async throws(KeystoreError) {
         guard await take(touches, within: limit) else {
             throw .failed(.fingerprintReader, "fprintd did not wait for a finger within \(limit)")
         }
@@ -111,7 +111,7 @@ public actor VirtualFingerprintReader {
 
     /// Starts fprintd again with its stored fingers. Does nothing if it runs.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` if it does not answer within thirty seconds.
+    /// - Throws: `KeystoreError` with code `unavailable` if it does not answer within five minutes.
     public func start() async throws(KeystoreError) {
         guard daemon?.isRunning != true else { return }
         let daemon = try await ChildProcess(
@@ -121,20 +121,20 @@ public actor VirtualFingerprintReader {
                 "FP_VIRTUAL_DEVICE": directory.path(of: Self.socketName),
             ]) { $1 })
         self.daemon = daemon
-        try await bus.wait(for: Self.daemonName, within: .seconds(30))
-        try await succeed("fprintd lists no reader", within: .seconds(30)) { [bus] () throws(KeystoreError) in
+        try await bus.wait(for: Self.daemonName)
+        try await succeed("fprintd lists no reader") { [bus] () throws(KeystoreError) in
             try await bus.call(
                 "\(Self.daemonName).Manager.GetDefaultDevice", of: "/net/reactivated/Fprint/Manager",
-                at: Self.daemonName, within: .seconds(5))
+                at: Self.daemonName)
         }
     }
 
     /// Makes polkit allow or refuse all requests of fprintd. At the start it allows them.
     package func authorize(_ isAllowed: Bool) async throws(KeystoreError) {
-        try await succeed("polkit does not answer", within: .seconds(30)) { [bus] () throws(KeystoreError) in
+        try await succeed("polkit does not answer") { [bus] () throws(KeystoreError) in
             try await bus.call(
                 "org.freedesktop.DBus.Mock.AllowUnknown", of: "/org/freedesktop/PolicyKit1/Authority",
-                at: Self.polkitName, "\(isAllowed)", within: .seconds(5))
+                at: Self.polkitName, "\(isAllowed)")
         }
     }
 
@@ -166,20 +166,20 @@ public actor VirtualFingerprintReader {
         polkit = try await ChildProcess(
             "/usr/bin/python3", arguments: ["-m", "dbusmock", "--system", "--template", "polkitd"],
             environment: environment)
-        try await bus.wait(for: Self.polkitName, within: .seconds(30))
+        try await bus.wait(for: Self.polkitName)
         try await authorize(true)
     }
 
     private func run(_ program: String, _ arguments: String...) async throws(KeystoreError) -> HelperProgram.Result {
-        try await HelperProgram.run(program, arguments, environment: environment, within: .seconds(20))
+        try await HelperProgram.run(program, arguments, environment: environment)
     }
 
     /// Repeats a call until it succeeds, because a service owns its name before its objects exist.
     private func succeed(
-        _ reason: String, within limit: Duration, _ call: () async throws(KeystoreError) -> HelperProgram.Result
+        _ reason: String, _ call: () async throws(KeystoreError) -> HelperProgram.Result
     ) async throws(KeystoreError) {
         var output = ""
-        let isDone = await poll(for: limit) {
+        let isDone = await poll {
             guard let result = try? await call() else { return false }
             output = result.text
             return result.isSuccess
@@ -197,7 +197,7 @@ public actor VirtualFingerprintReader {
             let isTaken = await poll(for: deadline - ContinuousClock.now) { [bus, directory] in
                 let status = try? await bus.call(
                     "org.freedesktop.DBus.Properties.Get", of: "/net/reactivated/Fprint/Device/0",
-                    at: Self.daemonName, "\(Self.daemonName).Device", "finger-needed", within: .seconds(5))
+                    at: Self.daemonName, "\(Self.daemonName).Device", "finger-needed")
                 guard let status, status.text.contains("true") else { return false }
                 // The sensor accepts one command per connection, and closes it when the command is queued.
                 return await UNIXSocket.deliver(

@@ -70,13 +70,9 @@ public final class VirtualYubiKey: Sendable {
 
     /// Waits until a key of the card in the first slot waits for a touch.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` after ten seconds.
+    /// - Throws: `KeystoreError` with code `unavailable` after five minutes.
     public func waitUntilTouchIsWanted() async throws {
-        let deadline = ContinuousClock.now + .seconds(10)
-        while !card.isWaitingForTouch {
-            guard ContinuousClock.now < deadline else { throw Self.failure("no key waits for a touch") }
-            try await Task.sleep(for: .milliseconds(2))
-        }
+        guard await poll(until: { card.isWaitingForTouch }) else { throw Self.failure("no key waits for a touch") }
     }
 
     private func wait(slot: Int, hasCard: Bool) async throws {
@@ -142,7 +138,7 @@ extension VirtualYubiKey {
     public static let factoryManagementKey = "010203040506070801020304050607080102030405060708"
 
     private static func runTool(_ arguments: [String]) async throws(KeystoreError) {
-        let result = try await HelperProgram.run("yubico-piv-tool", arguments, within: .seconds(60))
+        let result = try await HelperProgram.run("yubico-piv-tool", arguments)
         guard result.isSuccess else { throw failure("yubico-piv-tool failed: \(result.text)") }
     }
 

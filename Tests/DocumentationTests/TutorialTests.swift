@@ -6,7 +6,7 @@ import Testing
         #expect(Tutorial.all.filter { !$0.steps.isEmpty }.count >= 3)
     }
 
-    @Test(.timeLimit(.minutes(5)), arguments: Tutorial.all)
+    @Test(.timeLimit(.minutes(15)), arguments: Tutorial.all)
     func `the code after each step compiles`(_ tutorial: Tutorial) async throws {
         let compiler = try Compiler()
         for stage in tutorial.stages { try await compiler.check(stage.map(\.path)) }

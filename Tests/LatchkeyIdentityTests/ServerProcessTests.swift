@@ -1,10 +1,9 @@
 import Foundation
 import HTTPTypes
-import HummingbirdTesting
 import Latchkey
+import LatchkeyHTTP
 import LatchkeyRelyingParty
 import LatchkeyTestSupport
-import NIOCore
 import Testing
 
 @testable import latchkey_identity
@@ -15,8 +14,9 @@ import Testing
         #expect(server.endpoint.hasPrefix("http://127.0.0.1:"))
         #expect(server.clientID == "latchkey-demo")
         #expect(server.users.count >= 2)
-        let (data, _) = try await get(server.endpoint + "/.well-known/openid-configuration")
-        #expect(String(decoding: data, as: UTF8.self).contains("\"issuer\":\"\(server.endpoint)\""))
+        let endpoint = try #require(Endpoint(server.endpoint + "/.well-known/openid-configuration"))
+        let (_, body) = try await CurlTransport().send(endpoint.request(.get), body: [])
+        #expect(String(decoding: body, as: UTF8.self).contains("\"issuer\":\"\(server.endpoint)\""))
         #expect(await server.stop() == 0)
     }
 
@@ -139,17 +139,6 @@ import Testing
 
     private static func runProgram(_ arguments: [String], input: String = "") async throws -> SystemProgram.Outcome {
         try await SystemProgram(IdentityProcess.program).result(of: arguments, input: Array(input.utf8))
-    }
-
-    private func get(_ address: String) async throws -> (Data, Int) {
-        let url = try #require(URLComponents(string: address))
-        let port = try #require(url.port)
-        let client = TestClient(host: "127.0.0.1", port: port)
-        client.connect()
-        let response = try await client.execute(
-            TestClient.Request(url.path, method: .get, authority: "127.0.0.1:\(port)"))
-        try await client.shutdown()
-        return (response.body.map { Data($0.readableBytesView) } ?? Data(), response.status.code)
     }
 
     private func inDirectory(_ body: (URL) async throws -> Void) async throws {

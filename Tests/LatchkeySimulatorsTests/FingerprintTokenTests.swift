@@ -79,6 +79,6 @@ struct `A fingerprint token` {
     private func tool(_ arguments: String...) async throws -> String { try await tool(arguments) }
 
     private func tool(_ arguments: [String]) async throws -> String {
-        try await SystemProgram("timeout").result(of: ["30", "pkcs11-tool"] + arguments).text
+        try await SystemProgram("timeout").result(of: ["300", "pkcs11-tool"] + arguments).text
     }
 }

@@ -99,6 +99,6 @@ struct `A virtual fingerprint reader` {
     }
 
     private func client(_ program: String, _ user: String, of reader: VirtualFingerprintReader) async throws -> String {
-        try await SystemProgram("timeout", environment: reader.environment).result(of: ["20", program, user]).text
+        try await SystemProgram("timeout", environment: reader.environment).result(of: ["300", program, user]).text
     }
 }

@@ -15,7 +15,7 @@ package final class Chromium: Sendable {
     package static var isAvailable: Bool { path(of: "chromium") != nil && path(of: "chromedriver") != nil }
 
     /// The time limit of a command or a wait, in seconds.
-    package static let deadline = 120
+    package static let deadline = Int(hangLimit.components.seconds)
 
     private let driver: Driver
     private let session: Session
@@ -160,7 +160,7 @@ package final class Chromium: Sendable {
             }
             let browser = Chromium(driver: driver, session: Session(port: port, path: "/session/\(id)"))
             // A click may return before the next page has loaded, so finding an element waits for it.
-            _ = try await browser.command("POST", "timeouts", ["implicit": 5_000])
+            _ = try await browser.command("POST", "timeouts", ["implicit": deadline * 1000])
             return browser
         } catch {
             await stop(driver)

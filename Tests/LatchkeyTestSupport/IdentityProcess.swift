@@ -65,17 +65,10 @@ package struct IdentityProcess: Sendable {
     package var log: String { get async { await rest.value.errors } }
 
     /// Runs `body` with a running server, then stops the server.
-    ///
-    /// - Parameter timeLimit: The time after which the server is killed.
     package static func withRunning<R>(
-        _ arguments: [String], timeLimit: Duration = .seconds(600), _ body: (IdentityProcess) async throws -> R
+        _ arguments: [String], _ body: (IdentityProcess) async throws -> R
     ) async throws -> R {
         let server = try await IdentityProcess(arguments)
-        let watchdog = Task {
-            try await Task.sleep(for: timeLimit)
-            await server.stop(SIGKILL)
-        }
-        defer { watchdog.cancel() }
         return try await withTeardown({ await server.stop() }) { try await body(server) }
     }
 

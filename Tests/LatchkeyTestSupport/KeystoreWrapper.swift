@@ -10,6 +10,8 @@ extension KeystoreWrapper {
     package var backend: String { keystore.backend }
     package var mayHaveReader: Bool { keystore.mayHaveReader }
 
+    package func owns(_ secret: SealedSecret) async -> Bool? { await keystore.owns(secret) }
+
     package func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         try await keystore.capabilities()
     }
@@ -66,6 +68,12 @@ extension KeystoreWrapper {
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         try await keystore.unseal(secret, for: prompt, authorizedBy: presence)
+    }
+
+    package func liftLockout(
+        of secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> Bool {
+        try await keystore.liftLockout(of: secret, for: prompt, authorizedBy: presence)
     }
 
     package func endReuse() { keystore.endReuse() }

@@ -5,6 +5,9 @@ package import LatchkeySimulators
 
 /// A process of `latchkey-presenced` with the bus, reader and TPM of a test.
 package actor PresenceBrokerProcess {
+    /// The maximum of `--time-limit`, in seconds, so that a prompt does not end while a busy machine starts the programs of a test.
+    package static let longestTimeLimit = 25
+
     /// The directory of the broker's key and user records.
     package nonisolated let stateDirectory: TemporaryDirectory
     private let program: URL
@@ -19,7 +22,8 @@ package actor PresenceBrokerProcess {
     ///   - timeLimit: The time limit for the user, in seconds.
     ///   - seesPrints: Whether the broker may read fprintd's files.
     package init(
-        _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = 20, seesPrints: Bool = true
+        _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = longestTimeLimit,
+        seesPrints: Bool = true
     ) async throws {
         try await self.init(
             program, tcti: tcti, busAddress: reader.busAddress, timeLimit: timeLimit,
@@ -33,7 +37,7 @@ package actor PresenceBrokerProcess {
     ///   - user: The broker's UID, with `CAP_DAC_READ_SEARCH` as the only capability, as in its unit; needs root. nil for the
     ///     user that runs the tests.
     package init(
-        _ program: URL, tcti: String, busAddress: String, timeLimit: Int = 20, prints: String? = nil,
+        _ program: URL, tcti: String, busAddress: String, timeLimit: Int = longestTimeLimit, prints: String? = nil,
         as user: UInt32? = nil
     ) async throws {
         self.program = program
@@ -59,7 +63,8 @@ package actor PresenceBrokerProcess {
 
     /// Runs `body` with a running broker, then ends the broker.
     package static func withRunning<R>(
-        _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = 20, seesPrints: Bool = true,
+        _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = longestTimeLimit,
+        seesPrints: Bool = true,
         _ body: (PresenceBrokerProcess) async throws -> R
     ) async throws -> R {
         let broker = try await PresenceBrokerProcess(
@@ -78,7 +83,7 @@ package actor PresenceBrokerProcess {
         self.process = process
         let waiting = try RunningProgram(
             URL(filePath: "/usr/bin/gdbus"),
-            ["wait", "--address", busAddress, "--timeout", "10", "org.latchkey.Presence1"])
+            ["wait", "--address", busAddress, "--timeout", "\(hangLimit.components.seconds)", "org.latchkey.Presence1"])
         guard await waiting.wait() == 0 else {
             self.process = nil
             kill(process.id, SIGKILL)

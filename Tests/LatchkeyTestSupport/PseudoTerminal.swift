@@ -1,5 +1,6 @@
 internal import Dispatch
 internal import Glibc
+internal import LatchkeySimulators
 internal import Testing
 
 /// A terminal with a keyboard and screen that the test controls.
@@ -35,12 +36,12 @@ package final class PseudoTerminal: Sendable {
     ///
     /// - Returns: The output that this call read.
     @discardableResult
-    package func wait(for text: String, within seconds: Double = 40) async throws -> String {
+    package func wait(for text: String) async throws -> String {
         let master = master
         let screen: String = await withCheckedContinuation { continuation in
             DispatchQueue(label: "test.terminal").async {
                 var bytes: [UInt8] = []
-                let deadline = ContinuousClock.now + .seconds(seconds)
+                let deadline = ContinuousClock.now + hangLimit
                 while ContinuousClock.now < deadline {
                     var ready = pollfd(fd: master, events: Int16(POLLIN), revents: 0)
                     guard poll(&ready, 1, 50) > 0 else { continue }

@@ -1,11 +1,9 @@
 package import Foundation
+internal import LatchkeySimulators
 internal import Synchronization
 
 /// A program that a test runs in parallel. Its methods do not block tasks; they read on separate threads.
 package final class RunningProgram: Sendable {
-    /// The time limit for a program's exit, in seconds. Then it is killed.
-    package static let deadline = 20
-
     /// The process ID.
     package let id: Int32
     private let output: FileHandle
@@ -77,11 +75,11 @@ package final class RunningProgram: Sendable {
         return await wait()
     }
 
-    /// Waits for the program's exit.
+    /// Waits for the program's exit. A program that hangs is killed.
     @discardableResult
     package func wait() async -> Int32 {
         let watchdog = Task { [id] in
-            try await Task.sleep(for: .seconds(Self.deadline))
+            try await Task.sleep(for: hangLimit)
             kill(id, SIGKILL)
         }
         defer { watchdog.cancel() }

@@ -1,4 +1,5 @@
 package import FoundationEssentials
+internal import LatchkeySimulators
 internal import Synchronization
 
 /// A clock that a test advances. `sleep(for:)` advances the clock and returns at once.
@@ -29,10 +30,10 @@ package final class SettableClock: Sendable {
         state.withLock { $0.sleepsLeft = sleeps }
     }
 
-    /// Waits until a task sleeps permanently, for a minute at most.
+    /// Waits until a task sleeps permanently.
     package func asleep() async {
         let watchdog = Task {
-            try await Task.sleep(for: .seconds(60))
+            try await Task.sleep(for: hangLimit)
             takeWaiting().forEach { $0.resume() }
         }
         defer { watchdog.cancel() }

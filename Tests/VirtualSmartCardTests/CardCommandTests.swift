@@ -103,7 +103,7 @@ struct CardCommandTests {
     private static func ask(_ control: String, _ requests: String...) async throws -> [String] {
         let script = """
             import socket, sys
-            s = socket.socket(socket.AF_UNIX); s.settimeout(10); s.connect(sys.argv[1])
+            s = socket.socket(socket.AF_UNIX); s.settimeout(300); s.connect(sys.argv[1])
             f = s.makefile("rw")
             for line in sys.argv[2:]:
                 f.write(line + "\\n"); f.flush(); print(f.readline(), end="")

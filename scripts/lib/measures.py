@@ -45,10 +45,10 @@ DOCUMENTS = (".md", ".tutorial", ".1", ".8", ".Debian")
 
 # The most public declarations, the cases of enumerations aside, of each product. Raising a number is a decision.
 MOST_DECLARATIONS = {
-    "Latchkey": 240, "LatchkeyTPM": 20, "LatchkeyPKCS11": 40, "LatchkeyPresence": 32, "LatchkeyLogin": 81,
-    "LatchkeyVault": 71, "LatchkeyCredentials": 117, "LatchkeyLocker": 120, "LatchkeyOAuth": 21, "LatchkeyHTTP": 5,
+    "Latchkey": 246, "LatchkeyTPM": 22, "LatchkeyPKCS11": 42, "LatchkeyPresence": 35, "LatchkeyLogin": 83,
+    "LatchkeyVault": 72, "LatchkeyCredentials": 125, "LatchkeyLocker": 120, "LatchkeyOAuth": 21, "LatchkeyHTTP": 5,
     "LatchkeyJOSE": 16, "LatchkeyCertificates": 12, "LatchkeyRelyingParty": 91, "LatchkeySimulators": 55,
-    "LatchkeyTesting": 43, "TPM2": 158, "TPM2TCTI": 5, "VirtualSmartCard": 36,
+    "LatchkeyTesting": 43, "TPM2": 161, "TPM2TCTI": 6, "VirtualSmartCard": 36,
 }
 
 

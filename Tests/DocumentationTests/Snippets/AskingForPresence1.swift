@@ -12,6 +12,7 @@ struct WindowPresence: PresenceAuthority {
             case .current: "Your PIN, to \(request.context.reason)"
             case .securityOfficer: "The token's administration PIN"
             case .unblocking: "The token's PUK"
+            case .lockoutPassword: "The TPM's lockout password, to \(request.context.reason)"
             }
         guard let text = await prompt(title, request.attemptsLeft) else {
             return .declined("the window was closed")

@@ -25,7 +25,7 @@ import Testing
             if bearer: headers['Authorization'] = 'Bearer ' + bearer
             request = urllib.request.Request(url, data=body, headers=headers, method=method)
             try:
-                with urllib.request.urlopen(request, timeout=20) as answer: status, text = answer.status, answer.read()
+                with urllib.request.urlopen(request, timeout=300) as answer: status, text = answer.status, answer.read()
             except urllib.error.HTTPError as error: status, text = error.code, error.read()
             return status, json.loads(text) if text else None
 

@@ -1,5 +1,4 @@
 import FoundationEssentials
-import HummingbirdTesting
 import LatchkeyTestSupport
 import Testing
 
@@ -16,20 +15,10 @@ extension TestServer {
         for name in ["alice", "bob"] where try await services.users.user(named: name) == nil {
             try await services.users.add(username: name, password: password)
         }
-        let port = try #require(URLComponents(string: process.endpoint)?.port)
-        let client = TestClient(host: "127.0.0.1", port: port)
-        client.connect()
         let server = TestServer(
-            origin: process.endpoint, client: client, services: services, time: .atWholeSecond(),
+            origin: process.endpoint, services: services, time: .atWholeSecond(),
             alice: try #require(try await services.users.user(named: "alice")),
             bob: try #require(try await services.users.user(named: "bob")))
-        let outcome: Result<Value, any Error>
-        do {
-            outcome = .success(try await body(server))
-        } catch {
-            outcome = .failure(error)
-        }
-        try await client.shutdown()
-        return try outcome.get()
+        return try await body(server)
     }
 }

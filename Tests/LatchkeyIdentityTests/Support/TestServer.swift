@@ -2,13 +2,12 @@ import Crypto
 import FoundationEssentials
 import HTTPTypes
 import Hummingbird
-import HummingbirdTesting
 import Latchkey
+import LatchkeyHTTP
 import LatchkeyJOSE
 import LatchkeyRelyingParty
 import LatchkeyTestSupport
 import Logging
-import NIOCore
 import ServiceLifecycle
 import Testing
 
@@ -24,11 +23,11 @@ struct TestServer: Sendable {
     static let fullScope = "openid offline_access https://authgear.com/scopes/full-access"
 
     let origin: String
-    let client: TestClient
     let services: IdentityServices
     let time: SettableClock
     let alice: User
     let bob: User
+    private let transport = CurlTransport(timeout: 20)
 
     /// A configuration with one native client, `app`. As on deployed Authgear servers, biometric requests need no
     /// audience.
@@ -76,20 +75,14 @@ struct TestServer: Sendable {
             tasks.addTask { try await group.run() }
             var iterator = origins.makeAsyncIterator()
             let origin = try #require(await iterator.next())
-            let port = try #require(URLComponents(string: origin)?.port)
-            let client = TestClient(
-                host: "127.0.0.1", port: port, configuration: .init(timeout: .seconds(20)))
-            client.connect()
             let outcome: Result<Void, any Error>
             do {
                 try await body(
-                    TestServer(
-                        origin: origin, client: client, services: services, time: time, alice: alice, bob: bob))
+                    TestServer(origin: origin, services: services, time: time, alice: alice, bob: bob))
                 outcome = .success(())
             } catch {
                 outcome = .failure(error)
             }
-            try await client.shutdown()
             await group.triggerGracefulShutdown()
             try outcome.get()
         }
@@ -100,16 +93,12 @@ struct TestServer: Sendable {
     func send(
         _ method: HTTPRequest.Method, _ path: String, headers: HTTPFields = [:], body: String = ""
     ) async throws -> Answer {
-        var headers = headers
-        headers[.connection] = "keep-alive"
-        let authority = String(origin.split(separator: "/")[1])
-        let response = try await client.execute(
-            TestClient.Request(
-                path, method: method, authority: authority, headers: headers,
-                body: body.isEmpty ? nil : ByteBuffer(string: body)))
+        let request = HTTPRequest(
+            method: method, scheme: "http", authority: String(origin.split(separator: "/")[1]), path: path,
+            headerFields: headers)
+        let (response, bytes) = try await transport.send(request, body: Array(body.utf8))
         return Answer(
-            status: response.status.code, headers: response.headers,
-            body: response.body.map { String(buffer: $0) } ?? "")
+            status: response.status.code, headers: response.headerFields, body: String(decoding: bytes, as: UTF8.self))
     }
 
     func post(_ path: String, form: [String: String], bearer: String? = nil) async throws -> Answer {

@@ -36,6 +36,7 @@ import Testing
         case .keepsLateProofs: .endsReuseMidway
         case .revokesNoSecret: .revokesSecrets
         case .revokesNoKey: .revokesKeys
+        case .liftsLockoutWithoutProof: .liftsNoLockoutWithoutProof
         case .ignoresForbiddenReuse: .promptsWhenReuseIsForbidden
         }
     }

@@ -7,6 +7,8 @@ extension PaperKeystore {
     /// The first bytes of a blob, which identify its device.
     private var mark: Data { Data(SHA256.hash(data: device.withUnsafeBytes { Data($0) })).prefix(8) }
 
+    func owns(_ secret: SealedSecret) async -> Bool? { secret.blob.starts(with: mark) }
+
     func blob(_ sheet: Sheet) throws(KeystoreError) -> Data {
         do {
             guard let sealed = try AES.GCM.seal(JSONEncoder().encode(sheet), using: device).combined else {

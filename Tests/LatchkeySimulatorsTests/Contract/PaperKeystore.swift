@@ -12,7 +12,7 @@ final class PaperKeystore: BackendKeystore {
         case asksAgain, ignoresPIN, readsHalfThePIN, believesTheRow, weakensPolicies, asksWhenLocked, sealsAnything
         case keepsOldPIN, repeatsItself, overlooksTheEnd, takesNoForAnError, forgetsToCount, checksNoPublicKey
         case takesAnyDevice, attestsAnything, asksEachTime, neverForgets, keepsLateProofs, ignoresForbiddenReuse
-        case revokesNoSecret, revokesNoKey
+        case revokesNoSecret, revokesNoKey, liftsLockoutWithoutProof
     }
 
     /// The content of a blob, encrypted with the device's key.
@@ -44,6 +44,13 @@ final class PaperKeystore: BackendKeystore {
     func pinStatus() async throws(KeystoreError) -> PINStatus {
         let left = Self.limit - failures.withLock(\.self)
         return PINStatus(attemptsLeft: left, attemptLimit: Self.limit, isLockedOut: left <= 0)
+    }
+
+    func liftLockout(
+        of secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> Bool {
+        if fault == .liftsLockoutWithoutProof { failures.withLock { $0 = 0 } }
+        return try await !pinStatus().isLockedOut
     }
 
     func createKey(_ request: KeyRequest, authorizedBy presence: any PresenceAuthority) async throws(KeystoreError)

@@ -220,6 +220,7 @@ extension KeystoreContract {
                 await Self.expect(.wrongDevice, of: "unseal on another device") {
                     _ = try await unseal(other, secret)
                 }
+                #expect(await other.owns(secret) == false, "another device knows that it did not seal the secret")
             }
             await Self.expect(.wrongDevice, of: "change the PIN on another device") {
                 _ = try await other.changePIN(
@@ -229,6 +230,7 @@ extension KeystoreContract {
         }
         let signature = try await sign(keystore, guarded)
         #expect(guarded.publicKey.isValid(signature, for: Self.digest), "the key still works on its device")
+        if let secret { #expect(await keystore.owns(secret) == true, "the device knows that it sealed the secret") }
     }
 
     /// Copies with one flipped bit, for every 7th bit (7 and 8 have no common factor, so all bit positions occur), copies cut at

@@ -22,13 +22,7 @@ extension KeystoreContract {
     func locksOut(_ keystore: any Keystore) async throws {
         let open = try await makeKey(keystore, free)
         let guarded = try await makeKey(keystore, guarded)
-        let limit: Int
-        switch device.guessing {
-        case .counted:
-            limit = try #require(try await keystore.pinStatus().attemptsLeft, "the device does not report its limit")
-        case .locks(let after), .locksSilently(let after): limit = after
-        case .unlimited: return try await reportsNoLimit(keystore, guarded)
-        }
+        guard let limit = try await attemptLimit(keystore) else { return try await reportsNoLimit(keystore, guarded) }
         for attempt in 1...limit {
             await Self.expect(.wrongProof, .lockedOut, of: "wrong PIN \(attempt) of \(limit)") {
                 _ = try await sign(keystore, guarded, .wrong)
@@ -46,6 +40,41 @@ extension KeystoreContract {
         guard device.hasOpenKeys else { return }
         let signature = try await sign(keystore, open)
         #expect(open.publicKey.isValid(signature, for: Self.digest), "a key without a PIN is not locked")
+    }
+
+    func liftsNoLockoutWithoutProof(_ keystore: any Keystore) async throws {
+        guard let secret = try await sealed(keystore, guarded) else { return }
+        let nobody = device.person([])
+        #expect(try await keystore.liftLockout(of: secret, for: Self.prompt, authorizedBy: nobody))
+        #expect(nobody.asked.isEmpty, "there is no prompt without a lockout")
+        if case .atReader = device.pin { return }
+        guard let limit = try await attemptLimit(keystore) else { return }
+        for attempt in 1...limit {
+            await Self.expect(.wrongProof, .lockedOut, of: "wrong PIN \(attempt) of \(limit)") {
+                _ = try await unseal(keystore, secret, .wrong)
+            }
+        }
+        guard try await keystore.pinStatus(of: secret).isLockedOut else { return }
+        do throws(KeystoreError) {
+            let isLifted = try await keystore.liftLockout(
+                of: secret, for: Self.prompt, authorizedBy: person(.declined))
+            #expect(!isLifted)
+        } catch {
+            #expect(error.code == .cancelled, "\(error)")
+        }
+        #expect(try await keystore.pinStatus(of: secret).isLockedOut)
+    }
+
+    /// The number of wrong PINs that lock the device, or nil if none do.
+    private func attemptLimit(_ keystore: any Keystore) async throws -> Int? {
+        switch device.guessing {
+        case .counted:
+            let limit: Int = try #require(
+                try await keystore.pinStatus().attemptsLeft, "the device does not report its limit")
+            return limit
+        case .locks(let after), .locksSilently(let after): return after
+        case .unlimited: return nil
+        }
     }
 
     /// A device without protection against guessing must not report any.

@@ -57,6 +57,7 @@ package struct KeystoreContract: Sendable {
         case .attests: try await attests(keystore)
         case .refusesWrongPIN: try await refusesWrongPIN(keystore)
         case .locksOut: try await locksOut(keystore)
+        case .liftsNoLockoutWithoutProof: try await liftsNoLockoutWithoutProof(keystore)
         case .declinedAtCreation: try await declinedAtCreation(keystore)
         case .declinedAtUse: try await declinedAtUse(keystore)
         case .reportsUnavailablePrompt: try await reportsUnavailablePrompt(keystore)
@@ -186,6 +187,7 @@ extension KeystoreContract {
         case deletesTwice = "accepts the deletion of a deleted key"
         case attests = "attests its keys, or reports attestation as unsupported"
         case refusesWrongPIN = "rejects a wrong PIN and reports the attempts left"
+        case liftsNoLockoutWithoutProof = "lifts a lockout only with a proof"
         case locksOut = "locks after too many wrong PINs, and then does not prompt"
         case declinedAtCreation = "creates no key when the user declines"
         case declinedAtUse = "does not sign when the user declines, and counts no attempt"

@@ -16,7 +16,7 @@ as() {
     user=$1
     shift
     printf '%s\n' "$*" >/tmp/command
-    timeout 100 su "$user" -c "cd; HOME=/data/$user BROWSER=/usr/bin/browser LATCHKEY_ENDPOINT=$LATCHKEY_ENDPOINT sh /tmp/command" \
+    timeout 600 su "$user" -c "cd; HOME=/data/$user BROWSER=/usr/bin/browser LATCHKEY_ENDPOINT=$LATCHKEY_ENDPOINT sh /tmp/command" \
         </dev/null >/tmp/out 2>/tmp/err
 }
 
@@ -51,7 +51,7 @@ serve() {
     tries=0
     until grep -q endpoint /tmp/announcement 2>/dev/null; do
         tries=$((tries + 1))
-        [ "$tries" -lt 300 ] || { failed "the identity server does not start: $(cat /tmp/identity.log)" && return 1; }
+        [ "$tries" -lt 3000 ] || { failed "the identity server does not start: $(cat /tmp/identity.log)" && return 1; }
         sleep 0.1
     done
     LATCHKEY_ENDPOINT=http://127.0.0.1:8181
