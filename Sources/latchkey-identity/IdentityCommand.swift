@@ -41,6 +41,7 @@ struct UsersCommand: AsyncParsableCommand {
 
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "add",
             abstract: "Add a user. The password is read from stdin, one line.")
 
         @OptionGroup var options: DatabaseOptions
@@ -61,7 +62,8 @@ struct UsersCommand: AsyncParsableCommand {
     }
 
     struct Disable: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Disable a user and end all their sessions.")
+        static let configuration = CommandConfiguration(
+            commandName: "disable", abstract: "Disable a user and end all their sessions.")
 
         @OptionGroup var options: DatabaseOptions
 
@@ -69,7 +71,7 @@ struct UsersCommand: AsyncParsableCommand {
     }
 
     struct Enable: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Enable a disabled user.")
+        static let configuration = CommandConfiguration(commandName: "enable", abstract: "Enable a disabled user.")
 
         @OptionGroup var options: DatabaseOptions
 

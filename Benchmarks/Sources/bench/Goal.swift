@@ -23,7 +23,7 @@ struct Goal: Sendable {
     ) -> Goal {
         Goal(
             work: work, value: "\(Decimals.format(value, 2)) \(unit)", floor: floor, ratio: "–",
-            goal: "≤ \(Decimals.format(limit, 0)) \(unit)", isMet: value <= limit)
+            goal: "≤ \(Decimals.format(limit, limit == limit.rounded() ? 0 : 1)) \(unit)", isMet: value <= limit)
     }
 
     var cells: [String] { [work, value, floor, ratio, goal, isMet ? "ok" : "OVER"] }

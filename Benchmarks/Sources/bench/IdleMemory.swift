@@ -5,8 +5,8 @@ import LatchkeySimulators
 struct IdleMemory {
     @concurrent func run() async throws -> Findings {
         Findings(goals: [
-            .limit("peak memory of idle latchkey-presenced", try await presenced(), "MB", atMost: 25),
-            .limit("peak memory of idle latchkey-identity", try await identity(), "MB", atMost: 60),
+            .limit("peak memory of idle latchkey-presenced", try await presenced(), "MB", atMost: 15),
+            .limit("peak memory of idle latchkey-identity", try await identity(), "MB", atMost: 35),
         ])
     }
 

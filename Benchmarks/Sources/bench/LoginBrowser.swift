@@ -8,7 +8,7 @@ import LatchkeyLogin
 actor LoginBrowser: Browser {
     private let username: String
     private let password: String
-    private let transport = AsyncHTTPTransport()
+    private let transport = CurlTransport()
     private var cookies: [String: String] = [:]
 
     init(username: String, password: String) {

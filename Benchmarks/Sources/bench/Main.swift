@@ -4,8 +4,11 @@ import Foundation
 @main struct Main {
     static func main() async throws {
         let isShort = CommandLine.arguments.contains("--short")
+        // Each `--only TEXT` selects the measurements whose names contain the text.
+        let wanted = zip(CommandLine.arguments, CommandLine.arguments.dropFirst()).filter { $0.0 == "--only" }.map(\.1)
         var findings = Findings()
         func add(_ what: String, _ measure: () async throws -> Findings) async throws {
+            guard wanted.isEmpty || wanted.contains(where: { what.contains($0) }) else { return }
             let start = ContinuousClock.now
             findings += try await measure()
             let seconds = Decimals.format((ContinuousClock.now - start).milliseconds / 1000, 1)
@@ -14,6 +17,7 @@ import Foundation
         try await add("TPM commands") { try await CommandCounts().run() }
         try await add("signatures by a TPM") { try await TPMSigning(rounds: isShort ? 60 : 300).run() }
         try await add("processes") { try await SigningProcesses(rounds: isShort ? 15 : 60).run() }
+        try await add("local commands") { try await LocalCommands(rounds: isShort ? 15 : 60).run() }
         try await add("idle services") { try await IdleMemory().run() }
         try await add("signatures by a token") {
             try await TokenCrowding(counts: isShort ? [2, 250] : [2, 10, 50, 100, 250], rounds: isShort ? 300 : 3000)

@@ -18,6 +18,8 @@ struct MeasuredKeystore: Keystore {
         return try await inner.sign(digest, with: key, for: prompt, authorizedBy: presence)
     }
 
+    func owns(_ secret: SealedSecret) async -> Bool? { await inner.owns(secret) }
+
     func capabilities() async throws(KeystoreError) -> KeystoreCapabilities { try await inner.capabilities() }
 
     func pinStatus() async throws(KeystoreError) -> PINStatus { try await inner.pinStatus() }
@@ -63,6 +65,12 @@ struct MeasuredKeystore: Keystore {
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         try await inner.unseal(secret, for: prompt, authorizedBy: presence)
+    }
+
+    func liftLockout(
+        of secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> Bool {
+        try await inner.liftLockout(of: secret, for: prompt, authorizedBy: presence)
     }
 
     func endReuse() { inner.endReuse() }

@@ -54,8 +54,8 @@ struct SigningProcesses {
         let goals: [Goal] = [
             .ratio(
                 "one latchkey key sign process", ours.samples, over: provider.samples, named: "openssl pkeyutl",
-                atMost: 0.8),
-            .limit("peak memory of latchkey key sign", Double(ours.peak) / 1e6, "MB", atMost: 25),
+                atMost: 0.9),
+            .limit("peak memory of latchkey key sign", Double(ours.peak) / 1e6, "MB", atMost: 18),
         ]
         return Findings(goals: goals, tables: [table])
     }
