@@ -78,7 +78,7 @@ extension CryptokiError.Kind {
             )
         case .cancelled: (.cancelled, "Start again when you are ready.")
         case .touchTimedOut: (.cancelled, "Try again, and touch the token when it blinks.")
-        case .loginNeeded: (.refused, "Try again with the token's PIN.")
+        case .loginNeeded: (.transient, "Try again with the token's PIN.")
         case .unsupported: (.unsupported, "Use another token or another module.")
         case .unsound: (.refused, "Do not use this token for keys that must not leave it.")
         case .invalidURI: (.invalidInput, "Write a PKCS#11 URI (RFC 7512), for example `pkcs11:token=work`.")
@@ -196,7 +196,7 @@ extension ReturnValue {
         case .pinTooWeak: (.invalidInput, "the token refused the new PIN as too weak", "Choose a longer one.")
         case .userPINNotInitialized:
             (.passcodeNotSet, "the token has no user PIN yet", "Set one with `latchkey token pin --init`.")
-        case .userNotLoggedIn: (.refused, "the token requires its PIN again", "Try again with the token's PIN.")
+        case .userNotLoggedIn: (.transient, "the token requires its PIN again", "Try again with the token's PIN.")
         case .functionCanceled, .cancel, .functionRejected:
             (.cancelled, "the operation was cancelled at the token", "Start again when you are ready.")
         case .deviceRemoved, .tokenNotPresent, .tokenNotRecognized, .slotIDInvalid:
