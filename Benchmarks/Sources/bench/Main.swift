@@ -34,6 +34,9 @@ import Foundation
                 rounds: isShort ? 10 : 50
             ).run()
         }
+        if CommandLine.arguments.contains("--builds") {
+            try await add("builds") { try Builds().run() }
+        }
         findings.show()
         if let index = CommandLine.arguments.firstIndex(of: "--plots"), index + 1 < CommandLine.arguments.count {
             try ResultsPage(findings).write(to: CommandLine.arguments[index + 1])

@@ -7,60 +7,36 @@ import LatchkeySimulators
 struct SigningProcesses {
     let rounds: Int
 
-    private struct Contestant {
-        let name: String
-        let program: Program
-        let arguments: [String]
-        /// Work after each run that is not measured.
-        var cleaning: (@Sendable () throws -> Void)?
-        var samples = Samples()
-        var peak = 0
-    }
-
     @concurrent func run() async throws -> Findings {
         try await SoftwareTPM.withRunning { tpm in
             try await SoftwareTPMToken.withToken { token in
                 let directory = try TemporaryDirectory()
                 try Data(SHA256Text.bytes).write(to: directory.url.appending(path: "digest"))
-                var contestants = [
+                var processes = [
                     try Self.openssl("with the storage root key", ["-pkeyopt", "parent:0x81000001"], tpm, directory),
                     try Self.openssl("with a primary key each time", [], tpm, directory),
                     try Self.latchkey(tpm, directory),
                     try Self.tools(tpm, directory),
                     try Self.pkcs11(token, directory),
-                    Contestant(name: "/bin/true", program: Program(name: "/bin/true"), arguments: []),
+                    .floor,
                 ]
-                for round in -1..<rounds {
-                    for index in contestants.indices {
-                        let (time, bytes) = try contestants[index].program.measure(contestants[index].arguments)
-                        try contestants[index].cleaning?()
-                        guard round >= 0 else { continue }
-                        contestants[index].samples.add(time)
-                        contestants[index].peak = max(contestants[index].peak, bytes)
-                    }
-                }
-                return findings(contestants)
+                try MeasuredProcess.measure(&processes, rounds: rounds)
+                let (provider, ours) = (processes[0], processes[2])
+                return Findings(
+                    goals: [
+                        .ratio(
+                            "one latchkey key sign process", ours.samples, over: provider.samples,
+                            named: "openssl pkeyutl", atMost: 0.9),
+                        ours.memoryGoal(atMost: 18),
+                    ],
+                    tables: [
+                        MeasuredProcess.table("one process for one signature, \(rounds) rounds in turn", processes)
+                    ])
             }
         }
     }
 
-    private func findings(_ contestants: [Contestant]) -> Findings {
-        var table = Table("one process for one signature, \(rounds) rounds in turn")
-        for contestant in contestants {
-            let megabytes = Decimals.format(Double(contestant.peak) / 1e6, 1)
-            table.add("\(contestant.name) (\(megabytes) MB)", contestant.samples)
-        }
-        let (provider, ours) = (contestants[0], contestants[2])
-        let goals: [Goal] = [
-            .ratio(
-                "one latchkey key sign process", ours.samples, over: provider.samples, named: "openssl pkeyutl",
-                atMost: 0.9),
-            .limit("peak memory of latchkey key sign", Double(ours.peak) / 1e6, "MB", atMost: 18),
-        ]
-        return Findings(goals: goals, tables: [table])
-    }
-
-    private static func latchkey(_ tpm: SoftwareTPM, _ directory: TemporaryDirectory) throws -> Contestant {
+    private static func latchkey(_ tpm: SoftwareTPM, _ directory: TemporaryDirectory) throws -> MeasuredProcess {
         let pin = directory.path(of: "pin")
         try Data("\(PromptPresence.pin)\n".utf8).write(to: URL(filePath: pin))
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: pin)
@@ -72,15 +48,15 @@ struct SigningProcesses {
         }
         let report = try program.run(["key", "create", "--policy", "pin", "--json"] + options)
         let id = try JSONDecoder().decode(Created.self, from: report).id
-        return Contestant(
-            name: "latchkey key sign", program: program,
-            arguments: ["key", "sign", id, "--digest", SHA256Text.hexadecimal] + options)
+        return MeasuredProcess(
+            "latchkey key sign", program,
+            ["key", "sign", id, "--digest", SHA256Text.hexadecimal] + options)
     }
 
     /// openssl pkeyutl with the tpm2 provider.
     private static func openssl(
         _ manner: String, _ parent: [String], _ tpm: SoftwareTPM, _ directory: TemporaryDirectory
-    ) throws -> Contestant {
+    ) throws -> MeasuredProcess {
         // The storage root key may exist already.
         let program = Program(name: "openssl", environment: ["TPM2OPENSSL_TCTI": tpm.tcti, "TSS2_LOG": "all+NONE"])
         if !parent.isEmpty { try makeStorageRootKey(tpm, directory) }
@@ -90,16 +66,16 @@ struct SigningProcesses {
                 "genpkey", "-provider", "tpm2", "-algorithm", "EC", "-pkeyopt", "group:P-256", "-pkeyopt",
                 "user-auth:\(PromptPresence.pin)", "-out", key,
             ] + parent)
-        return Contestant(
-            name: "openssl pkeyutl, tpm2 provider, \(manner)", program: program,
-            arguments: [
+        return MeasuredProcess(
+            "openssl pkeyutl, tpm2 provider, \(manner)", program,
+            [
                 "pkeyutl", "-provider", "tpm2", "-provider", "default", "-propquery", "?provider=tpm2", "-sign",
                 "-inkey", key, "-passin", "pass:\(PromptPresence.pin)", "-in", directory.path(of: "digest"), "-out",
                 "/dev/null",
             ])
     }
 
-    private static func tools(_ tpm: SoftwareTPM, _ directory: TemporaryDirectory) throws -> Contestant {
+    private static func tools(_ tpm: SoftwareTPM, _ directory: TemporaryDirectory) throws -> MeasuredProcess {
         let (publicPart, privatePart) = (directory.path(of: "key.pub"), directory.path(of: "key.priv"))
         let context = directory.path(of: "key.ctx")
         try tool(
@@ -110,10 +86,10 @@ struct SigningProcesses {
             ])
         try tool("tpm2_load", tpm, ["-C", "0x81000001", "-u", publicPart, "-r", privatePart, "-c", context])
         try tool("tpm2_flushcontext", tpm, ["-t"])
-        return Contestant(
-            name: "tpm2_sign, the key's context saved before",
-            program: Program(name: "tpm2_sign", environment: environment(tpm)),
-            arguments: [
+        return MeasuredProcess(
+            "tpm2_sign, the key's context saved before",
+            Program(name: "tpm2_sign", environment: environment(tpm)),
+            [
                 "-c", context, "-p", PromptPresence.pin, "-g", "sha256", "-d", directory.path(of: "digest"), "-o",
                 directory.path(of: "signature"),
             ],
@@ -121,13 +97,13 @@ struct SigningProcesses {
             cleaning: { try tool("tpm2_flushcontext", tpm, ["-t"]) })
     }
 
-    private static func pkcs11(_ token: SoftwareTPMToken, _ directory: TemporaryDirectory) throws -> Contestant {
+    private static func pkcs11(_ token: SoftwareTPMToken, _ directory: TemporaryDirectory) throws -> MeasuredProcess {
         let program = Program(name: "pkcs11-tool", environment: token.environment)
         let options = ["--module", token.modulePath, "--token-label", token.label, "--login", "--pin", token.userPIN]
         try program.run(options + ["--keypairgen", "--key-type", "EC:prime256v1", "--id", "01"])
-        return Contestant(
-            name: "pkcs11-tool, tpm2-pkcs11 through tpm2-abrmd", program: program,
-            arguments: options + [
+        return MeasuredProcess(
+            "pkcs11-tool, tpm2-pkcs11 through tpm2-abrmd", program,
+            options + [
                 "--sign", "--mechanism", "ECDSA", "--id", "01", "--input-file", directory.path(of: "digest"),
                 "--output-file", directory.path(of: "signature"),
             ])
