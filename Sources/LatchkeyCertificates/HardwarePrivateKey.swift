@@ -21,11 +21,10 @@ public struct HardwarePrivateKey: CustomPrivateKey {
     /// - Parameters:
     ///   - key: A key of `keystore`.
     ///   - prompt: The prompt for each signature.
-    /// - Throws: `KeystoreError`; at present none.
     public init(
         _ key: HardwareKey, in keystore: any Keystore, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
-    ) throws(KeystoreError) {
+    ) {
         publicKey = Certificate.PublicKey(key.publicKey.cryptoKey)
         self.key = key
         self.keystore = keystore
@@ -99,7 +98,7 @@ extension Keystore {
     ) async throws(KeystoreError) -> CertificateSigningRequest {
         let operation = "create a certificate request"
         do {
-            let signer = try HardwarePrivateKey(key, in: self, for: prompt, authorizedBy: presence)
+            let signer = HardwarePrivateKey(key, in: self, for: prompt, authorizedBy: presence)
             return try await CertificateSigningRequest(
                 version: .v1, subject: subject, asyncPrivateKey: Certificate.PrivateKey(signer),
                 attributes: CertificateSigningRequest.Attributes(), signatureAlgorithm: .ecdsaWithSHA256)

@@ -6,7 +6,7 @@ import SystemPackage
 import Testing
 
 /// Networks that reach servers through an HTTP proxy.
-@Suite(.requires(program: "python3"), .requires(program: "openssl"), .timeLimit(.minutes(5)))
+@Suite(.requires(program: "python3"), .requires(program: "openssl"), .timeLimit(.minutes(15)))
 struct ProxyCommandTests {
     /// A proxy that connects each client to one TLS server, or answers with a status. Prints the proxy's port and its requests.
     private static let proxy = #"""

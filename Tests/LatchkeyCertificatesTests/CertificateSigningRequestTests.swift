@@ -33,7 +33,7 @@ struct CertificateSigningRequestTests {
             "req", "-in", path, "-verify", "-noout", "-subject", "-pubkey", "-nameopt", "RFC2253,-esc_msb,utf8")
         #expect(text.contains("verify OK"))
         #expect(text.contains("subject=CN=Ann Önymous,O=Example,C=SE"))
-        #expect(text.contains(try key.publicKey.pemRepresentation))
+        #expect(text.contains(key.publicKey.pemRepresentation))
     }
 
     @Test func `a wrong PIN is the keystore's own error`() async throws {
@@ -47,7 +47,7 @@ struct CertificateSigningRequestTests {
 
     @Test(.requires(program: "openssl")) func `a self-signed certificate verifies`() async throws {
         let (keystore, key) = try await key(.none)
-        let signer = try HardwarePrivateKey(key, in: keystore, for: prompt, authorizedBy: NobodyPresent())
+        let signer = HardwarePrivateKey(key, in: keystore, for: prompt, authorizedBy: NobodyPresent())
         let name = try DistinguishedName(rfc4514: "CN=self")
         let certificate = try await Certificate(
             version: .v3, serialNumber: .init(), publicKey: signer.publicKey, notValidBefore: Date() - 60,
@@ -61,7 +61,7 @@ struct CertificateSigningRequestTests {
 
     @Test func `synchronous signing and serialization are refused`() async throws {
         let (keystore, key) = try await key(.none)
-        let signer = try HardwarePrivateKey(key, in: keystore, for: prompt, authorizedBy: NobodyPresent())
+        let signer = HardwarePrivateKey(key, in: keystore, for: prompt, authorizedBy: NobodyPresent())
         let unsupported = KeystoreError.unsupported("", recovery: "")
         #expect(throws: unsupported) {
             _ = try signer.signSynchronously(bytes: [1], signatureAlgorithm: .ecdsaWithSHA256)

@@ -26,9 +26,7 @@ public struct PublicKey: Hashable, Sendable, Codable {
     package var y: Data { Data(x963Representation.suffix(32)) }
 
     /// SubjectPublicKeyInfo in PEM (RFC 7468).
-    public var pemRepresentation: String {
-        get throws { cryptoKey.pemRepresentation }
-    }
+    public var pemRepresentation: String { cryptoKey.pemRepresentation }
 
     /// Whether the private half of this key created `signature` over `digest`.
     public func isValid(_ signature: ECDSASignature, for digest: MessageDigest) -> Bool {

@@ -20,8 +20,8 @@ public struct PIN: Sendable, Equatable {
     /// - Throws: ``KeystoreError`` with code `invalidInput` if the text is too short, too long or contains a control
     ///   character.
     public init(_ text: String) throws(KeystoreError) {
-        let plain = text.utf8.withContiguousStorageIfAvailable { Self.plainSecret(UnsafeRawBufferPointer($0)) }
-        if let plain = plain ?? nil {
+        var text = text
+        if let plain = text.withUTF8({ Self.plainSecret(UnsafeRawBufferPointer($0)) }) {
             secret = plain
             characterCount = plain.count
             return

@@ -24,14 +24,15 @@ extension TPM {
         _ handle: TPMHandle, meanwhile work: () -> R
     ) -> (result: R, error: TPMError?) {
         var result: R?
+        var failure: TPMError?
         do {
             try execute(.flushContext, parameters: TPMWriter(handle), meanwhile: { result = work() }) {
                 (_, _) throws(TPMError) in
             }
-            return (result ?? work(), nil)
         } catch {
-            return (result ?? work(), error)
+            failure = error
         }
+        return (result ?? work(), failure)
     }
 
     /// `TPM2_EvictControl` (section 28.5): makes a loaded object persistent at `handle`, or removes `object` if it is

@@ -40,7 +40,7 @@ extension KeyCommand {
                 // The PEM replaces the JSON object too.
                 return BriefReport(["pem": pem], text: pem, bareOutput: pem)
             case .pem:
-                let pem = try stored.publicKey.pemRepresentation
+                let pem = stored.publicKey.pemRepresentation
                 return BriefReport(["pem": pem], text: pem)
             case .jwk:
                 let jwk = JWK(stored.publicKey, kid: stored.id)

@@ -1,5 +1,6 @@
 import Dispatch
 import Latchkey
+import LatchkeySimulators
 import Synchronization
 import Testing
 
@@ -35,7 +36,7 @@ struct BlockingThreadTests {
     }
 
     @Test(.timeLimit(.minutes(15))) func `a wait for a thread ends at its limit`() {
-        #expect(BlockingThread.run(within: .seconds(300), unstarted: {}) { 7 } == 7)
+        #expect(BlockingThread.run(within: hangLimit, unstarted: {}) { 7 } == 7)
         let end = DispatchSemaphore(value: 0)
         #expect(BlockingThread.run(within: .milliseconds(20), unstarted: {}) { end.wait() } == nil)
         end.signal()

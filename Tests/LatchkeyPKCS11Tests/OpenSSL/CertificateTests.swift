@@ -21,7 +21,7 @@ struct CertificateTests {
     }
 
     private func certificate(for key: HardwareKey, in keystore: PKCS11Keystore) async throws -> Data {
-        let signer = try HardwarePrivateKey(
+        let signer = HardwarePrivateKey(
             key, in: keystore, for: prompt, authorizedBy: ScriptedPresence(pins: "correct"))
         let name = try DistinguishedName(rfc4514: "CN=Ann Onymous")
         let certificate = try await Certificate(

@@ -22,6 +22,6 @@ struct Greeting {
 
         let key = try await keystore.createKey(
             KeyRequest(policy: .pin, prompt: prompt), authorizedBy: TerminalPresence())
-        print(key.assurance, try key.publicKey.pemRepresentation)
+        print(key.assurance, key.publicKey.pemRepresentation)
     }
 }
