@@ -1,9 +1,9 @@
 #include <curl/curl.h>
 
-/* Headers without a library: LatchkeyHTTP loads libcurl at the first request.
+/* This module links no library: LatchkeyHTTP loads libcurl at the first request.
 
-   curl_easy_setopt(3) and curl_easy_getinfo(3), called at their loaded address with each type of argument, since Swift does
-   not import variadic functions. */
+   The functions call curl_easy_setopt(3) and curl_easy_getinfo(3) at their loaded addresses. There is one function for each
+   type of argument, because Swift does not import variadic functions. */
 typedef CURLcode (*latchkey_curl_setopt)(CURL *, CURLoption, ...);
 typedef CURLcode (*latchkey_curl_getinfo)(CURL *, CURLINFO, ...);
 

@@ -40,7 +40,7 @@ public struct OAuth2Client: Sendable {
     /// Revokes a token, or one of its secrets, on the server (RFC 7009).
     ///
     /// - Throws: ``CredentialError``; `refused` for a token of another server or client, `unsupported` if the server has no
-    ///   revocation endpoint, `missingToken`. If one secret fails, the secrets before it are already revoked.
+    ///   revocation endpoint, `missingToken`. If one request fails, the earlier secrets are already revoked.
     public func revoke(_ token: Token, type: Credential.RevokeType = .all) async throws {
         try await perform("revoke the token", with: token) { server in
             for kind in try Credential.kinds(type, of: token) { try await server.revoke(kind, of: token) }

@@ -3,9 +3,9 @@ internal import Glibc
 internal import HTTPTypes
 internal import Latchkey
 
-/// One request and its response. Used only on the session's thread after it is made.
+/// One request and its response. After its creation it is used only on the session's thread.
 final class CurlExchange: @unchecked Sendable {
-    /// What a transport demands of each request.
+    /// The limits that a transport sets for each request.
     struct Limits {
         let timeoutSeconds: Int
         static let connectSeconds = 10
@@ -83,7 +83,7 @@ final class CurlExchange: @unchecked Sendable {
         try handle.set(CURLOPT_URL, endpoint.text)
         try handle.set(CURLOPT_PATH_AS_IS, 1)
         try handle.set(CURLOPT_PROTOCOLS_STR, endpoint.scheme)
-        // Over HTTP/2 a status may be any number.
+        // With HTTP/2, a server can send any number as the status.
         try handle.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         try handle.set(CURLOPT_FOLLOWLOCATION, 0)
         try handle.set(CURLOPT_NETRC, 0)
@@ -105,7 +105,7 @@ final class CurlExchange: @unchecked Sendable {
             try handle.set(CURLOPT_CAINFO, authorities)
             try handle.set(CURLOPT_CAPATH, nil)
         }
-        // A proxy gets an encrypted stream, and not the fields of the request.
+        // The proxy receives an encrypted stream, and not the fields of the request.
         if endpoint.isLoopback { try handle.set(CURLOPT_PROXY, "") }
         try handle.set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))
         try handle.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
@@ -121,7 +121,7 @@ final class CurlExchange: @unchecked Sendable {
             try handle.set(CURLOPT_COPYPOSTFIELDS, body)
         }
         try handle.set(CURLOPT_CUSTOMREQUEST, method.rawValue)
-        // libcurl adds fields that are not removed with a colon.
+        // libcurl adds these fields unless a line with only the name and a colon removes them.
         var lines = ["Expect:"]
         for name in [HTTPField.Name.accept, .contentType] where request.headerFields[name] == nil {
             lines.append("\(name.rawName):")
@@ -151,7 +151,7 @@ final class CurlExchange: @unchecked Sendable {
             let isAllowed = CurlExchange.at(context)?.allowsSending(to: server.map { String(cString: $0) }, Int(port))
             return isAllowed == true ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
         }
-        // Programs that this one starts do not get the connection.
+        // Child processes do not inherit the connection.
         try handle.setOpener { _, _, address in
             guard let address = address?.pointee else { return -1 }
             return socket(address.family, address.socktype | Int32(SOCK_CLOEXEC.rawValue), address.protocol)
@@ -162,8 +162,8 @@ final class CurlExchange: @unchecked Sendable {
         context.map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// Whether the connection may get the request. Plain HTTP goes only to a server of root or of this user; the check comes
-    /// after the connection is made, so another user who takes the port before gets nothing.
+    /// Whether the request may be sent on the connection. Plain HTTP is sent only to a server of root or of this user.
+    /// The check follows the connection, so a program of another user that took the port earlier receives nothing.
     ///
     /// libcurl repeats a request if a kept connection ends without a response. The server may have executed the first one,
     /// so only a repetition that changes nothing is allowed.
@@ -207,7 +207,7 @@ final class CurlExchange: @unchecked Sendable {
         let proxyStatus = handle.number(CURLINFO_HTTP_CONNECTCODE)
         switch code {
         case _ where proxyStatus != 0 && !(200...299).contains(proxyStatus): return .refusedByProxy(proxyStatus)
-        // The limit of a connection is fixed, so with a shorter timeout the timeout ends the request.
+        // The time limit for connecting is fixed. A shorter timeout ends the request before this limit.
         case CURLE_OPERATION_TIMEDOUT:
             return isSent || limits.timeoutSeconds <= Limits.connectSeconds ? .timeout : .connectTimeout
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY: return .unknownHost

@@ -5,8 +5,8 @@ internal import Latchkey
 
 /// The functions of libcurl.
 ///
-/// The library is loaded at the first request, since loading it with the libraries that it needs takes 7 ms, and most
-/// commands of a program send no request.
+/// The library is loaded at the first request, because loading it with the libraries that it needs takes 7 ms, and
+/// most commands of a program send no request.
 struct CurlLibrary: @unchecked Sendable {
     /// `CURL *` or `CURLM *`.
     typealias Handle = UnsafeMutableRawPointer
@@ -57,7 +57,7 @@ struct CurlLibrary: @unchecked Sendable {
         setopt = try address("curl_easy_setopt")
         getinfo = try address("curl_easy_getinfo")
         let initialize: @convention(c) (Int) -> CURLcode = try function("curl_global_init")
-        // libcurl would write the keys of all TLS sessions to the file that the user's variable names.
+        // Otherwise libcurl would write the keys of all TLS sessions to the file that this variable names.
         guard let entry = strdup("SSLKEYLOGFILE="), latchkey_environment_change(entry, nil) != 0 else {
             throw Self.missing(file)
         }

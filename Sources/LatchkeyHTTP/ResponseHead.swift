@@ -2,7 +2,8 @@ internal import HTTPTypes
 
 /// Parses the lines of a response up to its body, one at a time, with limits.
 ///
-/// Interim responses (RFC 9110 section 15.2) are dropped. The program asks for none, so a server that sends many is refused.
+/// Interim responses (RFC 9110 section 15.2) are dropped. The program requests none, so a server that sends many is
+/// refused.
 struct ResponseHead {
     typealias Failure = CurlExchange.Failure
 
@@ -39,7 +40,7 @@ struct ResponseHead {
         }
     }
 
-    /// - Returns: 200...599, or the code of an interim response. 101 is refused since no request asks for an upgrade.
+    /// - Returns: 200...599, or the code of an interim response. 101 is refused because no request asks for an upgrade.
     private static func status(_ line: Substring) throws(Failure) -> Int {
         guard line.hasPrefix("HTTP/1.") else { throw Failure(cause: .invalidResponse) }
         let code = line.drop { $0 != " " }.dropFirst().prefix { $0 != " " }

@@ -33,7 +33,7 @@ extension TPMKeystore {
         } catch { throw error.during("sign") }
     }
 
-    /// Signs and verifies. The result is nil unless the signature is the key's.
+    /// Signs, and verifies the signature. The result is nil if the verification fails.
     private static func signing(
         _ digest: MessageDigest, with key: HardwareKey
     ) -> UseBody<TPMSignature, ECDSASignature?> {

@@ -39,8 +39,8 @@ public final class TCTIConnection: TPMTransport {
         close()
     }
 
-    /// The configurations that were used, with the file names of their libraries, which are kept in the process. For such a
-    /// name tpm2-tss does not search in the file system.
+    /// The configurations that were used, with the file names of their libraries, which stay loaded. tpm2-tss does not
+    /// search the file system for such a name.
     private static let resolved = Mutex<[String: String]>([:])
 
     /// Keeps the loaded library of the TCTI in the process. Loading it for each connection takes as long as a command.

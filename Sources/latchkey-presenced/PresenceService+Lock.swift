@@ -3,7 +3,7 @@ import Latchkey
 import LatchkeyTPM
 import Logging
 
-/// The lockout of a user's fingers after too many did not match. The right PIN, which the TPM checks, ends it.
+/// The lockout of a user's fingers after too many fingers did not match. The right PIN, which the TPM checks, ends it.
 extension PresenceService {
     /// A PIN whose use ends a lockout.
     struct WatchedPIN: Equatable {

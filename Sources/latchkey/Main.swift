@@ -28,7 +28,7 @@ enum Main {
 
     private static func run(_ arguments: [String], _ console: Console) async -> ExitStatus {
         do {
-            // Without the parser, which takes most of the time.
+            // Skips the parser, which takes most of the time.
             guard arguments != ["--version"] else {
                 try console.result(Release.version)
                 return .done

@@ -69,7 +69,7 @@ struct ProxyCommandTests {
         await proxy.stop(SIGKILL)
     }
 
-    /// What `doctor` finds about the server.
+    /// The finding of `doctor` about the server.
     private func finding(_ outcome: Outcome) throws -> String {
         let check = try outcome.json()["checks"]?.array?.first { $0["name"] == "server" }
         return try #require(check?["finding"]?.string, "\(outcome.output)")
@@ -95,7 +95,7 @@ struct ProxyCommandTests {
         }
     }
 
-    @Test func `variables of the environment do not make a server trusted or show the keys of TLS`() async throws {
+    @Test func `environment variables do not make a server trusted or show the keys of TLS`() async throws {
         try await withProxy { machine, certificate, _ in
             let keys = machine.directory.path(of: "keys")
             let variables = ["SSL_CERT_FILE": certificate, "CURL_CA_BUNDLE": certificate, "SSLKEYLOGFILE": keys]

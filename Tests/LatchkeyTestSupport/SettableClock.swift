@@ -30,7 +30,7 @@ package final class SettableClock: Sendable {
         state.withLock { $0.sleepsLeft = sleeps }
     }
 
-    /// Waits until a task sleeps permanently.
+    /// Waits until a task is in a sleep that does not end.
     package func asleep() async {
         let watchdog = Task {
             try await Task.sleep(for: hangLimit)

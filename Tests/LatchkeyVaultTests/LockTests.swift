@@ -110,7 +110,7 @@ struct LockTests {
         #expect(presence.requests.count == 6, "the proof is valid for the next unlock")
     }
 
-    @Test func `reauthentication that cannot lift a lockout returns false and says when it ends`() async throws {
+    @Test func `reauthentication that cannot lift a lockout returns false and reports when it ends`() async throws {
         let scene = try Scene()
         let presence = ScriptedPresence(
             [.pin("2468"), .pin("1111"), .pin("1111"), .pin("1111"), .decline, .pin("a wrong password")])

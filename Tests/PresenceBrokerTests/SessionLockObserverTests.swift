@@ -12,7 +12,7 @@ import Testing
     .requires(program: "dbus-daemon"), .requires(program: "gdbus"), .requires(program: "setpriv"), .softwareTPM,
     .timeLimit(.minutes(15)))
 struct SessionLockObserverTests {
-    @Test func `the records and every proof end when the session locks`() async throws {
+    @Test func `the records lock and proofs end when the session locks`() async throws {
         try await LoginManagerScene.with { scene in
             try await scene.addSession("1")
             let error = try await scene.following {
@@ -35,7 +35,7 @@ struct SessionLockObserverTests {
         }
     }
 
-    @Test func `the sleep of the machine waits until the records are locked`() async throws {
+    @Test func `the machine sleeps only after the records are locked`() async throws {
         try await LoginManagerScene.with { scene in
             try await scene.addSession("1")
             try await scene.following {
@@ -88,7 +88,7 @@ struct SessionLockObserverTests {
         }
     }
 
-    @Test func `a service of the user follows all sessions of the user, also new ones`() async throws {
+    @Test func `a user service observes all sessions of the user, including new ones`() async throws {
         try await LoginManagerScene.with(session: nil) { scene in
             try await scene.addSession("1")
             try await scene.addSession("2", of: LoginManagerScene.stranger)
@@ -106,7 +106,7 @@ struct SessionLockObserverTests {
         }
     }
 
-    @Test(arguments: ["1", nil]) func `the end of the session locks`(_ own: String?) async throws {
+    @Test(arguments: ["1", nil]) func `the end of the session locks the records`(_ own: String?) async throws {
         try await LoginManagerScene.with(session: own) { scene in
             try await scene.addSession("1")
             try await scene.addSession("2", of: LoginManagerScene.stranger)
@@ -119,7 +119,7 @@ struct SessionLockObserverTests {
         }
     }
 
-    @Test(arguments: ["1", nil]) func `a session that is locked already locks at once`(_ own: String?) async throws {
+    @Test(arguments: ["1", nil]) func `an already locked session locks the records`(_ own: String?) async throws {
         try await LoginManagerScene.with(session: own) { scene in
             try await scene.addSession("1")
             try await scene.setLockedHint(true, of: "1")
@@ -129,7 +129,7 @@ struct SessionLockObserverTests {
     }
 
     @Test(arguments: [true, false])
-    func `the records lock, and the app is told, when the bus or logind is lost`(_ isBus: Bool) async throws {
+    func `the records lock, and the app is notified, when the bus or logind is lost`(_ isBus: Bool) async throws {
         try await LoginManagerScene.with { scene in
             try await scene.addSession("1")
             let error = try await scene.following {

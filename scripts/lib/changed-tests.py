@@ -4,7 +4,7 @@
 Usage: scripts/lib/changed-tests.py DESCRIPTION < FILES
 
 DESCRIPTION is the output of `swift package describe --type json`; FILES are the changed files, one in each line. A changed target
-is tested by its own tests (X by XTests), or without those by the test targets that import it directly. `*` means all tests.
+is tested by its own tests (X by XTests). If it has none, the test targets that import it directly test it. `*` means all tests.
 """
 
 import json

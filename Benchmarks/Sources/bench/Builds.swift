@@ -29,13 +29,13 @@ struct Builds {
         ])
     }
 
-    /// Makes the app of the README's section "Swift" by its commands, next to the clone.
+    /// Creates the app of the README's section "Swift" with the section's commands, next to the clone.
     private static func firstApp(of clone: String, in directory: TemporaryDirectory) throws -> String {
         let readme = try String(contentsOfFile: "\(clone)/README.md", encoding: .utf8)
         let section = readme.components(separatedBy: "\n## ").first { $0.hasPrefix("Swift\n") } ?? ""
         let blocks = section.components(separatedBy: "```")
         guard blocks.count > 3, blocks[1].hasPrefix("console\n"), blocks[3].hasPrefix("swift\n") else {
-            throw Failure(reason: "the README has no commands and no code of a first app")
+            throw Failure(reason: "the README has no commands or no code for a first app")
         }
         let commands = blocks[1].split(separator: "\n").dropFirst().map { $0.drop(while: { "$> ".contains($0) }) }
         try text("cd '\(directory.url.path)' && \(commands.joined(separator: "\n"))")

@@ -3,7 +3,7 @@ struct MeasuredProcess {
     let name: String
     let program: Program
     let arguments: [String]
-    /// Work after each run that is not measured.
+    /// The work after each run. It is not measured.
     var cleaning: (@Sendable () throws -> Void)?
     private(set) var samples = Samples()
     /// The peak memory of all runs, in bytes.
@@ -18,7 +18,7 @@ struct MeasuredProcess {
         self.cleaning = cleaning
     }
 
-    /// The smallest program, the floor of all others.
+    /// The smallest program. Its time and memory are the minimum for all others.
     static let floor = MeasuredProcess("/bin/true", Program(name: "/bin/true"))
 
     /// Runs the processes in turn, once before the measurement.

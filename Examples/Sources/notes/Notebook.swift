@@ -95,7 +95,7 @@ struct Notebook {
 
     /// The notes, unlocked first if they are locked.
     mutating func read() async throws -> [String] {
-        // After a lock of the session the vault is closed, but `notes` is still `.biometrics`. `wrap()` returns the new
+        // After the session locks, the vault is closed, but `notes` is still `.biometrics`. `wrap()` returns the new
         // case.
         if case .biometrics(let vault) = notes { notes = vault.wrap() }
         guard notes.isStored else { return [] }

@@ -48,14 +48,14 @@ struct Notes {
         }
     }
 
-    /// - Returns: A notebook without a login and notes; nil if the user declines.
+    /// - Returns: A notebook without a login or notes; nil if the user declines.
     private static func startOver() async throws -> Notebook? {
         guard ask("This archives the login and the notes. Type ‘yes’ to continue: ") == "yes" else { return nil }
         print("The archive is \(try await Notebook.startOver(environment: environment)).")
         return try await newNotebook()
     }
 
-    /// A notebook that locks when the user's session locks. If that is not possible on this machine, a message says so.
+    /// A notebook that locks when the user's session locks. Prints an error if this machine cannot do that.
     private static func newNotebook() async throws -> Notebook {
         let notebook = try await Notebook(environment: environment)
         Task {
@@ -113,7 +113,7 @@ struct Notes {
             default: (.failed, "\(error)", "")
             }
         switch code {
-        // A user who declines is not an error.
+        // A declined prompt is not an error.
         case .cancelled: print("Nothing was done.")
         // The stored data has another type, another program changed it, or the hardware no longer has its key.
         case .damaged, .invalidated:

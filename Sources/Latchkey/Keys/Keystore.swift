@@ -110,7 +110,7 @@ public protocol Keystore: Sendable {
     /// unseal the secret again.
     ///
     /// Does not prompt if the secret's policy accepts a proof that is not locked out, or if the lockout has ended.
-    /// Never lifts a lockout without a proof. If the user chooses a new PIN of a token, that PIN answers the next
+    /// Never lifts a lockout without a proof. If the user chooses a new PIN for a token, that PIN answers the next
     /// prompt of the same operation.
     ///
     /// - Returns: Whether the hardware accepts a proof now; false if the hardware cannot lift the lockout.
@@ -162,9 +162,9 @@ public protocol Keystore: Sendable {
 }
 
 /// A keystore of this package. The default implementations are for hardware that has no fingerprint reader, cannot
-/// determine which secrets it sealed, stores no proof, has one counter of wrong PINs that no proof resets, deletes keys
-/// without a prompt, and cannot revoke; renaming changes only the label. ``Keystore`` itself has no default
-/// implementations, because a keystore that forwards to another one must not omit a call.
+/// determine which secrets it sealed, stores no proof, and cannot revoke. This hardware has one counter of wrong PINs
+/// that no proof resets, and deletes keys without a prompt. Renaming changes only the label. ``Keystore`` itself has no
+/// default implementations, because a keystore that forwards to another one must not omit a call.
 package protocol BackendKeystore: Keystore {}
 
 extension BackendKeystore {

@@ -53,7 +53,7 @@ public struct KeystoreCapabilities: Hashable, Sendable {
 
     /// The default policy of all facades: `userPresence` (fingerprint or PIN) if the hardware can enforce it, a
     /// fingerprint can be read now, and the user does not prefer the PIN; otherwise `pin`. For hardware that enforces
-    /// `userPresence` but not `pin`, because it prompts itself, it is always `userPresence`.
+    /// `userPresence` but not `pin`, because it prompts itself, the default is `userPresence`.
     package func preferredPolicy(for use: Use, through presence: any PresenceAuthority) async -> AccessPolicy {
         let enforceable =
             switch use {

@@ -6,7 +6,7 @@ public struct PublicKey: Hashable, Sendable, Codable {
     /// The uncompressed point of SEC 1 section 2.3.3: `04 ‖ x ‖ y`, 65 bytes.
     public let x963Representation: Data
 
-    /// The key as a type of swift-crypto.
+    /// The key as a swift-crypto type.
     package let cryptoKey: P256.Signing.PublicKey
 
     /// - Throws: ``KeystoreError`` with code `damaged` unless the 65 bytes are a point on the curve.

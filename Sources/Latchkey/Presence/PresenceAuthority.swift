@@ -71,7 +71,7 @@ public struct PINRequest: Hashable, Sendable {
     public var context: PromptContext
     /// The number of wrong PINs before the lockout, or nil if unknown. Display it.
     public var attemptsLeft: Int?
-    /// A sentence for the prompt: the requirements for a new PIN, or a warning; nil without either.
+    /// A sentence for the prompt: the requirements for a new PIN, or a warning; nil if there is neither.
     package var hint: String?
 
     /// The secret for the purpose `securityOfficer`, if it is known.
@@ -115,7 +115,7 @@ public struct PromptContext: Hashable, Sendable {
     }
 }
 
-/// A message for the user that needs no answer: an action at the hardware, where no PIN is typed, or a lockout.
+/// A message for the user that needs no answer: an action at the hardware that requires no typed PIN, or a lockout.
 public enum PresenceNotice: Hashable, Sendable {
     /// Use the reader's own PIN pad or fingerprint sensor: the token accepts no PIN from this program.
     case useReader(PromptContext)

@@ -3,7 +3,8 @@ extension RecordContainer {
     /// Whether other hardware protects the records, so that this machine cannot open them. Facades then do not show
     /// them. iOS also shows no item of another device. Does not prompt.
     ///
-    /// Queries the hardware until it has confirmed that it protects the records, and not while the records are open.
+    /// Each call queries the hardware until the hardware has confirmed that it protects the records. Does not query it
+    /// while the records are open.
     ///
     /// - Returns: False if the hardware does not answer, and for records that do not depend on the hardware.
     package func isForeign() async throws(KeystoreError) -> Bool {

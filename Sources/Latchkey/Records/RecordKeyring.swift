@@ -46,8 +46,8 @@ final class RecordKeyring: Sendable {
 
     // MARK: Other hardware
 
-    /// Whether other hardware protects the records. Queries the hardware until it has confirmed that it protects them,
-    /// and not while the device class is open.
+    /// Whether other hardware protects the records. Each call queries the hardware until the hardware has confirmed
+    /// that it protects them. Does not query it while the device class is open.
     ///
     /// - Returns: False if the hardware does not answer.
     func isForeign() async throws(KeystoreError) -> Bool {
@@ -62,7 +62,7 @@ final class RecordKeyring: Sendable {
     /// The result of the last query or use of the hardware; nil before the first.
     var isKnownForeign: Bool? { foreign.withLock { $0 } }
 
-    /// The next step for a store of other hardware. The command-line tool knows only the default profile.
+    /// The next step for a store of other hardware. The command-line tool uses only the default profile.
     private var adviceToStartOver: String {
         let command = store.profile == RecordStore.defaultProfile ? "run ‘latchkey store reset’, or " : ""
         return

@@ -7,8 +7,8 @@ internal import Synchronization
 ///
 /// The file's `user_version` is the reset count. A key that was opened before a reset is not used after it.
 extension RecordStore {
-    /// Archives the store and empties it, for all programs at once. Revocations that are not complete are forgotten: finish
-    /// them before, if the hardware is present (``RecordContainer/finishRevocations()``).
+    /// Archives the store and empties it, for all programs at once. Incomplete revocations are lost. If the hardware is
+    /// present, finish them first (``RecordContainer/finishRevocations()``).
     ///
     /// The archive is a copy of the file in the same directory, `latchkey-DATE.sqlite`, with mode 0600. No key is
     /// deleted from the hardware. To restore the archive, end all programs that use the store, delete `latchkey.sqlite`
@@ -48,8 +48,8 @@ extension RecordStore {
         }
     }
 
-    /// Archives a store, also if its file is damaged so that it cannot be opened. A damaged file is renamed, with its `-wal`
-    /// file; the next program that opens the store creates a new one.
+    /// Archives a store, even if it cannot be opened because its file is damaged. A damaged file is renamed, with its
+    /// `-wal` file; the next program that opens the store creates a new one.
     ///
     /// - Parameters:
     ///   - directory: The store's directory, as for ``init(directory:profile:now:)``.

@@ -19,7 +19,7 @@ public final class RecordStore: Sendable {
     /// The store's reset count at this object's last access; see ``startOver()``.
     let resetCount: Atomic<Int>
     let accesses = Atomic(0)
-    /// The number of reads and writes. Tests limit it: an access costs two changes of the thread and five SQL statements.
+    /// The number of reads and writes. Tests limit it: an access costs two thread switches and five SQL statements.
     package var accessCount: Int { accesses.load(ordering: .relaxed) }
 
     /// Opens the store. Creates a missing one.

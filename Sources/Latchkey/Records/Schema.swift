@@ -217,11 +217,11 @@ private struct Definition: Hashable {
     let name: String
     /// The table of the definition, in lower case: SQLite's names are case-insensitive.
     let table: String
-    /// The SQL statement, with one space in place of white space: line breaks do not matter.
+    /// The SQL statement, with each sequence of white space replaced by one space: line breaks do not matter.
     let statement: String
 
     /// - Parameter sql: `CREATE TABLE name …` or `CREATE INDEX name ON table …`, with a space after each of these words. SQLite
-    ///   stores such a statement as it is.
+    ///   stores such a statement unchanged.
     init(sql: String) {
         let words = sql.split(whereSeparator: \.isWhitespace)
         let isIndex = words[1] == "INDEX"

@@ -62,7 +62,7 @@ struct StoreFiles {
     func moveAside(at date: Date) throws(KeystoreError) -> String {
         let archive = try Self.makeArchive(of: database, at: date)
         let logs = ["-wal", "-journal"]
-        // At any time, the database has its logs under the same name: without them it could miss its last changes unnoticed.
+        // The database and its logs always have the same name. Without its logs, it could lose the last changes.
         for suffix in logs where link(database + suffix, archive + suffix) != 0 && errno != ENOENT {
             throw Self.unusable(database + suffix, errno)
         }

@@ -35,7 +35,8 @@ public struct TokenOptions: Hashable, Sendable {
         var proof: Duration { min(data * 2, person) }
 
         /// How long a call waits while another thread restarts the module: `C_Finalize`, `C_Initialize`, and a second
-        /// `C_Initialize` for a module that can't lock. Sums, because each call computes it: a product takes a microsecond.
+        /// `C_Initialize` for a module that can't lock. Each call computes it.
+        /// It is a sum because a product takes a microsecond.
         var restart: Duration { load + load + load + data }
     }
 

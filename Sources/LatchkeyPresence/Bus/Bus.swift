@@ -27,7 +27,7 @@ package actor Bus {
     /// Connects to a system bus.
     ///
     /// - Parameters:
-    ///   - address: nil for the system bus, or the bus that `DBUS_SYSTEM_BUS_ADDRESS` names.
+    ///   - address: nil for the bus that `DBUS_SYSTEM_BUS_ADDRESS` names, or the system bus if it is not set.
     ///   - acceptsDescriptors: Whether messages with file descriptors are received. Use such a connection only briefly:
     ///     libsystemd closes it if it receives more descriptors than the process can open.
     ///   - onClose: Called when the connection is lost or closed.

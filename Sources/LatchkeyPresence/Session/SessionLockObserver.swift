@@ -17,8 +17,8 @@ public import Latchkey
 public struct SessionLockObserver: Sendable {
     private let busAddress: String?
 
-    /// - Parameter busAddress: The address of a bus to use instead of the system bus, or of the bus that
-    ///   `DBUS_SYSTEM_BUS_ADDRESS` names.
+    /// - Parameter busAddress: The address of the bus; nil for the bus that `DBUS_SYSTEM_BUS_ADDRESS` names, or the
+    ///   system bus if that variable is not set.
     public init(busAddress: String? = nil) {
         self.busAddress = busAddress
     }
@@ -34,8 +34,8 @@ public struct SessionLockObserver: Sendable {
     ///   - onLock: Called after each lock, for other secrets and the app's windows. Return soon: the observer handles
     ///     the next lock only after the return.
     /// - Throws: `KeystoreError` with code `unavailable` if the bus or logind is missing: the call then locks nothing.
-    ///   The same code if the connection is lost: the containers are then locked, and `onLock` was called. Call again
-    ///   to continue.
+    ///   It has the same code if the connection is lost: the containers are then locked, and `onLock` was called. Call
+    ///   this method again to continue.
     public func run(
         locking containers: [RecordContainer], onLock: @Sendable () async -> Void = {}
     ) async throws(KeystoreError) {

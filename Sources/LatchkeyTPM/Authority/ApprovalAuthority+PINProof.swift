@@ -10,7 +10,7 @@ extension ApprovalAuthority {
     package func pinIndex(of user: UInt32) async throws(KeystoreError) -> Data? {
         do throws(KeystoreError) {
             return try await work { (tpm, store) in try tpm.settledPIN(of: user, store)?.publicArea }
-        } catch { throw error.during("look for a PIN") }
+        } catch { throw error.during("find the user's PIN") }
     }
 
     /// Makes the count of a user's wrong PINs greater than 0, if necessary with a wrong attempt.
@@ -25,7 +25,7 @@ extension ApprovalAuthority {
                 }
                 return try tpm.failures(of: pin, store) > 0 ? pin.publicArea : nil
             }
-        } catch { throw error.during("watch a PIN") }
+        } catch { throw error.during("read the count of wrong PINs") }
     }
 
     /// Whether the user has entered the right PIN since ``watchPIN(of:)`` returned this index.
@@ -35,7 +35,7 @@ extension ApprovalAuthority {
                 guard let pin = try tpm.settledPIN(of: user, store), pin.publicArea == watched else { return false }
                 return try tpm.failures(of: pin, store) == 0
             }
-        } catch { throw error.during("watch a PIN") }
+        } catch { throw error.during("read the count of wrong PINs") }
     }
 }
 

@@ -38,8 +38,8 @@ actor TPMDevice {
         self.connect = connect
     }
 
-    /// Runs an operation on the TPM's thread: only its first command and its result change the thread. The thread is free while
-    /// the operation waits for the user.
+    /// Runs an operation on the TPM's thread: only its first command and its result switch threads. The TPM's thread
+    /// can do other work while the operation waits for the user.
     func operate<R: Sendable>(
         _ operation: @Sendable () async throws(KeystoreError) -> R
     ) async throws(KeystoreError) -> R {
@@ -108,7 +108,7 @@ actor TPMDevice {
         if let held = held.removeValue(forKey: use.id) { Self.release(held) {} }
     }
 
-    /// Flushes explicitly, although the resource manager would flush too, and does `work` meanwhile.
+    /// Flushes explicitly, although the resource manager would flush too. Does `work` while the TPM flushes the object.
     private static func release<R>(_ held: Held, meanwhile work: () -> R) -> R {
         defer { held.transport.close() }
         if held.session.isLoaded { try? held.tpm.flushContext(held.session.handle) }

@@ -69,7 +69,7 @@ extension TPMKeystore {
     }
 }
 
-/// The command that uses an object, and what is done with its response.
+/// The command that uses an object, and the computation on its response.
 struct UseBody<Response, Result: Sendable>: Sendable {
     /// Creates the authorization of the command, with the given parameter encryption.
     typealias Authorizing = (SessionAttributes) -> Authorization

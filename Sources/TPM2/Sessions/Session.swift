@@ -145,8 +145,9 @@ struct SessionSalt {
 
     /// Creates a private key from 32 random bytes, which are a valid key except for one in 2³² (FIPS 186-5 section A.2.2).
     ///
-    /// `PrivateKey()` also signs and verifies with each key, and repeats all that until the key has the compact form: on average
-    /// that takes three times as long as the rest of the salt. A wrong key could not pass: the TPM checks the session's HMACs.
+    /// `PrivateKey()` also signs and verifies with each key, and repeats this until the key has the compact form. On
+    /// average that takes three times as long as the rest of the salt. The TPM detects a wrong key: it checks the
+    /// session's HMACs.
     private static func ephemeralKey() -> P256.KeyAgreement.PrivateKey {
         while true {
             let number = SymmetricKey(size: .bits256)

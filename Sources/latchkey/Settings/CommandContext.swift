@@ -81,7 +81,7 @@ struct CommandContext: Sendable {
         return try RecordContainer(name: settings.container, store: store, keystore: keystore(store, slot: slot))
     }
 
-    /// Whether other hardware protects the records, so that a command shows none of them. Warns if so.
+    /// Whether other hardware protects the records, so that a command shows none of them. If yes, prints a warning.
     func isForeign(_ records: RecordContainer) async throws(KeystoreError) -> Bool {
         guard try await records.isForeign() else { return false }
         console.warn("Other hardware protects the stored records. ‘latchkey store reset’ archives them.")

@@ -10,7 +10,7 @@ struct VaultSession {
     /// - Parameters:
     ///   - name: nil for the container's only vault.
     ///   - isProtecting: Whether the command stores the secret with biometrics.
-    ///   - chosen: The policy for that; nil for the default.
+    ///   - chosen: The policy of a vault with biometrics; nil for the default.
     /// - Throws: ``KeystoreError``: without a name, `notFound` if there is no vault and `invalidInput` if there are several;
     ///   `invalidInput` for a name that is not valid.
     init(

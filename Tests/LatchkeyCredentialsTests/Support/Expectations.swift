@@ -39,7 +39,7 @@ func name(_ event: CredentialEvent) -> String {
     }
 }
 
-/// Collects events until it has so many.
+/// Collects the names of events until there are `count` names.
 func names(of events: AsyncStream<CredentialEvent>, count: Int) async -> [String] {
     let collector = Task {
         var names: [String] = []

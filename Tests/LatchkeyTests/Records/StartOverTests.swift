@@ -96,7 +96,7 @@ struct StartOverTests {
         #expect(try await records.read("a", for: prompt)?.payload == SecretBytes("secret".utf8))
     }
 
-    @Test func `the TPM is asked once which storage root key it has`() async throws {
+    @Test func `the TPM is queried once for its storage root key`() async throws {
         let directory = try TemporaryDirectory()
         try await container(directory.path).apply([note], for: prompt)
         let other = try await SoftwareTPM()

@@ -126,7 +126,7 @@ struct LoginManagerScene {
 
     // MARK: The observer
 
-    /// Runs an observer during the body, which begins when the observer follows logind.
+    /// Runs an observer during the body, which begins when the observer delays the machine's sleep.
     ///
     /// - Returns: The observer's error, or nil if it was cancelled.
     @discardableResult
