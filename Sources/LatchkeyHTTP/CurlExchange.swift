@@ -9,6 +9,9 @@ final class CurlExchange: @unchecked Sendable {
     struct Limits {
         let timeoutSeconds: Int
         static let connectSeconds = 10
+        /// The time for which a connection is kept for another request. Servers keep connections for 5 s or more, and a `POST`
+        /// on a connection that the server closes at the same moment fails.
+        static let idleSeconds = 4
         static let bodyBytes = 1 << 20
         /// Status lines, fields and trailer fields together.
         static let headBytes = 128 << 10
@@ -23,6 +26,8 @@ final class CurlExchange: @unchecked Sendable {
     struct Failure: Error {
         enum Cause {
             case cancelled, connectTimeout, timeout, unknownHost, invalidStatus, invalidResponse, tooLong, outOfMemory
+            /// The server closed the connection before the response was complete.
+            case connectionEnded
             /// The connection failed with this `errno`.
             case unreachable(Int32)
             /// The proxy answered `CONNECT` with this status.
@@ -92,6 +97,7 @@ final class CurlExchange: @unchecked Sendable {
         try handle.set(CURLOPT_QUICK_EXIT, 1)
         try handle.set(CURLOPT_TIMEOUT_MS, max(1, min(limits.timeoutSeconds, 86_400) * 1000))
         try handle.set(CURLOPT_CONNECTTIMEOUT_MS, Limits.connectSeconds * 1000)
+        try handle.set(CURLOPT_MAXAGE_CONN, Limits.idleSeconds)
         try setTrust(handle)
         try setRequest(handle)
         try setCallbacks(handle)
@@ -217,6 +223,9 @@ final class CurlExchange: @unchecked Sendable {
             return handle.number(CURLINFO_SSL_VERIFYRESULT) > 1 ? .untrustedCertificate : .certificateOfOtherHost
         case CURLE_OUT_OF_MEMORY: return .outOfMemory
         case CURLE_UNKNOWN_OPTION, CURLE_NOT_BUILT_IN, CURLE_BAD_FUNCTION_ARGUMENT: return .refusedOption
+        // `allowsSending` ends a request whose connection ended (CURLE_ABORTED_BY_CALLBACK).
+        case CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_PARTIAL_FILE, CURLE_ABORTED_BY_CALLBACK:
+            return .connectionEnded
         default: return .invalidResponse
         }
     }

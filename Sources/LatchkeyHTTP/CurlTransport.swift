@@ -39,31 +39,25 @@ public final class CurlTransport: HTTPTransport {
                 operation: Self.operation, code: .refused, reason: "‘\(url)’ is neither https nor on this machine",
                 recovery: "Use an https address.")
         }
-        if endpoint.scheme == "http" { try Self.checkOwner(of: endpoint, isRequired: false) }
         let exchange = CurlExchange(
             request, body, to: endpoint, limits: .init(timeoutSeconds: timeout), authorities: authorities)
         switch try await runningSession().send(exchange) {
         case .response(let response, let bytes): return (response, bytes)
         case .failed(let failure):
-            if endpoint.scheme == "http", failure.isFromConnection {
-                try Self.checkOwner(of: endpoint, isRequired: true)
-            }
+            if endpoint.scheme == "http", failure.isFromConnection { try await Self.explainOwner(of: endpoint) }
             throw error(failure, endpoint)
         }
     }
 
-    /// Throws an error if a loopback server is not a program of root or of this user. Each connection is checked again: see
-    /// `CurlExchange`.
-    ///
-    /// - Parameter isRequired: Whether a missing server is an error.
-    private static func checkOwner(of endpoint: Endpoint, isRequired: Bool) throws(KeystoreError) {
+    /// Throws an error if a loopback server is not a program of root or of this user. `CurlExchange` has then refused to send
+    /// the request.
+    private static func explainOwner(of endpoint: Endpoint) async throws(KeystoreError) {
         let url = URL(string: endpoint.text)
+        let (host, port) = (url?.host() ?? "", url?.port ?? 80)
         let listener: String
-        switch LoopbackServerOwner.owner(ofPort: url?.port ?? 80, at: url?.host() ?? "") {
+        switch await BlockingThread().run({ LoopbackServerOwner.owner(ofPort: port, at: host) }) {
         case .trusted: return
-        case .noListener:
-            guard isRequired else { return }
-            listener = "no program of this user or of root listens"
+        case .noListener: listener = "no program of this user or of root listens"
         case .otherUser(let user): listener = "a program of another user (user ID \(user)) listens"
         case .unknown: listener = "the kernel does not show which user's program listens"
         }
@@ -108,6 +102,7 @@ public final class CurlTransport: HTTPTransport {
             layer = "tls"
         case .tooLong: reason = "the response of \(host) is longer than 1 MiB"
         case .invalidStatus: reason = "\(host) answered with an invalid HTTP status"
+        case .connectionEnded: reason = "the connection to \(host) ended before the response was complete"
         case .invalidResponse: reason = "\(host) sent an invalid HTTP response"
         case .connectTimeout: reason = "the connection to \(host) timed out"
         case .timeout: reason = "the request to \(host) timed out: there was no complete response within \(timeout) s"
