@@ -27,8 +27,8 @@ enum LoopbackServerOwner {
 
     private static func owner(of ends: Set<Substring>, _ port: UInt16, in list: TCPSocketList) -> Answer {
         var hasListener = false
-        let search = list.first(port: port) { socket in
-            guard socket.state == .listening, ends.contains(socket.own) else { return false }
+        let search = list.first(.listening, port: port) { socket in
+            guard ends.contains(socket.own) else { return false }
             hasListener = true
             return socket.user != 0 && socket.user != geteuid()
         }

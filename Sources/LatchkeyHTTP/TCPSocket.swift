@@ -69,20 +69,23 @@ package enum TCPSocketList: String, CaseIterable {
         case missing
     }
 
-    /// Searches the list for a socket with the port at one of its ends.
-    package func first(port: UInt16, where isWanted: (TCPSocket) -> Bool) -> Search {
+    /// Searches the list for a socket in a state with the port at one of its ends.
+    package func first(
+        _ state: TCPSocket.State, port: UInt16, where isWanted: (TCPSocket) -> Bool
+    ) -> Search {
         guard let file = fopen(rawValue, "re") else { return errno == ENOENT ? .missing : .incomplete }
         defer { fclose(file) }
         let column = ":\(TCPSocket.hexadecimal(UInt32(port), digits: 4)) "
+        let stateColumn = " \(state.rawValue) "
         var line = [CChar](repeating: 0, count: 512)
         var bytesLeft = Self.maximumBytes
         while fgets(&line, Int32(line.count), file) != nil {
             bytesLeft -= strlen(line)
             guard bytesLeft > 0 else { return .incomplete }
-            // Any user can make many connections, so rows of other ports are skipped before they are parsed.
-            guard strstr(line, column) != nil else { continue }
+            // Any user can make many connections, so rows of other ports and states are skipped before they are parsed.
+            guard strstr(line, column) != nil, strstr(line, stateColumn) != nil else { continue }
             let row = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-            if let socket = TCPSocket(row: row), isWanted(socket) { return .found(socket) }
+            if let socket = TCPSocket(row: row), socket.state == state, isWanted(socket) { return .found(socket) }
         }
         return ferror(file) == 0 ? .notFound : .incomplete
     }

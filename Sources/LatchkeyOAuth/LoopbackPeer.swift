@@ -34,7 +34,7 @@ struct LoopbackPeer {
         for _ in 0..<Self.maximumReads {
             var hasList = false
             for list in TCPSocketList.allCases {
-                switch list.first(port: port, where: isClient) {
+                switch list.first(.established, port: port, where: isClient) {
                 case .found(let socket): return socket.user == geteuid() ? .thisUser : .otherUser
                 case .notFound, .incomplete: hasList = true
                 case .missing: break
