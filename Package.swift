@@ -174,7 +174,7 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "LatchkeyRelyingParty",
-            dependencies: ["Latchkey", "LatchkeyJOSE", "TPM2", crypto, cryptoExtras, grdb],
+            dependencies: ["Latchkey", "LatchkeyJOSE", "TPM2", asn1, crypto, cryptoExtras, grdb],
             swiftSettings: strict),
         .target(name: "LatchkeyLogging", dependencies: ["Latchkey", "UNIXSockets", logging], swiftSettings: strict),
         .target(
