@@ -394,8 +394,10 @@ let package = Package(
         .testTarget(
             name: "LatchkeyRelyingPartyTests",
             dependencies: [
-                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTestSupport", crypto, grdb,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTestSupport", "TPM2", asn1, certificates, crypto,
+                grdb,
             ],
+            exclude: ["Fixtures"],
             swiftSettings: strict
         ),
         .testTarget(

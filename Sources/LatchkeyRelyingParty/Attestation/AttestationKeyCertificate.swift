@@ -35,7 +35,7 @@ struct AttestationKeyCertificate: Sendable {
 
     /// - Parameter certificates: The attestation key's certificate and its issuers', DER.
     /// - Throws: ``AttestationError`` with code `untrustedAttestationKey`.
-    init(_ certificates: [Data], anchors: TrustAnchors, time: Int64) throws(AttestationError) {
+    init(_ certificates: [Data], anchors: AttestationAnchors, time: Int64) throws(AttestationError) {
         func refused(_ detail: String) -> AttestationError { AttestationError(.untrustedAttestationKey, detail) }
 
         var chain: [HardwareCertificate] = []

@@ -10,7 +10,7 @@ internal import TPM2
 ///
 /// The caller first uses up the challenge, and last verifies the set-up request of the client with the same key.
 public struct AttestationVerifier: Sendable {
-    let anchors: TrustAnchors
+    let anchors: AttestationAnchors
     private let approvalKeys: any ApprovalKeyRegistry
     private let clock: WallClock
 
@@ -19,11 +19,11 @@ public struct AttestationVerifier: Sendable {
     /// - Parameters:
     ///   - anchors: The trusted certificates. `tpm` is not used: a TPM's certificate is verified when its attestation key is certified.
     ///   - approvalKeys: The known approval keys.
-    public init(anchors: TrustAnchors, approvalKeys: any ApprovalKeyRegistry) {
+    public init(anchors: AttestationAnchors, approvalKeys: any ApprovalKeyRegistry) {
         self.init(anchors: anchors, approvalKeys: approvalKeys, clock: .system)
     }
 
-    package init(anchors: TrustAnchors, approvalKeys: any ApprovalKeyRegistry, clock: WallClock) {
+    package init(anchors: AttestationAnchors, approvalKeys: any ApprovalKeyRegistry, clock: WallClock) {
         self.anchors = anchors
         self.approvalKeys = approvalKeys
         self.clock = clock

@@ -33,7 +33,7 @@ struct CertificatePath: Sendable {
     ///   - time: Seconds since 1970.
     ///   - depth: The number of certificates below the first one.
     init(
-        from first: HardwareCertificate, to anchors: TrustAnchors.Group, simulated: TrustAnchors.Group,
+        from first: HardwareCertificate, to anchors: AttestationAnchors.Group, simulated: AttestationAnchors.Group,
         others: [HardwareCertificate], at time: Int64, depth: Int = 0
     ) throws(Failure) {
         guard first.hasKnownCriticalExtensionsOnly else { throw .untrusted("a critical extension is not known") }

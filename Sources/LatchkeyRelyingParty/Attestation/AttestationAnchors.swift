@@ -5,7 +5,7 @@ internal import SwiftASN1
 ///
 /// A chain ends at a root by the root's name, as raw bytes, and its key. The root's own signature is never checked, so that
 /// roots with SHA-1 signatures and with unsorted names can be used.
-public struct TrustAnchors: Sendable {
+public struct AttestationAnchors: Sendable {
     /// The certificates for one claim.
     public struct Group: Sendable {
         /// The certificates at which a chain may end.
@@ -49,32 +49,32 @@ public struct TrustAnchors: Sendable {
     /// Reads the directories `tpm`, `piv`, `aik` and `simulated` in a directory, each as ``Group/init(directory:)`` does.
     ///
     /// - Parameter directory: A path. A missing subdirectory is an empty set. Any other entry is an error.
-    /// - Throws: ``TrustAnchorError``.
-    public init(directory: String) throws(TrustAnchorError) {
+    /// - Throws: ``AttestationAnchorError``.
+    public init(directory: String) throws(AttestationAnchorError) {
         let names = ["aik", "piv", "simulated", "tpm"]
-        let entries = try TrustAnchorError.entries(of: directory)
+        let entries = try AttestationAnchorError.entries(of: directory)
         if let other = entries.first(where: { !names.contains($0) }) {
-            throw TrustAnchorError(path: directory + "/" + other, reason: "it is not one of \(names)")
+            throw AttestationAnchorError(path: directory + "/" + other, reason: "it is not one of \(names)")
         }
-        func set(_ name: String) throws(TrustAnchorError) -> Group {
+        func set(_ name: String) throws(AttestationAnchorError) -> Group {
             entries.contains(name) ? try Group(directory: directory + "/" + name) : .none
         }
         self.init(tpm: try set("tpm"), piv: try set("piv"), aik: try set("aik"), simulated: try set("simulated"))
     }
 }
 
-extension TrustAnchors.Group {
+extension AttestationAnchors.Group {
     /// Creates a set from certificates.
     ///
     /// - Parameters:
     ///   - roots: Certificates in DER, at most 4096 bytes each. Each must be a CA certificate.
     ///   - intermediates: Certificates in DER that may complete a chain to a root.
-    /// - Throws: ``TrustAnchorError`` for a certificate that cannot be read or is not a CA certificate.
-    public init(roots: [Data], intermediates: [Data] = []) throws(TrustAnchorError) {
-        func read(_ list: [Data], _ name: String) throws(TrustAnchorError) -> [HardwareCertificate] {
+    /// - Throws: ``AttestationAnchorError`` for a certificate that cannot be read or is not a CA certificate.
+    public init(roots: [Data], intermediates: [Data] = []) throws(AttestationAnchorError) {
+        func read(_ list: [Data], _ name: String) throws(AttestationAnchorError) -> [HardwareCertificate] {
             var certificates: [HardwareCertificate] = []
             for (index, der) in list.enumerated() {
-                certificates.append(try TrustAnchorError.certificate(der, path: "\(name)[\(index)]"))
+                certificates.append(try AttestationAnchorError.certificate(der, path: "\(name)[\(index)]"))
             }
             return certificates
         }
@@ -86,18 +86,18 @@ extension TrustAnchors.Group {
     /// - Parameter directory: A path. Its files end in `.pem`, `.crt`, `.cer` or `.der` and contain one certificate in DER or any
     ///   number in PEM (RFC 7468). A missing subdirectory is empty. Any other entry is an error, and so is an unreadable file:
     ///   a server must not start with fewer anchors than its operator expects.
-    /// - Throws: ``TrustAnchorError``.
-    public init(directory: String) throws(TrustAnchorError) {
-        let entries = try TrustAnchorError.entries(of: directory)
+    /// - Throws: ``AttestationAnchorError``.
+    public init(directory: String) throws(AttestationAnchorError) {
+        let entries = try AttestationAnchorError.entries(of: directory)
         if let other = entries.first(where: { $0 != "roots" && $0 != "intermediates" }) {
-            throw TrustAnchorError(path: directory + "/" + other, reason: "it is neither roots nor intermediates")
+            throw AttestationAnchorError(path: directory + "/" + other, reason: "it is neither roots nor intermediates")
         }
-        func read(_ name: String) throws(TrustAnchorError) -> [HardwareCertificate] {
+        func read(_ name: String) throws(AttestationAnchorError) -> [HardwareCertificate] {
             guard entries.contains(name) else { return [] }
             let folder = directory + "/" + name
             var certificates: [HardwareCertificate] = []
-            for file in try TrustAnchorError.entries(of: folder) {
-                certificates += try TrustAnchorError.certificates(inFile: folder + "/" + file)
+            for file in try AttestationAnchorError.entries(of: folder) {
+                certificates += try AttestationAnchorError.certificates(inFile: folder + "/" + file)
             }
             return certificates
         }
@@ -106,7 +106,7 @@ extension TrustAnchors.Group {
 }
 
 /// The reason why trust anchors could not be read.
-public struct TrustAnchorError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The file or directory.
     public let path: String
     /// The cause.
@@ -118,39 +118,39 @@ public struct TrustAnchorError: Error, Hashable, Sendable, CustomStringConvertib
     private static let maximumFileBytes = 1 << 20
     private static let suffixes = [".pem", ".crt", ".cer", ".der"]
 
-    static func entries(of directory: String) throws(TrustAnchorError) -> [String] {
+    static func entries(of directory: String) throws(AttestationAnchorError) -> [String] {
         do {
             return try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
         } catch {
-            throw TrustAnchorError(path: directory, reason: "the directory cannot be listed: \(error)")
+            throw AttestationAnchorError(path: directory, reason: "the directory cannot be listed: \(error)")
         }
     }
 
-    static func certificates(inFile path: String) throws(TrustAnchorError) -> [HardwareCertificate] {
+    static func certificates(inFile path: String) throws(AttestationAnchorError) -> [HardwareCertificate] {
         guard suffixes.contains(where: path.lowercased().hasSuffix) else {
-            throw TrustAnchorError(path: path, reason: "its name does not end in .pem, .crt, .cer or .der")
+            throw AttestationAnchorError(path: path, reason: "its name does not end in .pem, .crt, .cer or .der")
         }
         let bytes: Data
         do {
             bytes = try Data(contentsOf: URL(filePath: path))
         } catch {
-            throw TrustAnchorError(path: path, reason: "the file cannot be read: \(error)")
+            throw AttestationAnchorError(path: path, reason: "the file cannot be read: \(error)")
         }
         guard bytes.count <= maximumFileBytes else {
-            throw TrustAnchorError(path: path, reason: "the file has \(bytes.count) bytes")
+            throw AttestationAnchorError(path: path, reason: "the file has \(bytes.count) bytes")
         }
         guard bytes.first != 0x30 else { return [try certificate(bytes, path: path)] }
         let documents: [PEMDocument]
         do {
             documents = try PEMDocument.parseMultiple(pemString: String(decoding: bytes, as: UTF8.self))
         } catch {
-            throw TrustAnchorError(path: path, reason: "the file is neither DER nor PEM: \(error)")
+            throw AttestationAnchorError(path: path, reason: "the file is neither DER nor PEM: \(error)")
         }
-        guard !documents.isEmpty else { throw TrustAnchorError(path: path, reason: "the file contains no certificate") }
+        guard !documents.isEmpty else { throw AttestationAnchorError(path: path, reason: "the file contains no certificate") }
         var certificates: [HardwareCertificate] = []
         for document in documents {
             guard document.discriminator == "CERTIFICATE" else {
-                throw TrustAnchorError(path: path, reason: "the file contains a \(document.discriminator)")
+                throw AttestationAnchorError(path: path, reason: "the file contains a \(document.discriminator)")
             }
             certificates.append(try certificate(Data(document.derBytes), path: path))
         }
@@ -158,7 +158,7 @@ public struct TrustAnchorError: Error, Hashable, Sendable, CustomStringConvertib
     }
 
     /// Reads a CA certificate with a supported key.
-    static func certificate(_ der: Data, path: String) throws(TrustAnchorError) -> HardwareCertificate {
+    static func certificate(_ der: Data, path: String) throws(AttestationAnchorError) -> HardwareCertificate {
         do throws(HardwareCertificate.Malformed) {
             let certificate = try HardwareCertificate(der)
             guard try certificate.basicConstraints()?.isAuthority == true else {
@@ -169,7 +169,7 @@ public struct TrustAnchorError: Error, Hashable, Sendable, CustomStringConvertib
             }
             return certificate
         } catch {
-            throw TrustAnchorError(path: path, reason: error.description)
+            throw AttestationAnchorError(path: path, reason: error.description)
         }
     }
 }
