@@ -146,7 +146,9 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         } catch {
             throw AttestationAnchorError(path: path, reason: "the file is neither DER nor PEM: \(error)")
         }
-        guard !documents.isEmpty else { throw AttestationAnchorError(path: path, reason: "the file contains no certificate") }
+        guard !documents.isEmpty else {
+            throw AttestationAnchorError(path: path, reason: "the file contains no certificate")
+        }
         var certificates: [HardwareCertificate] = []
         for document in documents {
             guard document.discriminator == "CERTIFICATE" else {

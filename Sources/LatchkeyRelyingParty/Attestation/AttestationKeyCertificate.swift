@@ -71,7 +71,7 @@ struct AttestationKeyCertificate: Sendable {
 
     /// Whether subjectAltName contains a HardwareModuleName (RFC 4108 section 5), which WebAuthn does not allow here.
     private static func hasHardwareModuleName(_ certificate: HardwareCertificate) -> Bool {
-        guard let found = certificate.find(.X509ExtensionID.subjectAlternativeName) else { return false }
+        guard let found = certificate.find(.CertificateExtension.subjectAlternativeName) else { return false }
         do {
             let names = try HardwareCertificate.children(try DER.parse(found.value), .sequence, 1...16)
             for name in names where name.identifier == HardwareCertificate.tag(0) {

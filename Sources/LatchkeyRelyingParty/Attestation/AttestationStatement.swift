@@ -26,7 +26,9 @@ public struct AttestationStatement: Hashable, Sendable {
         guard json.count <= Self.maximumBytes else {
             throw AttestationError(.malformed, "the attestation has \(json.count) bytes")
         }
-        guard Self.isSimple(json) else { throw AttestationError(.malformed, "the attestation has too many JSON values") }
+        guard Self.isSimple(json) else {
+            throw AttestationError(.malformed, "the attestation has too many JSON values")
+        }
         let wire: Wire
         do {
             wire = try JSONDecoder().decode(Wire.self, from: json)
@@ -253,7 +255,8 @@ enum DeclaredBranch: Hashable, Sendable {
                     set: try TPMStatement.decode(wire.set, "set", maximum: 64), counter: counter))
         case "pin":
             self = .pin(
-                index: try required(wire.index, "index"), reset: try required(wire.reset, "reset"), reuse: wire.reuse ?? 0)
+                index: try required(wire.index, "index"), reset: try required(wire.reset, "reset"),
+                reuse: wire.reuse ?? 0)
         case "certify": self = .certify
         default: self = .other
         }

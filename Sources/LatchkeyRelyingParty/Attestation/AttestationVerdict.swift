@@ -165,5 +165,7 @@ public struct ListedApprovalKeys: ApprovalKeyRegistry, Hashable {
     /// - Parameter names: Names of approval keys, 34 bytes each.
     public init(_ names: Set<Data>) { self.names = names }
 
-    public func isApprovalKey(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool { names.contains(name) }
+    public func isApprovalKey(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool {
+        names.contains(name)
+    }
 }

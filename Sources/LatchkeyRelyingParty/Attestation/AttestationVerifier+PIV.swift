@@ -54,7 +54,8 @@ extension AttestationVerifier {
             throw AttestationError(.wrongType, "the certificate is not an attestation of a PIV key")
         }
         let presence = Self.presence(pin: pin, touch: touch)
-        let token = AttestationVerdict.Hardware.yubiKey(firmware: Self.firmware(of: leaf), serial: Self.serial(of: leaf))
+        let token = AttestationVerdict.Hardware.yubiKey(
+            firmware: Self.firmware(of: leaf), serial: Self.serial(of: leaf))
         return AttestationVerdict(
             publicKey: publicKey, hardware: path.isSimulated ? .simulated(token) : token, presence: presence,
             provesPIN: [.pin, .touchAndPIN, .fingerOrPIN].contains(presence) ? .form : .none, reuseSeconds: 0,
@@ -94,7 +95,9 @@ extension AttestationVerifier {
     }
 
     private static func serial(of certificate: HardwareCertificate) -> UInt64? {
-        guard let value = certificate.find(Identifier.serial)?.value, let node = try? DER.parse(value) else { return nil }
+        guard let value = certificate.find(Identifier.serial)?.value, let node = try? DER.parse(value) else {
+            return nil
+        }
         return try? UInt64(derEncoded: node)
     }
 }

@@ -120,7 +120,8 @@ public struct AttestationVerifier: Sendable {
             publicKey: area.publicKey, hardware: signer.hardware, presence: presence,
             provesPIN: hasPIN && !isBare ? .form : .none, reuseSeconds: policy.reuseSeconds,
             diesWithFingers: policy.isBoundToFingers && !hasPIN && !isBare,
-            approvalKey: (unknown ?? policy.approvalKeys.first).map { Data($0.bytes) }, certificateSerial: signer.serialNumber)
+            approvalKey: (unknown ?? policy.approvalKeys.first).map { Data($0.bytes) },
+            certificateSerial: signer.serialNumber)
     }
 
     /// `nameAlg ‖ H(TPMT_PUBLIC)`, from the bytes alone. Nil for another hash algorithm.
@@ -152,7 +153,8 @@ public struct AttestationVerifier: Sendable {
         guard constantTimeEqual(hash, Array(SHA256.hash(data: creationData))) else {
             throw AttestationError(.wrongCreation, "the creation data is not that of the statement")
         }
-        guard !expectation.requiresNewKey || AttestedContent.outsideInfo(of: creationData) == Array(expectation.challenge)
+        guard
+            !expectation.requiresNewKey || AttestedContent.outsideInfo(of: creationData) == Array(expectation.challenge)
         else { throw AttestationError(.wrongCreation, "the key was not created for this challenge") }
     }
 
@@ -169,7 +171,8 @@ public struct AttestationVerifier: Sendable {
             throw AttestationError(.wrongPolicy, "the counter of enrolled fingers has another value")
         }
         guard signer.isValid(certification.signature, for: certification.certInfo) else {
-            throw AttestationError(.invalidSignature, "the signature of the statement about the counter does not verify")
+            throw AttestationError(
+                .invalidSignature, "the signature of the statement about the counter does not verify")
         }
     }
 }

@@ -65,7 +65,9 @@ struct CBORReader {
             guard argument <= itemsLeft else { throw Malformed(reason: "a CBOR map is too long") }
             var members: [String: CBORValue] = [:]
             for _ in 0..<argument {
-                guard let key = try value(depth: depth + 1).text else { throw Malformed(reason: "a CBOR key is not a text") }
+                guard let key = try value(depth: depth + 1).text else {
+                    throw Malformed(reason: "a CBOR key is not a text")
+                }
                 guard members.updateValue(try value(depth: depth + 1), forKey: key) == nil else {
                     throw Malformed(reason: "a CBOR key occurs twice")
                 }

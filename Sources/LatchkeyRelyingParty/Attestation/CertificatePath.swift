@@ -65,7 +65,8 @@ struct CertificatePath: Sendable {
         private var signaturesLeft = CertificatePath.maximumSignatures
 
         init(
-            simulatedRoots: [HardwareCertificate], roots: [HardwareCertificate], others: [HardwareCertificate], time: Int64,
+            simulatedRoots: [HardwareCertificate], roots: [HardwareCertificate], others: [HardwareCertificate],
+            time: Int64,
             depth: Int
         ) {
             self.simulatedRoots = simulatedRoots
@@ -85,7 +86,8 @@ struct CertificatePath: Sendable {
                     foundExpired = true
                 }
             }
-            for issuer in others where !path.contains(issuer) && isIssuer(issuer, of: last, below: depth + path.count - 1) {
+            for issuer in others
+            where !path.contains(issuer) && isIssuer(issuer, of: last, below: depth + path.count - 1) {
                 let isValid = isValid && issuer.isValid(at: time)
                 if let found = self.path(from: path + [issuer], isValid: isValid) { return found }
             }

@@ -115,7 +115,8 @@ struct DeclaredPolicy: Sendable {
             isCurrentSet ? signed.set?.count == 32 : signed.set == nil && signed.counter == nil
         else { throw AttestationError(.wrongPolicy, "a branch's set of fingers does not match its requirement") }
         return reference(
-            "approval", signed.user, TPM2B(Array(signed.requirement.utf8)), signed.reuse, TPM2B(Array(signed.set ?? Data())))
+            "approval", signed.user, TPM2B(Array(signed.requirement.utf8)), signed.reuse,
+            TPM2B(Array(signed.set ?? Data())))
     }
 
     /// A policyRef of the presence broker: `H(u16 length ‖ "org.latchkey.presence/v1/" kind ‖ fields)`.

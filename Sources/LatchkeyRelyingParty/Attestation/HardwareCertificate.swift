@@ -51,7 +51,9 @@ struct HardwareCertificate: Hashable, Sendable {
     init(_ der: Data) throws(Malformed) {
         guard der.count <= Self.maximumBytes else { throw Malformed(description: "it has \(der.count) bytes") }
         let bytes = Array(der)
-        guard Self.hasFewNodes(bytes) else { throw Malformed(description: "it has more than \(Self.maximumNodes) nodes") }
+        guard Self.hasFewNodes(bytes) else {
+            throw Malformed(description: "it has more than \(Self.maximumNodes) nodes")
+        }
         do {
             let parts = try Self.children(try DER.parse(bytes), .sequence, 3...3)
             self = try Self(der: der, body: parts[0], algorithm: parts[1], signature: parts[2])
@@ -84,7 +86,9 @@ struct HardwareCertificate: Hashable, Sendable {
         publicKeyInfo = fields[first + 5].encodedBytes
         signatureAlgorithm = try ASN1ObjectIdentifier(derEncoded: try Self.children(algorithm, .sequence, 1...2)[0])
         let bits = try ASN1BitString(derEncoded: signature)
-        guard bits.paddingBits == 0 else { throw Malformed(description: "the signature is not a whole number of bytes") }
+        guard bits.paddingBits == 0 else {
+            throw Malformed(description: "the signature is not a whole number of bytes")
+        }
         self.signature = bits.bytes
         extensions = try Self.extensions(of: fields.dropFirst(6))
     }
@@ -128,13 +132,14 @@ extension HardwareCertificate {
     }
 
     private static let decodedExtensions: [ASN1ObjectIdentifier] = [
-        .X509ExtensionID.basicConstraints, .X509ExtensionID.keyUsage, .X509ExtensionID.subjectAlternativeName,
-        .X509ExtensionID.extendedKeyUsage,
+        .CertificateExtension.basicConstraints, .CertificateExtension.keyUsage,
+        .CertificateExtension.subjectAlternativeName,
+        .CertificateExtension.extendedKeyUsage,
     ]
 
     /// basicConstraints (RFC 5280 section 4.2.1.9), or nil if the extension is absent.
     func basicConstraints() throws(Malformed) -> (isAuthority: Bool, pathLength: Int?)? {
-        guard let found = find(.X509ExtensionID.basicConstraints) else { return nil }
+        guard let found = find(.CertificateExtension.basicConstraints) else { return nil }
         do {
             var parts = try Self.children(try DER.parse(found.value), .sequence, 0...2)[...]
             var isAuthority = false
@@ -153,7 +158,7 @@ extension HardwareCertificate {
 
     /// Whether the key may sign certificates: keyUsage is absent or has keyCertSign (RFC 5280 section 4.2.1.3).
     func maySignCertificates() throws(Malformed) -> Bool {
-        guard let found = find(.X509ExtensionID.keyUsage) else { return true }
+        guard let found = find(.CertificateExtension.keyUsage) else { return true }
         do {
             let bits = try ASN1BitString(derEncoded: try DER.parse(found.value))
             return bits.bytes.first.map { $0 & 0x04 != 0 } ?? false
@@ -164,7 +169,7 @@ extension HardwareCertificate {
 
     /// The purposes of extKeyUsage (RFC 5280 section 4.2.1.12), or nil if the extension is absent.
     func purposes() throws(Malformed) -> [ASN1ObjectIdentifier]? {
-        guard let found = find(.X509ExtensionID.extendedKeyUsage) else { return nil }
+        guard let found = find(.CertificateExtension.extendedKeyUsage) else { return nil }
         do {
             return try Self.children(try DER.parse(found.value), .sequence, 1...16).map {
                 try ASN1ObjectIdentifier(derEncoded: $0)
@@ -176,7 +181,7 @@ extension HardwareCertificate {
 
     /// The attributes of the directoryNames in subjectAltName (RFC 5280 section 4.2.1.6), in their order.
     func directoryAttributes() throws(Malformed) -> [(id: ASN1ObjectIdentifier, value: String)] {
-        guard let found = find(.X509ExtensionID.subjectAlternativeName) else { return [] }
+        guard let found = find(.CertificateExtension.subjectAlternativeName) else { return [] }
         do {
             var attributes: [(id: ASN1ObjectIdentifier, value: String)] = []
             let names = try Self.children(try DER.parse(found.value), .sequence, 1...16)
@@ -199,7 +204,9 @@ extension HardwareCertificate {
 }
 
 extension HardwareCertificate {
-    static func tag(_ number: UInt) -> ASN1Identifier { ASN1Identifier(tagWithNumber: number, tagClass: .contextSpecific) }
+    static func tag(_ number: UInt) -> ASN1Identifier {
+        ASN1Identifier(tagWithNumber: number, tagClass: .contextSpecific)
+    }
 
     /// The nodes in a constructed node.
     static func children(
@@ -209,7 +216,9 @@ extension HardwareCertificate {
             throw Malformed(description: "a field has the type \(node.identifier) instead of \(identifier)")
         }
         let children = Array(nodes)
-        guard count.contains(children.count) else { throw Malformed(description: "a field has \(children.count) parts") }
+        guard count.contains(children.count) else {
+            throw Malformed(description: "a field has \(children.count) parts")
+        }
         return children
     }
 
@@ -245,7 +254,9 @@ extension HardwareCertificate {
         return seconds(time.year, time.month, time.day, time.hours, time.minutes, time.seconds)
     }
 
-    private static func seconds(_ year: Int, _ month: Int, _ day: Int, _ hour: Int, _ minute: Int, _ second: Int) -> Int64 {
+    private static func seconds(_ year: Int, _ month: Int, _ day: Int, _ hour: Int, _ minute: Int, _ second: Int)
+        -> Int64
+    {
         // Days since 1970 in the proleptic Gregorian calendar. Years begin in March, so that leap days are last.
         let shifted = month > 2 ? year : year - 1
         let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
@@ -276,7 +287,7 @@ extension HardwareCertificate {
 
 extension ASN1ObjectIdentifier {
     /// Extensions of RFC 5280 section 4.2.1.
-    enum X509ExtensionID {
+    enum CertificateExtension {
         static let keyUsage: ASN1ObjectIdentifier = [2, 5, 29, 15]
         static let subjectAlternativeName: ASN1ObjectIdentifier = [2, 5, 29, 17]
         static let basicConstraints: ASN1ObjectIdentifier = [2, 5, 29, 19]

@@ -29,11 +29,13 @@ import X509
     }
 
     private func path(
-        _ name: String, _ anchors: AttestationAnchors.Group, simulated: AttestationAnchors.Group = .none, others: [String] = [],
+        _ name: String, _ anchors: AttestationAnchors.Group, simulated: AttestationAnchors.Group = .none,
+        others: [String] = [],
         time: Int64 = now
     ) throws -> CertificatePath {
         try CertificatePath(
-            from: try Self.certificate(name), to: anchors, simulated: simulated, others: try others.map(Self.certificate),
+            from: try Self.certificate(name), to: anchors, simulated: simulated,
+            others: try others.map(Self.certificate),
             at: time)
     }
 
@@ -53,7 +55,8 @@ import X509
 
     @Test func `PEM files with several certificates and DER files load`() throws {
         let der = try AttestationVectors.bytes("aik.ca")
-        let pem = "-----BEGIN CERTIFICATE-----\n" + der.base64EncodedString(options: .lineLength64Characters)
+        let pem =
+            "-----BEGIN CERTIFICATE-----\n" + der.base64EncodedString(options: .lineLength64Characters)
             + "\n-----END CERTIFICATE-----\n"
         try withDirectory(["roots/a.pem": Data((pem + pem).utf8), "intermediates/b.DER": der]) { directory in
             let group = try AttestationAnchors.Group(directory: directory)
@@ -67,7 +70,9 @@ import X509
         ("roots/a.der", "0\u{1}"), ("other/a.der", ""), ("roots/a.pem/b", ""),
     ]) func `an unknown or unreadable file is an error`(path: String, content: String) throws {
         try withDirectory([path: Data(content.utf8)]) { directory in
-            let error = #expect(throws: AttestationAnchorError.self) { try AttestationAnchors.Group(directory: directory) }
+            let error = #expect(throws: AttestationAnchorError.self) {
+                try AttestationAnchors.Group(directory: directory)
+            }
             #expect(error?.path.hasPrefix(directory) == true)
             #expect(throws: AttestationAnchorError.self) { try AttestationAnchors(directory: directory) }
         }
@@ -177,8 +182,9 @@ import X509
         let anchors = try AttestationAnchors.Group(roots: [AttestationVectors.bytes(name + ".ca")])
         func isTrusted(_ bytes: Data) -> Bool {
             guard let certificate = try? HardwareCertificate(bytes) else { return false }
-            return (try? CertificatePath(
-                from: certificate, to: anchors, simulated: .none, others: [], at: Self.now)) != nil
+            return
+                (try? CertificatePath(
+                    from: certificate, to: anchors, simulated: .none, others: [], at: Self.now)) != nil
         }
         #expect(isTrusted(bytes))
         for count in 0..<bytes.count { #expect(!isTrusted(bytes.prefix(count)), "\(count) bytes") }

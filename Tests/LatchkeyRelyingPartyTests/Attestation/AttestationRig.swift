@@ -47,7 +47,8 @@ struct AttestationRig {
         more: [Certificate.Extension] = []
     ) throws -> Certificate.Extensions {
         var extensions = try Certificate.Extensions {
-            Critical(isAuthority ? BasicConstraints.isCertificateAuthority(maxPathLength: nil) : .notCertificateAuthority)
+            Critical(
+                isAuthority ? BasicConstraints.isCertificateAuthority(maxPathLength: nil) : .notCertificateAuthority)
             Critical(SubjectAlternativeNames([try tpmName(without)]))
             try ExtendedKeyUsage([ExtendedKeyUsage.Usage(oid: purpose)])
         }
@@ -109,7 +110,8 @@ extension AttestationRig {
     static let signsOnly = ObjectAttributes(rawValue: 0x0004_0032)
 
     static func area(
-        _ key: P256.Signing.PublicKey, attributes: ObjectAttributes, policy: [UInt8] = [], scheme: Scheme = .ecdsaSHA256,
+        _ key: P256.Signing.PublicKey, attributes: ObjectAttributes, policy: [UInt8] = [],
+        scheme: Scheme = .ecdsaSHA256,
         nameAlgorithm: TPMAlgorithm = .sha256
     ) -> Data {
         let point = Array(key.x963Representation.dropFirst())
@@ -132,7 +134,8 @@ extension AttestationRig {
     ) -> Data {
         Data(
             TPMWriter(
-                magic, type, TPM2B([0, 11]), TPM2B(Array(extraData)), UInt64(1), UInt32(2), UInt32(3), UInt8(1), UInt64(4),
+                magic, type, TPM2B([0, 11]), TPM2B(Array(extraData)), UInt64(1), UInt32(2), UInt32(3), UInt8(1),
+                UInt64(4),
                 TPM2B(name), TPM2B(second)
             ).bytes)
     }
@@ -165,7 +168,8 @@ struct ForgedStatement {
     func json(_ rig: AttestationRig) throws -> Data {
         let x = Data(rig.key.publicKey.x963Representation.dropFirst().prefix(32))
         let y = Data(rig.key.publicKey.x963Representation.suffix(32))
-        let head = Data(SHA256.hash(data: Data(AttestationRig.rpID.utf8))) + Data([flags, 0, 0, 0, 0]) + Data(count: 16)
+        let head =
+            Data(SHA256.hash(data: Data(AttestationRig.rpID.utf8))) + Data([flags, 0, 0, 0, 0]) + Data(count: 16)
         let id = Data([0, UInt8(AttestationRig.keyID.count)]) + AttestationRig.keyID
         let authenticatorData =
             authenticatorData ?? head + id + Data([0xa5, 1, 2, 3, 0x26, 0x20, 1, 0x21, 0x58, 0x20]) + x
@@ -215,7 +219,8 @@ indirect enum CBOR {
         case .bytes(let bytes): Self.head(2, bytes.count) + bytes
         case .text(let text): Self.head(3, text.utf8.count) + Data(text.utf8)
         case .array(let values): values.reduce(Self.head(4, values.count)) { $0 + $1.encoded }
-        case .map(let members): members.reduce(Self.head(5, members.count)) { $0 + CBOR.text($1.0).encoded + $1.1.encoded }
+        case .map(let members):
+            members.reduce(Self.head(5, members.count)) { $0 + CBOR.text($1.0).encoded + $1.1.encoded }
         }
     }
 

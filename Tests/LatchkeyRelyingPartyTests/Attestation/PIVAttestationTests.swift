@@ -17,7 +17,9 @@ import X509
         get throws {
             try AttestationRig.certificate(
                 root.publicKey, subject: AttestationRig.name, by: root, issuer: AttestationRig.name,
-                extensions: Certificate.Extensions { Critical(BasicConstraints.isCertificateAuthority(maxPathLength: 1)) })
+                extensions: Certificate.Extensions {
+                    Critical(BasicConstraints.isCertificateAuthority(maxPathLength: 1))
+                })
         }
     }
 
@@ -55,7 +57,8 @@ import X509
             anchors: AttestationAnchors(piv: try .init(roots: try roots ?? [rootCertificate])),
             approvalKeys: ListedApprovalKeys([]), clock: WallClock { time })
         return try await verifier.verify(
-            statement, of: .es256(try PublicKey(x963Representation: point)), for: AttestationRig.expectation(requirement))
+            statement, of: .es256(try PublicKey(x963Representation: point)),
+            for: AttestationRig.expectation(requirement))
     }
 
     private func expect(
@@ -94,13 +97,15 @@ import X509
         }
     }
 
-    @Test(arguments: [
-        ([1, 1], .none), ([1, 2], .touch), ([1, 3], .none), ([2, 1], .pin), ([2, 2], .touchAndPIN), ([3, 3], .pin),
-        ([3, 2], .touchAndPIN), ([4, 1], .fingerOrPIN), ([5, 3], .fingerOrPIN), ([4, 2], .touch), ([0, 2], .touch),
-        ([6, 1], .none), ([2, 9], .pin),
-    ] as [([UInt8], AssuranceLevel.EnforcedPresence)]) func `the policies of the key determine the verdict`(
-        policies: [UInt8], presence: AssuranceLevel.EnforcedPresence
-    ) async throws {
+    @Test(
+        arguments: [
+            ([1, 1], .none), ([1, 2], .touch), ([1, 3], .none), ([2, 1], .pin), ([2, 2], .touchAndPIN), ([3, 3], .pin),
+            ([3, 2], .touchAndPIN), ([4, 1], .fingerOrPIN), ([5, 3], .fingerOrPIN), ([4, 2], .touch), ([0, 2], .touch),
+            ([6, 1], .none), ([2, 9], .pin),
+        ] as [([UInt8], AssuranceLevel.EnforcedPresence)]) func `the policies of the key determine the verdict`(
+            policies: [UInt8], presence: AssuranceLevel.EnforcedPresence
+        ) async throws
+    {
         let verdict = try await verify([leaf(policies: policies), cardCertificate()])
         #expect(verdict.presence == presence)
         #expect(verdict.meets(.init(.touch)) == [.touch, .touchAndPIN].contains(presence))
@@ -137,7 +142,9 @@ import X509
         }
     }
 
-    @Test func `another key, missing policies and other certificates of the card are refused in this order`() async throws {
+    @Test func `another key, missing policies and other certificates of the card are refused in this order`()
+        async throws
+    {
         let other = P256.Signing.PrivateKey()
         await expect(.wrongKey) { try await verify([leaf("Other", policies: nil), cardCertificate()], key: other) }
         await expect(.wrongPolicy) { try await verify([leaf("Other", policies: nil), cardCertificate()]) }
