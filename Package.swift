@@ -57,7 +57,9 @@ let package = Package(
     ],
     // A trait names the packages of some products, so that an app fetches only those that it needs: `traits: []` for a TPM.
     traits: [
-        .trait(name: "Certificates", description: "For LatchkeyCertificates, LatchkeyPKCS11 and VirtualSmartCard."),
+        .trait(
+            name: "Certificates",
+            description: "For LatchkeyCertificates, LatchkeyPKCS11, VirtualSmartCard and EndorsementAuthority."),
         .trait(
             name: "Network", description: "For LatchkeyLogin, LatchkeyCredentials, LatchkeyLocker and LatchkeyHTTP."),
         .trait(
@@ -174,7 +176,9 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "LatchkeyRelyingParty",
-            dependencies: ["Latchkey", "LatchkeyJOSE", "TPM2", crypto, cryptoExtras, grdb],
+            dependencies: [
+                "Latchkey", "LatchkeyJOSE", "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
+            ],
             swiftSettings: strict),
         .target(name: "LatchkeyLogging", dependencies: ["Latchkey", "UNIXSockets", logging], swiftSettings: strict),
         .target(
@@ -394,8 +398,11 @@ let package = Package(
         .testTarget(
             name: "LatchkeyRelyingPartyTests",
             dependencies: [
-                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTestSupport", crypto, grdb,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTestSupport", "TPM2", asn1, certificates,
+                crypto,
+                grdb,
             ],
+            exclude: ["Fixtures"],
             swiftSettings: strict
         ),
         .testTarget(

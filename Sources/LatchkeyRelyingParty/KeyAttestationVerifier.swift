@@ -9,7 +9,8 @@ internal import TPM2
 /// signing key signs only data from its TPM (restricted). CVE-2024-29038, 29039 and 29040 were missing checks of this
 /// kind.
 ///
-/// The result depends on trust in the attestation key. No certificate is trusted: see ``AttestedKey``.
+/// **It proves less than ``AttestationVerifier``**: no certificate is trusted (see ``AttestedKey``), the key's policy is not read, and
+/// nothing is known about the user verification. Use it only with attestation keys that were enrolled in another way.
 public struct KeyAttestationVerifier: Sendable {
     /// Creates a verifier.
     public init() {}
@@ -129,7 +130,7 @@ extension ObjectAttributes {
     /// Created in this TPM and unable to leave it.
     fileprivate static let bound: ObjectAttributes = [.fixedTPM, .fixedParent, .sensitiveDataOrigin]
 
-    fileprivate var hexadecimal: String { "0x" + String(rawValue, radix: 16) }
+    var hexadecimal: String { "0x" + String(rawValue, radix: 16) }
 }
 
 /// A key with a verified attestation.
@@ -151,7 +152,7 @@ public struct AttestedKey: Hashable, Sendable {
 public typealias AttestationError = VerificationError<AttestationReason>
 
 /// The reasons why an attestation is refused.
-public enum AttestationReason: String, Sendable {
+public enum AttestationReason: String, Sendable, CaseIterable {
     /// The format is not `tpm`.
     case unsupportedFormat
     /// The bytes are not valid TPM structures of the expected kind.
@@ -170,4 +171,28 @@ public enum AttestationReason: String, Sendable {
     case unrestrictedAttestationKey
     /// The signature does not verify.
     case invalidSignature
+    /// The certificate of the hardware leads to no trust anchor.
+    case untrustedEndorsement
+    /// The certificate is not that of an endorsement key.
+    case wrongEndorsement
+    /// A certificate of the hardware's chain is not valid now.
+    case certificateExpired
+    /// The client did not return the secret of the activation.
+    case activationFailed
+    /// The attestation key has no certificate of a trusted issuer that is valid now.
+    case untrustedAttestationKey
+    /// The statement about the creation of the key does not match.
+    case wrongCreation
+    /// The attested key is of another kind, or is not the key of the request.
+    case wrongKey
+    /// The declared branches are not the key's policy, or are not acceptable.
+    case wrongPolicy
+    /// A key opens the attested key that is not known as a presence broker's.
+    case unknownApprovalKey
+    /// The certificates of a token do not form a chain.
+    case wrongChain
+    /// The hardware enforces less user verification than required.
+    case insufficientPresence
+    /// The key is in a simulator.
+    case simulated
 }

@@ -1,0 +1,99 @@
+internal import Crypto
+internal import FoundationEssentials
+internal import SwiftASN1
+internal import TPM2
+
+/// A verified certificate of a TPM's endorsement key (TCG EK Credential Profile).
+struct EndorsementCertificate: Sendable {
+    /// The maximum number of certificates in a request.
+    static let maximumCount = 4
+    /// tcg-kp-EKCertificate.
+    static let purpose: ASN1ObjectIdentifier = [2, 23, 133, 8, 1]
+
+    /// The position of the certificate in the request.
+    let index: Int
+    /// The endorsement key: P-256, P-384, or RSA of at least 2048 bits.
+    let key: CertificateKey
+    /// SHA-256 of the endorsement key's SubjectPublicKeyInfo.
+    let keyDigest: Data
+    /// The TPM, as its manufacturer describes it.
+    let attributes: TPMAttributes
+    /// Whether the root is a simulator's.
+    let isSimulated: Bool
+
+    /// Finds the first certificate of an endorsement key that leads to an anchor. The other certificates can complete its path.
+    ///
+    /// - Parameters:
+    ///   - certificates: At most 4 certificates of at most 4096 bytes, DER, with or without padding.
+    ///   - time: Seconds since 1970.
+    /// - Throws: ``AttestationError`` with code `malformed`, `wrongEndorsement`, `untrustedEndorsement` or `certificateExpired`.
+    init(_ certificates: [Data], anchors: AttestationAnchors, time: Int64) throws(AttestationError) {
+        guard certificates.count <= Self.maximumCount,
+            certificates.allSatisfy({ $0.count <= HardwareCertificate.maximumBytes })
+        else {
+            throw AttestationError(.malformed, "there are more than 4 certificates, or one has more than 4096 bytes")
+        }
+        let parsed = certificates.map { try? HardwareCertificate(HardwareCertificate.withoutPadding($0)) }
+        let others = parsed.compactMap { $0 }
+        var failure = AttestationError(.wrongEndorsement, "no certificate is that of an endorsement key")
+        for (index, certificate) in parsed.enumerated() {
+            guard let certificate, let attributes = Self.attributes(of: certificate) else { continue }
+            do throws(CertificatePath.Failure) {
+                let path = try CertificatePath(
+                    from: certificate, to: anchors.tpm, simulated: anchors.simulated,
+                    others: others.filter { $0 != certificate }, at: time)
+                guard let key = CertificateKey(publicKeyInfo: certificate.publicKeyInfo) else {
+                    failure = AttestationError(.wrongEndorsement, "the endorsement key is neither P-256, P-384 nor RSA")
+                    continue
+                }
+                self.index = index
+                self.key = key
+                keyDigest = Data(SHA256.hash(data: certificate.publicKeyInfo))
+                self.attributes = attributes
+                isSimulated = path.isSimulated
+                return
+            } catch {
+                switch error {
+                case .expired:
+                    failure = AttestationError(.certificateExpired, "the endorsement certificate is not valid now")
+                case .untrusted(let reason): failure = AttestationError(.untrustedEndorsement, reason)
+                }
+            }
+        }
+        throw failure
+    }
+
+    /// The TPM's attributes, or nil if the certificate is not an endorsement key's.
+    private static func attributes(of certificate: HardwareCertificate) -> TPMAttributes? {
+        do throws(HardwareCertificate.Malformed) {
+            guard try certificate.basicConstraints()?.isAuthority != true,
+                try certificate.purposes()?.contains(purpose) != false
+            else { return nil }
+            return TPMAttributes(certificate)
+        } catch {
+            return nil
+        }
+    }
+}
+
+extension P256Area {
+    /// Reads the public area of a new attestation key.
+    ///
+    /// - Throws: ``AttestationError`` with code `unrestrictedAttestationKey`.
+    init(attestationKey bytes: Data) throws(AttestationError) {
+        do {
+            try self.init(bytes)
+        } catch {
+            throw AttestationError(.unrestrictedAttestationKey, "the attestation key is not acceptable: \(error)")
+        }
+        guard attributes.isSuperset(of: [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .restricted, .sign]),
+            attributes.isSubset(of: [
+                .fixedTPM, .fixedParent, .sensitiveDataOrigin, .restricted, .sign, .userWithAuth, .adminWithPolicy,
+                .noDA,
+            ]), scheme == .ecdsaSHA256
+        else {
+            throw AttestationError(
+                .unrestrictedAttestationKey, "the attestation key's attributes are \(attributes.hexadecimal)")
+        }
+    }
+}
