@@ -8,10 +8,10 @@ final class CurlExchange: @unchecked Sendable {
     /// The limits that a transport sets for each request.
     struct Limits {
         let timeoutSeconds: Int
-        static let connectSeconds = 10
         /// The time for which a connection is kept for another request. Servers keep connections for 5 s or more, and a `POST`
         /// on a connection that the server closes at the same moment fails.
-        static let idleSeconds = 4
+        var idleSeconds = 4
+        static let connectSeconds = 10
         static let bodyBytes = 1 << 20
         /// Status lines, fields and trailer fields together.
         static let headBytes = 128 << 10
@@ -97,7 +97,7 @@ final class CurlExchange: @unchecked Sendable {
         try handle.set(CURLOPT_QUICK_EXIT, 1)
         try handle.set(CURLOPT_TIMEOUT_MS, max(1, min(limits.timeoutSeconds, 86_400) * 1000))
         try handle.set(CURLOPT_CONNECTTIMEOUT_MS, Limits.connectSeconds * 1000)
-        try handle.set(CURLOPT_MAXAGE_CONN, Limits.idleSeconds)
+        try handle.set(CURLOPT_MAXAGE_CONN, limits.idleSeconds)
         try setTrust(handle)
         try setRequest(handle)
         try setCallbacks(handle)
@@ -153,8 +153,9 @@ final class CurlExchange: @unchecked Sendable {
         try handle.set(CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
             CurlExchange.at(context)?.take(body: UnsafeRawBufferPointer(start: bytes, count: size * count)) ?? 0
         }
-        try handle.setPrerequest { context, server, _, port, _ in
-            let isAllowed = CurlExchange.at(context)?.allowsSending(to: server.map { String(cString: $0) }, Int(port))
+        try handle.setPrerequest { context, server, _, port, client in
+            let server = server.map { String(cString: $0) }
+            let isAllowed = CurlExchange.at(context)?.allowsSending(to: server, Int(port), from: Int(client))
             return isAllowed == true ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
         }
         // Child processes do not inherit the connection.
@@ -173,12 +174,12 @@ final class CurlExchange: @unchecked Sendable {
     ///
     /// libcurl repeats a request if a kept connection ends without a response. The server may have executed the first one,
     /// so only a repetition that changes nothing is allowed.
-    private func allowsSending(to server: String?, _ port: Int) -> Bool {
+    private func allowsSending(to server: String?, _ port: Int, from client: Int) -> Bool {
         guard !isSent || request.method == .get || request.method == .head else { return false }
         isSent = true
         guard endpoint.scheme == "http" else { return true }
         guard let server, Endpoint.isLoopback(server) else { return false }
-        return LoopbackServerOwner.owner(ofPort: port, at: server) == .trusted
+        return LoopbackServerOwner.owner(ofPort: port, at: server, client: client) == .trusted
     }
 
     private func take(line: UnsafeRawBufferPointer) -> Int {

@@ -57,7 +57,8 @@ struct CurlLibrary: @unchecked Sendable {
         setopt = try address("curl_easy_setopt")
         getinfo = try address("curl_easy_getinfo")
         let initialize: @convention(c) (Int) -> CURLcode = try function("curl_global_init")
-        // Otherwise libcurl would write the keys of all TLS sessions to the file that this variable names.
+        // Otherwise libcurl would write the keys of all TLS sessions to the file that this variable names. An app that
+        // initializes libcurl before decides that itself.
         guard let entry = strdup("SSLKEYLOGFILE="), latchkey_environment_change(entry, nil) != 0 else {
             throw Self.missing(file)
         }

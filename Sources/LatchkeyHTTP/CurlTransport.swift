@@ -17,18 +17,18 @@ public final class CurlTransport: HTTPTransport {
     /// The maximum size of a response body, in bytes.
     package static let maximumResponseBytes = CurlExchange.Limits.bodyBytes
 
-    private let timeout: Int
+    private let limits: CurlExchange.Limits
     private let authorities: String?
     private static let operation = "reach the server"
     /// Created at the first request.
     private let session = Mutex<CurlSession?>(nil)
 
     /// - Parameter timeout: The maximum duration of a request in seconds, from the first packet to the last.
-    public convenience init(timeout: Int = 30) { self.init(timeout: timeout, authorities: nil) }
+    public convenience init(timeout: Int = 30) { self.init(limits: .init(timeoutSeconds: timeout)) }
 
     /// - Parameter authorities: A file of the trusted authorities' certificates (PEM); nil for the system's.
-    package init(timeout: Int, authorities: String?) {
-        self.timeout = timeout
+    init(limits: CurlExchange.Limits, authorities: String? = nil) {
+        self.limits = limits
         self.authorities = authorities
     }
 
@@ -40,7 +40,7 @@ public final class CurlTransport: HTTPTransport {
                 recovery: "Use an https address.")
         }
         let exchange = CurlExchange(
-            request, body, to: endpoint, limits: .init(timeoutSeconds: timeout), authorities: authorities)
+            request, body, to: endpoint, limits: limits, authorities: authorities)
         switch try await runningSession().send(exchange) {
         case .response(let response, let bytes): return (response, bytes)
         case .failed(let failure):
@@ -105,7 +105,9 @@ public final class CurlTransport: HTTPTransport {
         case .connectionEnded: reason = "the connection to \(host) ended before the response was complete"
         case .invalidResponse: reason = "\(host) sent an invalid HTTP response"
         case .connectTimeout: reason = "the connection to \(host) timed out"
-        case .timeout: reason = "the request to \(host) timed out: there was no complete response within \(timeout) s"
+        case .timeout:
+            reason =
+                "the request to \(host) timed out: there was no complete response within \(limits.timeoutSeconds) s"
         case .unknownHost: reason = "no address is known for \(host)"
         case .unreachable(ECONNREFUSED) where !Self.usesProxy(endpoint): reason = "nothing listens at \(host)"
         case .unreachable(let code): reason = "\(host) can't be reached: \(String(cString: strerror(code)))"

@@ -1,12 +1,12 @@
 internal import Glibc
 
-/// The users whose programs listen on a loopback port.
+/// The users whose programs listen on a loopback port, and the user whose program accepted a connection to it.
 ///
 /// Plain HTTP does not authenticate a server. On this machine the kernel shows the server's user, so that a port of another
 /// user gets no request.
 enum LoopbackServerOwner {
     enum Answer: Hashable {
-        /// Only root and this user listen there.
+        /// Only root and this user listen there, and no other user has accepted the connection.
         case trusted
         /// Nothing listens there.
         case noListener
@@ -18,18 +18,25 @@ enum LoopbackServerOwner {
     /// - Parameters:
     ///   - host: `localhost`, an IPv4 address, or `::1`, in brackets or not.
     ///   - port: A TCP port.
-    static func owner(ofPort port: Int, at host: String) -> Answer {
+    ///   - client: The port of a connection from this process. The kernel shows root as the owner of a connection that no
+    ///     program has accepted yet. Such a connection belongs to the program that listens.
+    static func owner(ofPort port: Int, at host: String, client: Int? = nil) -> Answer {
         guard let port = UInt16(exactly: port) else { return .noListener }
         let ends = Set(addresses(of: host).map { TCPSocket.end($0, port: port) })
-        let answers = TCPSocketList.allCases.map { owner(of: ends, port, in: $0) }
+        let client = client.flatMap(UInt16.init(exactly:))
+        let answers = TCPSocketList.allCases.map { owner(of: ends, port, client, in: $0) }
         return answers.first { $0 != .trusted && $0 != .noListener } ?? answers.first { $0 == .trusted } ?? .noListener
     }
 
-    private static func owner(of ends: Set<Substring>, _ port: UInt16, in list: TCPSocketList) -> Answer {
+    private static func owner(
+        of ends: Set<Substring>, _ port: UInt16, _ client: UInt16?, in list: TCPSocketList
+    ) -> Answer {
         var hasListener = false
-        let search = list.first(.listening, port: port) { socket in
+        var ports: [TCPSocket.State: [UInt16]] = [.listening: [port]]
+        if let client { ports[.established] = [port, client] }
+        let search = list.first(ports) { socket in
             guard ends.contains(socket.own) else { return false }
-            hasListener = true
+            if socket.state == .listening { hasListener = true }
             return socket.user != 0 && socket.user != geteuid()
         }
         switch search {

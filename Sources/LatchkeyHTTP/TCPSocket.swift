@@ -69,23 +69,27 @@ package enum TCPSocketList: String, CaseIterable {
         case missing
     }
 
-    /// Searches the list for a socket in a state with the port at one of its ends.
-    package func first(
-        _ state: TCPSocket.State, port: UInt16, where isWanted: (TCPSocket) -> Bool
-    ) -> Search {
+    /// Searches the list for a socket.
+    ///
+    /// - Parameters:
+    ///   - ports: The wanted states, with the ports that a socket of this state has at one end or the other.
+    ///   - isWanted: Whether a socket with this state and these ports is the wanted one.
+    package func first(_ ports: [TCPSocket.State: [UInt16]], where isWanted: (TCPSocket) -> Bool) -> Search {
         guard let file = fopen(rawValue, "re") else { return errno == ENOENT ? .missing : .incomplete }
         defer { fclose(file) }
-        let column = ":\(TCPSocket.hexadecimal(UInt32(port), digits: 4)) "
-        let stateColumn = " \(state.rawValue) "
+        let columns = ports.map { state, ports in
+            [" \(state.rawValue) "] + ports.map { ":\(TCPSocket.hexadecimal(UInt32($0), digits: 4)) " }
+        }
         var line = [CChar](repeating: 0, count: 512)
         var bytesLeft = Self.maximumBytes
         while fgets(&line, Int32(line.count), file) != nil {
             bytesLeft -= strlen(line)
             guard bytesLeft > 0 else { return .incomplete }
             // Any user can make many connections, so rows of other ports and states are skipped before they are parsed.
-            guard strstr(line, column) != nil, strstr(line, stateColumn) != nil else { continue }
+            guard columns.contains(where: { $0.allSatisfy { strstr(line, $0) != nil } }) else { continue }
             let row = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-            if let socket = TCPSocket(row: row), socket.state == state, isWanted(socket) { return .found(socket) }
+            guard let socket = TCPSocket(row: row), let state = socket.state, ports[state] != nil else { continue }
+            if isWanted(socket) { return .found(socket) }
         }
         return ferror(file) == 0 ? .notFound : .incomplete
     }

@@ -54,8 +54,13 @@ extension Container {
         }
         try await checkServer()
         let existing = try await unverified.key()
-        // On other hardware, reading the session throws `wrongDevice`.
-        if let existing, !replacing, try await !records.isForeign() { return try await kept(existing, under: required) }
+        if let existing, !replacing {
+            // On other hardware, opening the records throws `wrongDevice`.
+            if try await records.isForeign() {
+                try await records.open(.device, for: sessionPrompt, authorizedBy: presence)
+            }
+            return try await kept(existing, under: required)
+        }
         let abandoned = try await unverified.pending()
         // Unfinished revocations of earlier calls only take up space.
         try? await finish { [records] in try await records.finishRevocations() }

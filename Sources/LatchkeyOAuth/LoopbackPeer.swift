@@ -9,14 +9,15 @@ struct LoopbackPeer {
     /// The kernel returns a list in pieces while connections come and go, so one read can miss a row.
     private static let maximumReads = 3
 
-    private let port: UInt16
+    /// The client's and the server's.
+    private let ports: [UInt16]
     /// The addresses and ports of the client's socket: the client's own, then the server's.
     private let ends: [Substring]
 
     /// - Returns: nil for addresses other than IPv4.
     init?(client: SocketAddress?, server: SocketAddress?) {
         guard case .v4(let client)? = client, case .v4(let server)? = server else { return nil }
-        port = Self.port(client.address)
+        ports = [Self.port(client.address), Self.port(server.address)]
         ends = [Self.end(client.address), Self.end(server.address)]
     }
 
@@ -34,7 +35,7 @@ struct LoopbackPeer {
         for _ in 0..<Self.maximumReads {
             var hasList = false
             for list in TCPSocketList.allCases {
-                switch list.first(.established, port: port, where: isClient) {
+                switch list.first([.established: ports], where: isClient) {
                 case .found(let socket): return socket.user == geteuid() ? .thisUser : .otherUser
                 case .notFound, .incomplete: hasList = true
                 case .missing: break

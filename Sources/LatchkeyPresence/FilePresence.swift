@@ -10,6 +10,8 @@ public final class FilePresence: PresenceAuthority {
     private let descriptor: Int32
     private let lines: DescriptorPresence
 
+    public var isInteractive: Bool { false }
+
     /// Opens the file. Does not wait for a FIFO's first writer; the first prompt does.
     ///
     /// - Throws: `KeystoreError` with code `invalidInput` and the reason.
@@ -62,6 +64,8 @@ public final class DescriptorPresence: PresenceAuthority {
     private let timeout: Duration
     /// Held while a line is read, so that two requests do not share a line.
     private let turn = Mutex(())
+
+    public var isInteractive: Bool { false }
 
     /// - Parameters:
     ///   - descriptor: Open for reading.

@@ -1,11 +1,12 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
+
+@testable import LatchkeyHTTP
 
 /// A loopback port that another user of the machine has taken.
 struct LoopbackServerOwnerTests {
@@ -85,6 +86,45 @@ struct LoopbackServerOwnerTests {
         await stranger.stop(SIGKILL)
         let received = await stranger.remainder().output.matches(of: /bytes ([0-9]+)/).map(\.1)
         #expect(received.allSatisfy { $0 == "0" }, "\(received)")
+    }
+
+    /// Accepts one connection, and leaves the port to other programs.
+    private static let acceptor = #"""
+        import socket, time
+        with socket.socket() as listener:
+            listener.bind(('127.0.0.1', 0)); listener.listen()
+            print('port', listener.getsockname()[1], flush=True)
+            end, _ = listener.accept()
+        print('accepted', flush=True)
+        time.sleep(900)
+        """#
+
+    @Test(
+        .enabled(if: geteuid() == 0, "being two users takes root"), .requires(program: "setpriv"),
+        .requires(program: "python3"))
+    func `a connection that another user accepted is not trusted, whoever listens now`() async throws {
+        let stranger = try RunningProgram(
+            URL(filePath: "/usr/bin/setpriv"),
+            ["--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", Self.acceptor])
+        let said = await stranger.output { $0.contains("port") }
+        let port = try #require(said.firstMatch(of: /port ([0-9]+)/).flatMap { Int($0.1) })
+        let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(client) }
+        var (address, length) = (sockaddr_in(), socklen_t(MemoryLayout<sockaddr_in>.size))
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = UInt16(port).bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        withUnsafeMutableBytes(of: &address) { bytes in
+            bytes.withMemoryRebound(to: sockaddr.self) { address in
+                #expect(connect(client, address.baseAddress, length) == 0)
+                #expect(getsockname(client, address.baseAddress, &length) == 0)
+            }
+        }
+        _ = await stranger.output { $0.contains("accepted") }
+        let own = Int(UInt16(bigEndian: address.sin_port))
+        #expect(LoopbackServerOwner.owner(ofPort: port, at: "127.0.0.1") == .noListener)
+        #expect(LoopbackServerOwner.owner(ofPort: port, at: "127.0.0.1", client: own) == .otherUser(65534))
+        await stranger.stop(SIGKILL)
     }
 
     @Test(.requires(program: "python3")) func `this user's server gets the request`() async throws {

@@ -1,11 +1,12 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
 import LatchkeySimulators
 import LatchkeyTesting
 import Subprocess
 import Testing
+
+@testable import LatchkeyHTTP
 
 /// Servers with certificates of a private authority.
 @Suite(.requires(program: "openssl"), .timeLimit(.minutes(2)))
@@ -54,7 +55,7 @@ struct TLSTests {
     @Test(arguments: ["-tls1_3", "-tls1_2"])
     func `a server with a certificate of a trusted authority answers`(version: String) async throws {
         try await withServer([version]) { port, certificate in
-            let transport = CurlTransport(timeout: 5, authorities: certificate)
+            let transport = CurlTransport(limits: .init(timeoutSeconds: 5), authorities: certificate)
             let (response, body) = try await transport.send(request(port), body: [])
             #expect(response.status.code == 200)
             #expect(String(decoding: body, as: UTF8.self).contains("s_server"))
@@ -77,7 +78,8 @@ struct TLSTests {
     @Test func `a certificate of another host is refused`() async throws {
         try await withServer(for: "other.test") { port, certificate in
             let error = await #expect(throws: KeystoreError.self) {
-                try await CurlTransport(timeout: 5, authorities: certificate).send(request(port), body: [])
+                try await CurlTransport(limits: .init(timeoutSeconds: 5), authorities: certificate).send(
+                    request(port), body: [])
             }
             #expect(error?.code == .unavailable)
             #expect(
@@ -90,7 +92,8 @@ struct TLSTests {
     @Test func `a server with an older version than TLS 1.2 is refused`() async throws {
         try await withServer(["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"]) { port, certificate in
             let error = await #expect(throws: KeystoreError.self) {
-                try await CurlTransport(timeout: 5, authorities: certificate).send(request(port), body: [])
+                try await CurlTransport(limits: .init(timeoutSeconds: 5), authorities: certificate).send(
+                    request(port), body: [])
             }
             #expect(error?.code == .unavailable)
             #expect(error?.underlying?.text.contains("protocol version") == true, "\(error as Any)")

@@ -71,6 +71,28 @@ import Testing
         }
     }
 
+    /// Answers like the bus of a TPM that an attacker changes once.
+    private struct DenyingKeystore: KeystoreWrapper {
+        let keystore: any Keystore
+
+        func owns(_ secret: SealedSecret) async -> Bool? { false }
+    }
+
+    @Test func `a wrong answer that other hardware protects the records does not replace the key`() async throws {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            try await container.authorize()
+            let key = try await container.enableBiometric()
+            let store = try await RecordStore(directory: bench.directory.path)
+            let deceived = try await bench.start(
+                presence: ScriptedPresence([]),
+                keystore: DenyingKeystore(keystore: TPMKeystore(tcti: bench.tpm.tcti, anchors: store)))
+            #expect(try await deceived.enableBiometric().id == key.id)
+            #expect(await bench.identity.identities.keys.sorted() == [key.id.rawValue])
+            #expect(try await container.authenticateBiometric().keyID == key.id)
+        }
+    }
+
     @Test func `a policy without user verification is refused before anything is made`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()

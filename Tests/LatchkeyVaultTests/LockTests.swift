@@ -132,6 +132,27 @@ struct LockTests {
         #expect(presence.requests.count == 6)
     }
 
+    /// Answers the next line to every request, as a file of PINs does.
+    private struct Script: PresenceAuthority {
+        let lines: ScriptedPresence
+        var isInteractive: Bool { false }
+
+        func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer { try await lines.pin(request) }
+        func notice(_ notice: PresenceNotice) async { await lines.notice(notice) }
+    }
+
+    @Test func `a script's PIN is not used as the lockout password`() async throws {
+        let lines = ScriptedPresence(pins: "2468", "1111", "1111", "1111", "2468")
+        let scene = try Scene()
+        let space = try await scene.start(Script(lines: lines))
+        let locked = try await vault(in: space).storeToBiometrics(credentials: .jane).lock()
+        try await lockOut(locked)
+        #expect(try await locked.reauthenticateOwner() == false)
+        #expect(lines.requests.map(\.purpose).allSatisfy { $0 != .lockoutPassword })
+        #expect(lines.requests.count == 4)
+        #expect(lines.notices.count == 1)
+    }
+
     /// - Returns: The end of the lockout.
     @discardableResult
     private func lockOut(_ locked: Vault<Login>) async throws -> Date {

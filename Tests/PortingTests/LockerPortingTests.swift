@@ -42,7 +42,7 @@ struct LockerPortingTests {
         change(&configuration)
         let locker = try Locker(configuration)
         try await locker.open()
-        return await Program(app: LockerApp(locker), user: user, browser: browser, delegate: delegate)
+        return Program(app: LockerApp(locker), user: user, browser: browser, delegate: delegate)
     }
 
     @Test func `the usual order of business`() async throws {

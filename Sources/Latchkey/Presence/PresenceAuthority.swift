@@ -24,6 +24,10 @@ public protocol PresenceAuthority: Sendable {
     /// Whether an earlier proof can be used within the key's reuse time (``AccessPolicy/reuseSeconds``), without a prompt.
     /// `true` by default.
     var acceptsEarlierProof: Bool { get }
+
+    /// Whether a person reads each request. If not, only requests that a script can foresee are made: no lockout password and
+    /// no PUK instead of a PIN that is locked out. `true` by default.
+    var isInteractive: Bool { get }
 }
 
 extension PresenceAuthority {
@@ -31,6 +35,7 @@ extension PresenceAuthority {
     public var broker: PresenceBroker? { nil }
     public var preference: PresencePreference { .any }
     public var acceptsEarlierProof: Bool { true }
+    public var isInteractive: Bool { true }
 }
 
 extension PresenceAuthority {
@@ -144,6 +149,7 @@ public struct NobodyPresent: PresenceAuthority {
     public init() {}
 
     public var acceptsEarlierProof: Bool { false }
+    public var isInteractive: Bool { false }
 
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         throw KeystoreError(

@@ -67,6 +67,7 @@ package final class PresenceSession: PresenceAuthority {
 
     package var acceptsEarlierProof: Bool { allowsEarlierProof && authority.acceptsEarlierProof }
     package var broker: PresenceBroker? { authority.broker }
+    package var isInteractive: Bool { authority.isInteractive }
 
     /// The last PIN that the hardware accepted; nil if it has not accepted a PIN yet, or has rejected one since.
     package var acceptedPIN: PIN? { state.withLock(\.accepted) }

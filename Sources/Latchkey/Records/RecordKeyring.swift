@@ -126,7 +126,10 @@ final class RecordKeyring: Sendable {
         do throws(KeystoreError) {
             return try await unseal(protection, prompt, PresenceSession(presence, acceptsEarlierProof: false))
         } catch let lockout {
-            guard lockout.code == .lockedOut, let sealed = try await stored(protection.name) else { throw lockout }
+            guard lockout.code == .lockedOut, presence.isInteractive, let sealed = try await stored(protection.name)
+            else {
+                throw lockout
+            }
             // The user's preferred kind of proof may be the one that is locked out.
             let presence = PresenceSession(presence, acceptsEarlierProof: false, preferring: .any)
             let isLifted: Bool

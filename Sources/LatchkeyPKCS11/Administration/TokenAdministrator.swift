@@ -179,7 +179,10 @@ extension TokenAdministrator {
             case .securityOfficer:
                 PINStatus(
                     attemptsLeft: entry.information.officerAttemptsLeft, attemptLimit: nil, isLockedOut: false)
-            case .new, .unblocking, .lockoutPassword: nil
+            case .unblocking:
+                await PINStatus(
+                    attemptsLeft: cardStatus(of: entry)?.pukAttemptsLeft, attemptLimit: nil, isLockedOut: false)
+            case .new, .lockoutPassword: nil
             }
         return try await profile(of: entry).proof(
             purpose, for: PromptContext(reason: reason, container: container), status, presence)

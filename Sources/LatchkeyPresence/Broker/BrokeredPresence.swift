@@ -6,6 +6,7 @@ public struct BrokeredPresence: PresenceAuthority {
     public let broker: PresenceBroker?
     public let preference: PresencePreference
     public var acceptsEarlierProof: Bool { pins.acceptsEarlierProof }
+    public var isInteractive: Bool { pins.isInteractive }
 
     /// Combines an authority for PINs with a broker for fingers.
     public init(

@@ -15,6 +15,13 @@ final class ConfiguredPINSource: PresenceAuthority {
         self.environment = environment
     }
 
+    var isInteractive: Bool {
+        switch source ?? .standard {
+        case .terminal, .pinentry: true
+        case .descriptor, .file: false
+        }
+    }
+
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         try await authority().pin(request)
     }
