@@ -116,6 +116,7 @@ let package = Package(
         // Headers of this package, without a library.
         .systemLibrary(name: "CEnvironment"),
         .systemLibrary(name: "CProcess"),
+        .systemLibrary(name: "CSocketDiagnosis"),
         .target(name: "TPM2", dependencies: [crypto, cryptoExtras], swiftSettings: strict),
         .target(name: "UNIXSockets", swiftSettings: strict),
         // Separate, so that LatchkeyRelyingParty can read TPM structures on a server without tpm2-tss.
@@ -137,7 +138,7 @@ let package = Package(
         .target(name: "LatchkeyPresence", dependencies: ["Latchkey", "CSystemd"], swiftSettings: strict),
         .target(
             name: "LatchkeyHTTP",
-            dependencies: ["CCurl", "CEnvironment", "Latchkey", httpTypes],
+            dependencies: ["CCurl", "CEnvironment", "CSocketDiagnosis", "Latchkey", httpTypes],
             swiftSettings: strict
         ),
         .target(name: "LatchkeyJOSE", dependencies: ["Latchkey", crypto, cryptoExtras], swiftSettings: strict),

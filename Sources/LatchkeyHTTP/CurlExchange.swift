@@ -54,7 +54,7 @@ final class CurlExchange: @unchecked Sendable {
     private let endpoint: Endpoint
     private let request: HTTPRequest
     private let body: [UInt8]
-    private let limits: Limits
+    let limits: Limits
     private let authorities: String?
 
     var isCancelled = false
@@ -153,9 +153,10 @@ final class CurlExchange: @unchecked Sendable {
         try handle.set(CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
             CurlExchange.at(context)?.take(body: UnsafeRawBufferPointer(start: bytes, count: size * count)) ?? 0
         }
-        try handle.setPrerequest { context, server, _, port, client in
-            let server = server.map { String(cString: $0) }
-            let isAllowed = CurlExchange.at(context)?.allowsSending(to: server, Int(port), from: Int(client))
+        try handle.setPrerequest { context, server, client, serverPort, clientPort in
+            let server = server.flatMap { TCPSocket.End(String(cString: $0), port: Int(serverPort)) }
+            let client = client.flatMap { TCPSocket.End(String(cString: $0), port: Int(clientPort)) }
+            let isAllowed = CurlExchange.at(context)?.allowsSending(to: server, from: client)
             return isAllowed == true ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
         }
         // Child processes do not inherit the connection.
@@ -174,12 +175,12 @@ final class CurlExchange: @unchecked Sendable {
     ///
     /// libcurl repeats a request if a kept connection ends without a response. The server may have executed the first one,
     /// so only a repetition that changes nothing is allowed.
-    private func allowsSending(to server: String?, _ port: Int, from client: Int) -> Bool {
+    private func allowsSending(to server: TCPSocket.End?, from client: TCPSocket.End?) -> Bool {
         guard !isSent || request.method == .get || request.method == .head else { return false }
         isSent = true
         guard endpoint.scheme == "http" else { return true }
-        guard let server, Endpoint.isLoopback(server) else { return false }
-        return LoopbackServerOwner.owner(ofPort: port, at: server, client: client) == .trusted
+        guard let server, let client, server.isLoopback else { return false }
+        return LoopbackServerOwner(of: server, connectedTo: client) == .trusted
     }
 
     private func take(line: UnsafeRawBufferPointer) -> Int {

@@ -52,10 +52,10 @@ public final class CurlTransport: HTTPTransport {
     /// Throws an error if a loopback server is not a program of root or of this user. `CurlExchange` has then refused to send
     /// the request.
     private static func explainOwner(of endpoint: Endpoint) async throws(KeystoreError) {
-        let url = URL(string: endpoint.text)
-        let (host, port) = (url?.host() ?? "", url?.port ?? 80)
+        let ends = endpoint.loopbackAddresses.compactMap { TCPSocket.End($0, port: endpoint.port) }
+        let owners = await BlockingThread().run { ends.map(LoopbackServerOwner.init(listeningAt:)) }
         let listener: String
-        switch await BlockingThread().run({ LoopbackServerOwner.owner(ofPort: port, at: host) }) {
+        switch owners.first(where: { $0 != .noListener }) ?? .noListener {
         case .trusted: return
         case .noListener: listener = "no program of this user or of root listens"
         case .otherUser(let user): listener = "a program of another user (user ID \(user)) listens"

@@ -44,7 +44,16 @@ package struct Endpoint: Hashable, Sendable {
     package var origin: String { "\(scheme)://\(authority)" }
 
     /// Whether the host can only be this machine.
-    var isLoopback: Bool { URL(string: text)?.host().map { Self.isLoopback($0.lowercased()) } ?? false }
+    var isLoopback: Bool { Self.isLoopback(host) }
+
+    /// The addresses of a loopback host.
+    var loopbackAddresses: [String] {
+        host == "localhost" ? ["127.0.0.1", "::1"] : [host.filter { $0 != "[" && $0 != "]" }]
+    }
+
+    var port: Int { URL(string: text)?.port ?? (scheme == "http" ? 80 : 443) }
+
+    private var host: String { URL(string: text)?.host() ?? "" }
 
     package var hasQuery: Bool { path.contains("?") }
 

@@ -1,96 +1,125 @@
+internal import CSocketDiagnosis
 internal import Glibc
 
-/// A TCP socket of this machine, as the kernel lists it (proc(5), `/proc/net/tcp` and `/proc/net/tcp6`).
+/// A TCP socket of this machine, as the kernel describes it (sock_diag(7)). Any user may ask for every socket.
 package struct TCPSocket {
-    package enum State: Substring {
-        /// `TCP_ESTABLISHED`. A socket in another state than these may be closed; the kernel then shows root as its owner.
-        case established = "01"
-        /// `TCP_LISTEN`.
-        case listening = "0A"
-    }
-
-    /// Its own address and port, in the format of ``end(_:port:)``.
-    package let own: Substring
-    /// The address and port of the other end.
-    package let other: Substring
-    package let state: State?
-    /// The user ID of its owner.
+    /// The user ID of its owner. 0 for a connection that no program has accepted yet, and for one that its program has closed.
     package let user: UInt32
     /// Whether a program has the socket open.
     package let isOpen: Bool
+    /// Whether the socket accepts connections.
+    package let isListening: Bool
 
-    /// - Parameter row: The columns: number, own address, other address, state, queues, timer, retransmissions, user ID,
-    ///   probes, inode.
-    package init?(row: String) {
-        let columns = row.split(separator: " ", maxSplits: 10, omittingEmptySubsequences: true)
-        guard columns.count > 9, let user = UInt32(columns[7]) else { return nil }
-        own = Self.unmapped(columns[1])
-        other = Self.unmapped(columns[2])
-        state = State(rawValue: columns[3])
-        self.user = user
-        isOpen = columns[9] != "0"
+    /// An IP address and a port.
+    package struct End {
+        fileprivate let family: Int32
+        /// In network byte order, 4 or 16 bytes.
+        fileprivate let address: [UInt8]
+        fileprivate let port: UInt16
+
+        /// - Parameter address: An IPv4 or IPv6 address, without brackets.
+        /// - Returns: nil if the text is no address, or if the port has more than 16 bits.
+        package init?(_ address: String, port: Int) {
+            guard let port = UInt16(exactly: port) else { return nil }
+            self.port = port
+            for (family, length) in [(AF_INET, 4), (AF_INET6, 16)] {
+                var bytes = [UInt8](repeating: 0, count: length)
+                guard inet_pton(family, address, &bytes) == 1 else { continue }
+                (self.family, self.address) = (family, bytes)
+                return
+            }
+            return nil
+        }
+
+        /// Whether the address is this machine's: `127.0.0.0/8` or `::1`.
+        var isLoopback: Bool {
+            family == AF_INET ? address[0] == 127 : address == Array(repeating: 0, count: 15) + [1]
+        }
     }
-
-    /// An address and a port in the format of the lists.
-    ///
-    /// - Parameters:
-    ///   - address: The words of 32 bits in network byte order: one for IPv4, four for IPv6.
-    ///   - port: The port.
-    package static func end(_ address: [UInt32], port: UInt16) -> Substring {
-        address.map { hexadecimal($0, digits: 8) }.joined() + ":" + hexadecimal(UInt32(port), digits: 4)[...]
-    }
-
-    /// An IPv6 socket can use an IPv4 address. The address is then mapped (RFC 4291 section 2.5.5.2).
-    private static func unmapped(_ end: Substring) -> Substring {
-        let prefix = "0000000000000000" + hexadecimal(UInt32(0xFFFF).bigEndian, digits: 8)
-        return end.hasPrefix(prefix) ? end.dropFirst(prefix.count) : end
-    }
-
-    fileprivate static func hexadecimal(_ number: UInt32, digits: Int) -> String {
-        let text = String(number, radix: 16, uppercase: true)
-        return String(repeating: "0", count: max(0, digits - text.count)) + text
-    }
-}
-
-/// The kernel's lists of TCP sockets.
-package enum TCPSocketList: String, CaseIterable {
-    case ipv4 = "/proc/net/tcp"
-    case ipv6 = "/proc/net/tcp6"
-
-    /// The maximum number of bytes that are read from a list, about 100,000 sockets, which other users can open.
-    private static let maximumBytes = 16 << 20
 
     package enum Search {
         case found(TCPSocket)
+        /// There is no such socket, or the kernel has no module `tcp_diag`; see ``isKernelAnswering``.
         case notFound
-        /// The list could not be read completely.
-        case incomplete
-        /// There is no such list: the kernel has no IPv6, or `/proc` is not mounted.
-        case missing
+        /// The kernel does not answer the question, for example because a sandbox forbids it.
+        case unknown
     }
 
-    /// Searches the list for a socket.
-    ///
-    /// - Parameters:
-    ///   - ports: The wanted states, with the ports that a socket of this state has at one end or the other.
-    ///   - isWanted: Whether a socket with this state and these ports is the wanted one.
-    package func first(_ ports: [TCPSocket.State: [UInt16]], where isWanted: (TCPSocket) -> Bool) -> Search {
-        guard let file = fopen(rawValue, "re") else { return errno == ENOENT ? .missing : .incomplete }
-        defer { fclose(file) }
-        let columns = ports.map { state, ports in
-            [" \(state.rawValue) "] + ports.map { ":\(TCPSocket.hexadecimal(UInt32($0), digits: 4)) " }
+    /// The socket of a connection, or, without that connection, the socket that accepts connections from `other` at `own`.
+    package static func find(own: End, other: End) -> Search {
+        let descriptor = socket(AF_NETLINK, Int32(SOCK_RAW.rawValue) | Int32(SOCK_CLOEXEC.rawValue), NETLINK_SOCK_DIAG)
+        guard descriptor >= 0 else { return .unknown }
+        defer { close(descriptor) }
+        var question = Question(own: own, other: other)
+        guard send(descriptor, &question, MemoryLayout<Question>.size, 0) == MemoryLayout<Question>.size else {
+            return .unknown
         }
-        var line = [CChar](repeating: 0, count: 512)
-        var bytesLeft = Self.maximumBytes
-        while fgets(&line, Int32(line.count), file) != nil {
-            bytesLeft -= strlen(line)
-            guard bytesLeft > 0 else { return .incomplete }
-            // Any user can make many connections, so rows of other ports and states are skipped before they are parsed.
-            guard columns.contains(where: { $0.allSatisfy { strstr(line, $0) != nil } }) else { continue }
-            let row = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-            guard let socket = TCPSocket(row: row), let state = socket.state, ports[state] != nil else { continue }
-            if isWanted(socket) { return .found(socket) }
+        // The kernel has put the answer into the queue before `send` returned.
+        var answer = [UInt8](repeating: 0, count: 4096)
+        let count = recv(descriptor, &answer, answer.count, Int32(MSG_DONTWAIT))
+        guard count > 0 else { return .unknown }
+        return answer.withUnsafeBytes { Self.search(in: UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+    }
+
+    private static func search(in answer: UnsafeRawBufferPointer) -> Search {
+        let head = MemoryLayout<nlmsghdr>.size
+        guard answer.count >= head else { return .unknown }
+        let body = UnsafeRawBufferPointer(rebasing: answer[head...])
+        switch Int32(answer.loadUnaligned(as: nlmsghdr.self).nlmsg_type) {
+        case NLMSG_ERROR where body.count >= MemoryLayout<Int32>.size:
+            return body.loadUnaligned(as: Int32.self) == -ENOENT ? .notFound : .unknown
+        case SOCK_DIAG_BY_FAMILY where body.count >= MemoryLayout<inet_diag_msg>.size:
+            let message = body.loadUnaligned(as: inet_diag_msg.self)
+            return .found(
+                TCPSocket(
+                    user: message.idiag_uid, isOpen: message.idiag_inode != 0,
+                    isListening: Int(message.idiag_state) == Self.listening))
+        default: return .unknown
         }
-        return ferror(file) == 0 ? .notFound : .incomplete
+    }
+
+    /// `TCP_LISTEN`.
+    private static let listening = 10
+
+    /// Whether the kernel finds a socket that exists.
+    package static let isKernelAnswering = findsListener()
+
+    private static func findsListener() -> Bool {
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard listener >= 0 else { return false }
+        defer { close(listener) }
+        var (address, length) = (sockaddr_in(), socklen_t(MemoryLayout<sockaddr_in>.size))
+        let status = withUnsafeMutableBytes(of: &address) { bytes in
+            // Without an address, the kernel chooses a port.
+            bytes.withMemoryRebound(to: sockaddr.self) { address in
+                listen(listener, 0) == 0 ? getsockname(listener, address.baseAddress, &length) : -1
+            }
+        }
+        let port = Int(UInt16(bigEndian: address.sin_port))
+        guard status == 0, let own = End("127.0.0.1", port: port), case .found = find(own: own, other: own) else {
+            return false
+        }
+        return true
+    }
+}
+
+/// A request of sock_diag(7) for one socket.
+private struct Question {
+    var head = nlmsghdr()
+    var body = inet_diag_req_v2()
+
+    init(own: TCPSocket.End, other: TCPSocket.End) {
+        head.nlmsg_len = UInt32(MemoryLayout<nlmsghdr>.size + MemoryLayout<inet_diag_req_v2>.size)
+        head.nlmsg_type = UInt16(SOCK_DIAG_BY_FAMILY)
+        head.nlmsg_flags = UInt16(NLM_F_REQUEST)
+        body.sdiag_family = UInt8(own.family)
+        body.sdiag_protocol = UInt8(IPPROTO_TCP)
+        body.idiag_states = .max
+        body.id.idiag_sport = own.port.bigEndian
+        body.id.idiag_dport = other.port.bigEndian
+        withUnsafeMutableBytes(of: &body.id.idiag_src) { $0.copyBytes(from: own.address) }
+        withUnsafeMutableBytes(of: &body.id.idiag_dst) { $0.copyBytes(from: other.address) }
+        // INET_DIAG_NOCOOKIE
+        body.id.idiag_cookie = (.max, .max)
     }
 }

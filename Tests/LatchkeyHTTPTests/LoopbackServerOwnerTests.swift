@@ -121,9 +121,11 @@ struct LoopbackServerOwnerTests {
             }
         }
         _ = await stranger.output { $0.contains("accepted") }
-        let own = Int(UInt16(bigEndian: address.sin_port))
-        #expect(LoopbackServerOwner.owner(ofPort: port, at: "127.0.0.1") == .noListener)
-        #expect(LoopbackServerOwner.owner(ofPort: port, at: "127.0.0.1", client: own) == .otherUser(65534))
+        let server = try #require(TCPSocket.End("127.0.0.1", port: port))
+        let own = try #require(TCPSocket.End("127.0.0.1", port: Int(UInt16(bigEndian: address.sin_port))))
+        #expect(LoopbackServerOwner(listeningAt: server) == .noListener)
+        #expect(LoopbackServerOwner(of: server, connectedTo: own) == .otherUser(65534))
+        #expect(LoopbackServerOwner(of: server, connectedTo: server) == .unknown)
         await stranger.stop(SIGKILL)
     }
 
