@@ -1,7 +1,9 @@
 internal import CCurl
 internal import Latchkey
+internal import Synchronization
 
-/// The connections of a transport, and a thread that serves all its requests. Connections are kept for later requests.
+/// The connections of a transport, and a thread that serves all its requests. Connections are kept for later requests for a
+/// limited time.
 final class CurlSession: Sendable {
     private let requests: CurlRequests
     private let thread: BlockingThread
@@ -36,18 +38,30 @@ private final class CurlRequests: @unchecked Sendable {
     typealias Answer = @Sendable (CurlExchange.Outcome) -> Void
 
     private let library: CurlLibrary
-    private let multi: CurlLibrary.Handle
+    /// Replaced only on the session's thread, and under ``replacement``.
+    private var multi: CurlLibrary.Handle
+    private let replacement = Mutex(())
+    /// When the kept connections are closed; nil if there are none.
+    private var idleEnd: ContinuousClock.Instant?
     private var running: [CurlLibrary.Handle: (exchange: CurlExchange, answer: Answer)] = [:]
 
     init(_ library: CurlLibrary) throws(KeystoreError) {
-        // Without descriptors for the wake-up, `serve` would not notice new work.
-        guard let multi = library.multiInit(), library.multiWakeup(multi) == CURLM_OK else {
+        guard let multi = Self.makeMulti(library) else {
             throw KeystoreError(
                 code: .unavailable, reason: "the system has no memory or file descriptors left for a connection",
                 recovery: "End other programs, then try again.")
         }
         self.library = library
         self.multi = multi
+    }
+
+    /// - Returns: nil if the system has no memory, or no descriptors for the wake-up, without which ``serve()`` would not notice
+    ///   new work.
+    private static func makeMulti(_ library: CurlLibrary) -> CurlLibrary.Handle? {
+        guard let multi = library.multiInit() else { return nil }
+        if library.multiWakeup(multi) == CURLM_OK { return multi }
+        _ = library.multiCleanup(multi)
+        return nil
     }
 
     deinit {
@@ -92,15 +106,31 @@ private final class CurlRequests: @unchecked Sendable {
             release(handle)
             answer(outcome)
         }
+        var wait = Duration.seconds(3600)
+        if running.isEmpty, let idleEnd {
+            wait = ContinuousClock.now.duration(to: idleEnd)
+            if wait <= .zero { closeConnections() }
+        }
         // It returns earlier for a wake-up, and for the deadlines of the requests.
-        _ = library.multiPoll(multi, nil, 0, 3_600_000, nil)
+        _ = library.multiPoll(multi, nil, 0, Int32(clamping: Int(max(wait, .zero) / .milliseconds(1)) + 1), nil)
     }
 
-    func wake() { _ = library.multiWakeup(multi) }
+    /// libcurl itself closes idle connections only when the next request begins.
+    private func closeConnections() {
+        idleEnd = nil
+        guard let fresh = Self.makeMulti(library) else { return }
+        let old = multi
+        // A wake-up of the old one is not lost: the new one has been woken.
+        replacement.withLock { _ in multi = fresh }
+        _ = library.multiCleanup(old)
+    }
+
+    func wake() { replacement.withLock { _ in _ = library.multiWakeup(multi) } }
 
     private func release(_ handle: CurlLibrary.Handle) {
+        guard let (exchange, _) = running.removeValue(forKey: handle) else { return }
         _ = library.multiRemove(multi, handle)
         library.easyCleanup(handle)
-        running[handle] = nil
+        idleEnd = .now + .seconds(exchange.limits.idleSeconds)
     }
 }

@@ -128,11 +128,13 @@ import Testing
         #expect(CurlExchange.Limits(timeoutSeconds: 1).idleSeconds < 5)
         try await RawServer.with("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") { server in
             let transport = CurlTransport(limits: .init(timeoutSeconds: 30, idleSeconds: 1))
-            for _ in 0..<2 {
-                _ = try await transport.send(request(server), body: [])
-                // libcurl compares whole seconds.
-                try await Task.sleep(for: .seconds(2.5))
+            _ = try await transport.send(request(server), body: [])
+            let deadline = ContinuousClock.now + hangLimit
+            while try !Self.sockets(to: UInt16(server.port)).isEmpty, ContinuousClock.now < deadline {
+                try await Task.sleep(for: .milliseconds(20))
             }
+            #expect(try Self.sockets(to: UInt16(server.port)).isEmpty)
+            _ = try await transport.send(request(server), body: [])
             #expect(server.connections == 2)
         }
     }
