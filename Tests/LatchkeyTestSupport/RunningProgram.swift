@@ -29,7 +29,7 @@ package final class RunningProgram: Sendable {
             ended.yield(process.terminationStatus)
             ended.finish()
         }
-        try process.run()
+        try Self.withoutBlockedSignals { try process.run() }
         status = Task {
             for await status in statuses { return status }
             return -1
@@ -40,6 +40,15 @@ package final class RunningProgram: Sendable {
         errors = stderr.fileHandleForReading
         id = process.processIdentifier
         self.process = Mutex(process)
+    }
+
+    /// A child inherits the signal mask of the thread that starts it, and Dispatch's threads block most signals.
+    private static func withoutBlockedSignals(_ body: () throws -> Void) rethrows {
+        var (none, before) = (sigset_t(), sigset_t())
+        sigemptyset(&none)
+        pthread_sigmask(SIG_SETMASK, &none, &before)
+        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+        try body()
     }
 
     /// Reads standard output up to the first line that `isLast` accepts, or up to the program's exit.
