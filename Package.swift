@@ -177,7 +177,8 @@ let package = Package(
         .target(
             name: "LatchkeyRelyingParty",
             dependencies: [
-                "Latchkey", "LatchkeyJOSE", "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
+                .target(name: "COpenSSL", condition: .when(traits: ["Certificates"])), "Latchkey", "LatchkeyJOSE",
+                "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
             ],
             swiftSettings: strict),
         .target(name: "LatchkeyLogging", dependencies: ["Latchkey", "UNIXSockets", logging], swiftSettings: strict),
@@ -398,9 +399,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyRelyingPartyTests",
             dependencies: [
-                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTestSupport", "TPM2", asn1, certificates,
-                crypto,
-                grdb,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeySimulators", "LatchkeyTestSupport",
+                "LatchkeyTesting", "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
             ],
             exclude: ["Fixtures"],
             swiftSettings: strict
