@@ -409,7 +409,8 @@ let package = Package(
             name: "LatchkeyIdentityTests",
             dependencies: [
                 "latchkey-identity", "LatchkeyHTTP", "LatchkeyJOSE", "Latchkey", "LatchkeyRelyingParty",
-                "LatchkeyTestSupport", "LatchkeyTesting", "RawDatabase", crypto, cryptoExtras, grdb, httpTypes, logging,
+                "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting", "RawDatabase", "TPM2", asn1,
+                certificates, crypto, cryptoExtras, grdb, httpTypes, logging,
                 .product(name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Programs"])),
                 .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
                 .product(name: "NIOEmbedded", package: "swift-nio", condition: .when(traits: ["Network"])),

@@ -1,0 +1,115 @@
+import FoundationEssentials
+import GRDB
+import Latchkey
+import LatchkeyJOSE
+import LatchkeyRelyingParty
+
+/// The verifier, authority, registry and limits of attestation.
+struct AttestationServices: Sendable {
+    let configuration: AttestationConfiguration
+    let authority: EndorsementAuthority
+    let registry: DatabaseApprovalKeyRegistry
+    let pending: PendingActivations
+    let addressLimit: RateLimiter
+    let userLimit: RateLimiter
+    private let verifier: AttestationVerifier
+    private let clock: WallClock
+
+    /// - Returns: nil if the configuration does not have the member `attestation`.
+    /// - Throws: ``ConfigurationError`` if an anchor cannot be read.
+    init?(
+        _ configuration: ServerConfiguration, database: any DatabaseWriter, secrets: SecretStore, clock: WallClock
+    ) async throws {
+        guard let own = configuration.attestation else { return nil }
+        self.configuration = own
+        self.clock = clock
+        let issuer = try await Self.issuer("attestation issuer", "Latchkey attestation CA", secrets, clock)
+        let simulatedIssuer = try await Self.issuer(
+            "attestation issuer simulated", "Latchkey attestation CA (simulated)", secrets, clock)
+        let simulated = try Self.anchors(own.simulatedAnchors, "simulated_anchors")
+        authority = EndorsementAuthority(
+            anchors: AttestationAnchors(tpm: try Self.anchors(own.tpmAnchors, "tpm_anchors"), simulated: simulated),
+            issuer: issuer, simulatedIssuer: simulatedIssuer, certificateDays: own.certificateDays, clock: clock)
+        registry = DatabaseApprovalKeyRegistry(database, clock: clock)
+        let approvalKeys: any ApprovalKeyRegistry =
+            switch own.approvalKeys {
+            case .enrolled: registry
+            case .listed(let names): ListedApprovalKeys(Set(names.compactMap(AttestationConfiguration.name)))
+            }
+        verifier = AttestationVerifier(
+            anchors: AttestationAnchors(
+                piv: try Self.anchors(own.pivAnchors, "piv_anchors"), aik: try .init(roots: [issuer.certificate]),
+                simulated: try .init([simulated, .init(roots: [simulatedIssuer.certificate])])),
+            approvalKeys: approvalKeys, clock: clock)
+        pending = PendingActivations(clock: clock)
+        addressLimit = RateLimiter(limit: configuration.rateLimits.attestationPerAddress, per: 60, clock: clock)
+        userLimit = RateLimiter(limit: configuration.rateLimits.attestationPerUser, per: 60, clock: clock)
+    }
+
+    private static func anchors(_ directories: [String], _ member: String) throws -> AttestationAnchors.Group {
+        do {
+            return try AttestationAnchors.Group(directories.map { try AttestationAnchors.Group(directory: $0) })
+        } catch let error as AttestationAnchorError {
+            throw ConfigurationError(
+                "attestation.\(member): \(error.path): \(error.reason)", "Correct or remove the file or directory.")
+        }
+    }
+
+    /// The authority of this name. It is created on first use and kept with the key that signs ID tokens.
+    private static func issuer(
+        _ secret: String, _ name: String, _ secrets: SecretStore, _ clock: WallClock
+    ) async throws -> AttestationIssuer {
+        let stored = try await secrets.value(secret) {
+            let made = try AttestationIssuer.generate(name: name, at: clock.now)
+            return try CanonicalJSON.encode([
+                "certificate": Base64URL.encode(made.certificate), "private_key": made.privateKey,
+            ])
+        }
+        let members = try JSONDecoder().decode([String: String].self, from: stored)
+        return try AttestationIssuer(
+            certificate: members["certificate"].flatMap { Base64URL.decode($0) } ?? Data(),
+            privateKey: members["private_key"] ?? "")
+    }
+
+    /// The formats whose anchors are configured.
+    var formats: [String] {
+        (configuration.tpmAnchors + configuration.simulatedAnchors).isEmpty
+            ? ["piv"] : (configuration.pivAnchors + configuration.simulatedAnchors).isEmpty ? ["tpm"] : ["tpm", "piv"]
+    }
+
+    /// The requirement for the keys of a client.
+    ///
+    /// - Parameter isDeviceKey: Whether the key authenticates the device only. Such a key never prompts, so that at most `hardware` is
+    ///   required.
+    func requirement(_ client: ClientConfiguration?, isDeviceKey: Bool = false) -> AttestationRequirement {
+        let own = client?.attestationRequire.flatMap(AttestationRequirement.Level.init) ?? configuration.level
+        return AttestationRequirement(
+            isDeviceKey && own != .none ? .hardware : own,
+            maximumReuseSeconds: configuration.maximumReuseSeconds, acceptsSimulated: configuration.acceptSimulated)
+    }
+
+    /// Refuses a request without an attestation if one is required.
+    func requirePresent(_ attestation: Data?, under requirement: AttestationRequirement) throws(OAuthError) {
+        guard attestation != nil || requirement.level == .none else { throw .attestationRequired }
+    }
+
+    /// Verifies the attestation of a new key.
+    ///
+    /// - Parameters:
+    ///   - attestation: The JSON.
+    ///   - challenge: The token of the signed request, which was used up.
+    ///   - issuer: The server's origin, whose host is the RP ID.
+    func verify(
+        _ attestation: Data, of key: DevicePublicKey, named kid: KeyID, challenge: String, issuer: String,
+        under requirement: AttestationRequirement
+    ) async throws -> AttestationRecord {
+        let verdict = try await verifier.verify(
+            AttestationStatement(json: attestation), of: key,
+            for: AttestationExpectation(
+                challenge: Data(challenge.utf8),
+                binding: .webAuthn(
+                    rpID: URL(string: issuer)?.host() ?? "", origin: issuer, credentialID: Data(kid.rawValue.utf8)),
+                requirement: requirement))
+        return AttestationRecord(verdict, for: requirement.level, at: clock.now)
+    }
+}
