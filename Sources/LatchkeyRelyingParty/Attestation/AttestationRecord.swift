@@ -68,6 +68,13 @@ package struct AttestationRecord: Hashable, Sendable, Codable {
         self = try CanonicalJSON.decode(from: text)
     }
 
+    /// The reason why the proof does not meet a requirement, or nil. It can be another requirement than that of the set-up.
+    package func refusal(under requirement: AttestationRequirement) -> AttestationError? {
+        requirement.refusal(
+            isSimulated: isSimulated, presence: presence.flatMap(AssuranceLevel.EnforcedPresence.init),
+            reuseSeconds: reuseSeconds)
+    }
+
     /// The proof in words, for example `key in a TPM of IBM (swtpm, firmware 20191023), opens with a fingerprint only`.
     package var text: String {
         let device =

@@ -93,6 +93,15 @@ struct AttestationServices: Sendable {
         guard attestation != nil || requirement.level == .none else { throw .attestationRequired }
     }
 
+    /// Refuses a login with a key whose stored proof does not meet the client's requirement. A key can have been set up for
+    /// another client, or before the requirement.
+    func requireProof(_ record: AttestationRecord?, for client: ClientConfiguration) throws {
+        let requirement = requirement(client)
+        guard requirement.level != .none else { return }
+        guard let record else { throw OAuthError.attestationRequired }
+        if let refusal = record.refusal(under: requirement) { throw refusal }
+    }
+
     /// Verifies the attestation of a new key.
     ///
     /// - Parameters:

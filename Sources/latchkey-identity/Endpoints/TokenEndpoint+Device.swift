@@ -65,6 +65,7 @@ extension TokenEndpoint {
         try requireBiometric()
         let device = try await services.verifier.verifyAuthentication(request, for: audience(client))
         guard services.biometricLimit.admit(device.userID) else { throw OAuthError.rateLimited() }
+        try services.attestation?.requireProof(device.attestation, for: client)
         guard let user = try await services.users.user(id: device.userID), !user.isDisabled else {
             throw OAuthError.serverError
         }

@@ -192,6 +192,46 @@ import Testing
         }
     }
 
+    @Test func `a key that was set up for a client with a weaker requirement does not log in to a stricter one`()
+        async throws
+    {
+        try await TestServer.runAttested { configuration, attestation, tpm in
+            attestation.approvalKeys = .listed([tpm.approvalKeyName.map { String(hexByte: $0) }.joined()])
+            for level in ["hardware", "presence", "finger"] {
+                var client = configuration.clients[0]
+                client.id = level
+                client.attestationRequire = level
+                configuration.clients.append(client)
+            }
+        } body: { server, tpm in
+            let bearer = try await server.login().access
+            let chain = try await tpm.activate(on: server, bearer: bearer)
+            for (kind, levels) in [
+                (nil, []), (.bare, ["hardware"]), (.pin, ["hardware", "presence"]),
+                (.finger(), ["hardware", "presence", "finger"]),
+            ] as [(TestTPM.Kind?, [String])] {
+                let device = TestDevice()
+                if let kind {
+                    try await server.setUp(device, kind, in: tpm, certificates: chain, bearer: bearer).success()
+                } else {
+                    try await server.setUp(device, bearer: bearer).success()
+                }
+                try await server.authenticate(device).success()
+                for level in ["hardware", "presence", "finger"] {
+                    let answer = try await server.authenticate(device, overriding: ["client_id": level])
+                    if levels.contains(level) {
+                        try answer.success()
+                    } else if kind == nil {
+                        try answer.expectRefusal(
+                            400, "attestation_required", "an attestation of the key is required")
+                    } else {
+                        try answer.expectRefused(.insufficientPresence)
+                    }
+                }
+            }
+        }
+    }
+
     @Test func `a server without attestation ignores the member, as before`() async throws {
         try await TestServer.run { server in
             let jwt = try TestDevice().setup(challenge: await server.challenge(), now: server.time.seconds)
