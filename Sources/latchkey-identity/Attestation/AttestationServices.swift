@@ -3,16 +3,19 @@ import GRDB
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
+import Logging
 
 /// The verifier, authority, registry and limits of attestation.
 struct AttestationServices: Sendable {
     let configuration: AttestationConfiguration
-    let authority: EndorsementAuthority
     let registry: DatabaseApprovalKeyRegistry
     let pending: PendingActivations
     let addressLimit: RateLimiter
     let userLimit: RateLimiter
-    private let verifier: AttestationVerifier
+    private let anchors: AnchorFiles
+    private let approvalKeys: any ApprovalKeyRegistry
+    private let issuer: AttestationIssuer
+    private let simulatedIssuer: AttestationIssuer
     private let clock: WallClock
 
     /// - Returns: nil if the configuration does not have the member `attestation`.
@@ -23,36 +26,37 @@ struct AttestationServices: Sendable {
         guard let own = configuration.attestation else { return nil }
         self.configuration = own
         self.clock = clock
-        let issuer = try await Self.issuer("attestation issuer", "Latchkey attestation CA", secrets, clock)
-        let simulatedIssuer = try await Self.issuer(
+        issuer = try await Self.issuer("attestation issuer", "Latchkey attestation CA", secrets, clock)
+        simulatedIssuer = try await Self.issuer(
             "attestation issuer simulated", "Latchkey attestation CA (simulated)", secrets, clock)
-        let simulated = try Self.anchors(own.simulatedAnchors, "simulated_anchors")
-        authority = EndorsementAuthority(
-            anchors: AttestationAnchors(tpm: try Self.anchors(own.tpmAnchors, "tpm_anchors"), simulated: simulated),
-            issuer: issuer, simulatedIssuer: simulatedIssuer, certificateDays: own.certificateDays, clock: clock)
+        anchors = try AnchorFiles(own, clock: clock)
         registry = DatabaseApprovalKeyRegistry(database, clock: clock)
-        let approvalKeys: any ApprovalKeyRegistry =
+        approvalKeys =
             switch own.approvalKeys {
             case .enrolled: registry
             case .listed(let names): ListedApprovalKeys(Set(names.compactMap(AttestationConfiguration.name)))
             }
-        verifier = AttestationVerifier(
-            anchors: AttestationAnchors(
-                piv: try Self.anchors(own.pivAnchors, "piv_anchors"), aik: try .init(roots: [issuer.certificate]),
-                simulated: try .init([simulated, .init(roots: [simulatedIssuer.certificate])])),
-            approvalKeys: approvalKeys, clock: clock)
         pending = PendingActivations(clock: clock)
         addressLimit = RateLimiter(limit: configuration.rateLimits.attestationPerAddress, per: 60, clock: clock)
         userLimit = RateLimiter(limit: configuration.rateLimits.attestationPerUser, per: 60, clock: clock)
     }
 
-    private static func anchors(_ directories: [String], _ member: String) throws -> AttestationAnchors.Group {
-        do {
-            return try AttestationAnchors.Group(directories.map { try AttestationAnchors.Group(directory: $0) })
-        } catch let error as AttestationAnchorError {
-            throw ConfigurationError(
-                "attestation.\(member): \(error.path): \(error.reason)", "Correct or remove the file or directory.")
-        }
+    /// The authority with the current anchors.
+    func authority(_ logger: Logger) -> EndorsementAuthority {
+        let anchors = anchors.current(logger)
+        return EndorsementAuthority(
+            anchors: AttestationAnchors(tpm: anchors.tpm, simulated: anchors.simulated), issuer: issuer,
+            simulatedIssuer: simulatedIssuer, certificateDays: configuration.certificateDays, clock: clock)
+    }
+
+    /// The verifier with the current anchors.
+    private func verifier(_ logger: Logger) throws -> AttestationVerifier {
+        let anchors = anchors.current(logger)
+        return AttestationVerifier(
+            anchors: AttestationAnchors(
+                piv: anchors.piv, aik: try .init(roots: [issuer.certificate]),
+                simulated: try .init([anchors.simulated, .init(roots: [simulatedIssuer.certificate])])),
+            approvalKeys: approvalKeys, clock: clock)
     }
 
     /// The authority of this name. It is created on first use and kept with the key that signs ID tokens.
@@ -110,9 +114,9 @@ struct AttestationServices: Sendable {
     ///   - issuer: The server's origin, whose host is the RP ID.
     func verify(
         _ attestation: Data, of key: DevicePublicKey, named kid: KeyID, challenge: String, issuer: String,
-        under requirement: AttestationRequirement
+        under requirement: AttestationRequirement, logger: Logger
     ) async throws -> AttestationRecord {
-        let verdict = try await verifier.verify(
+        let verdict = try await verifier(logger).verify(
             AttestationStatement(json: attestation), of: key,
             for: AttestationExpectation(
                 challenge: Data(challenge.utf8),

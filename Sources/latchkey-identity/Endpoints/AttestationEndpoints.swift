@@ -32,7 +32,7 @@ struct AttestationEndpoints: Sendable {
         guard let certificates = body["ek_certificates"]?.array?.map({ $0.string.flatMap { Base64URL.decode($0) } }),
             !certificates.contains(nil), let area = body["attestation_key"]?.string.flatMap({ Base64URL.decode($0) })
         else { throw OAuthError.invalidRequest("ek_certificates and attestation_key are not base64url") }
-        let (challenge, activation) = try attestation.authority.challenge(
+        let (challenge, activation) = try attestation.authority(context.logger).challenge(
             endorsement: certificates.compactMap { $0 }, attestationKey: area)
         let id = attestation.pending.add(activation, of: session.user.id)
         let answer = Begun(
@@ -53,7 +53,7 @@ struct AttestationEndpoints: Sendable {
         guard let activation = attestation.pending.take(id, of: session.user.id) else {
             throw AttestationError(.activationFailed, "there is no such activation of this user")
         }
-        let chain = try attestation.authority.certificate(for: activation, secret: secret)
+        let chain = try attestation.authority(context.logger).certificate(for: activation, secret: secret)
         if attestation.configuration.keepsEndorsement {
             let days = Double(attestation.configuration.certificateDays)
             try await attestation.registry.record(

@@ -41,7 +41,8 @@ struct LockerEndpoints: Sendable {
         }
         let requirement = try requirement(attestation, session, isDeviceKey: true)
         var proof = try await locker.verifier.verifyEnrolment(assertion, audience: services.issuer)
-        proof.deviceKey.attestation = try await verify(attestation, of: proof.deviceKey, assertion, requirement)
+        proof.deviceKey.attestation = try await verify(
+            attestation, of: proof.deviceKey, assertion, requirement, context)
         let enrolment = LockerEnrolment(
             userID: session.user.id, clientID: session.grant.clientID, deviceKey: proof.deviceKey, info: proof.info,
             createdAt: services.clock.now)
@@ -65,7 +66,7 @@ struct LockerEndpoints: Sendable {
         var (enrolment, key) = try await locker.verifier.verifyEasyAccessEnabling(
             signed.assertion, countersignature: signed.countersignature, audience: services.issuer, enrolmentID: id)
         try require(enrolment, of: session)
-        key.attestation = try await verify(attestation, of: key, signed.assertion, requirement)
+        key.attestation = try await verify(attestation, of: key, signed.assertion, requirement, context)
         try await locker.registry.addEasyAccessKey(key, to: enrolment.id)
         context.logger.notice("easy access enabled", metadata: ["enrolment": "\(enrolment.id)"])
         return .empty(.noContent)
@@ -167,12 +168,13 @@ struct LockerEndpoints: Sendable {
     }
 
     private func verify(
-        _ attestation: Data?, of key: LockerKey, _ assertion: LockerRequest, _ requirement: AttestationRequirement?
+        _ attestation: Data?, of key: LockerKey, _ assertion: LockerRequest, _ requirement: AttestationRequirement?,
+        _ context: IdentityContext
     ) async throws -> AttestationRecord? {
         guard let attestation, let requirement else { return nil }
         return try await services.attestation?.verify(
             attestation, of: .es256(key.publicKey), named: key.kid, challenge: assertion.challenge ?? "",
-            issuer: services.issuer, under: requirement)
+            issuer: services.issuer, under: requirement, logger: context.logger)
     }
 
     private func requireFreshAuthentication(_ session: GrantStore.Session) throws(OAuthError) {

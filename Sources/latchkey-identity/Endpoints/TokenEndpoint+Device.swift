@@ -1,10 +1,13 @@
 import FoundationEssentials
 import Hummingbird
 import LatchkeyRelyingParty
+import Logging
 
 extension TokenEndpoint {
     /// The biometric grant. Clients rely on the order of the checks, which `ErrorTableTests` lists.
-    func biometric(_ form: FormFields, client: ClientConfiguration, bearer: String?) async throws -> Response {
+    func biometric(
+        _ form: FormFields, client: ClientConfiguration, bearer: String?, logger: Logger
+    ) async throws -> Response {
         let configuration = services.configuration
         guard let jwt = form["jwt"] else { throw OAuthError.invalidRequest("jwt is required") }
         guard client.kind != .m2m else {
@@ -18,14 +21,14 @@ extension TokenEndpoint {
         }
         let request = try BiometricRequest(jwt)
         return switch request.action {
-        case .setup: try await setUp(request, form: form, client: client, bearer: bearer)
+        case .setup: try await setUp(request, form: form, client: client, bearer: bearer, logger: logger)
         case .authenticate: try await authenticate(request, form: form, client: client)
         }
     }
 
     /// Adds a device to the user of the session.
     private func setUp(
-        _ request: BiometricRequest, form: FormFields, client: ClientConfiguration, bearer: String?
+        _ request: BiometricRequest, form: FormFields, client: ClientConfiguration, bearer: String?, logger: Logger
     ) async throws -> Response {
         guard let session = try await services.session(bearer: bearer), session.grant.hasFullAccess else {
             throw OAuthError(status: 401, "invalid_grant", "biometric setup requires authenticated user")
@@ -48,7 +51,7 @@ extension TokenEndpoint {
         if let attestation, let requirement {
             device.attestation = try await services.attestation?.verify(
                 attestation, of: proof.key, named: proof.kid, challenge: request.challenge ?? "",
-                issuer: services.issuer, under: requirement)
+                issuer: services.issuer, under: requirement, logger: logger)
         }
         try await services.devices.add(device)
         return .empty()

@@ -65,7 +65,7 @@ import Testing
                 let services = try await IdentityServices(
                     configuration, database: database,
                     hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)))
-                let authority = try #require(services.attestation).authority
+                let authority = try #require(services.attestation).authority(RecordedLog().logger)
                 let (challenge, pending) = try authority.challenge(
                     endorsement: [tpm.endorsement], attestationKey: tpm.attestationArea)
                 let secret = try tpm.secret(of: [

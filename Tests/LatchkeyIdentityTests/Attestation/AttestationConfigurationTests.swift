@@ -122,6 +122,37 @@ import Testing
         }
     }
 
+    @Test func `changed anchors are read again, and unreadable ones are not used`() async throws {
+        let log = RecordedLog()
+        try await TestServer.runAttested(logger: log.logger) { server, tpm in
+            let other = TestTPM()
+            let folder = try #require(server.services.configuration.attestation?.tpmAnchors.first)
+            let bearer = try await server.login().access
+            func begin(_ tpm: TestTPM) async throws -> Answer {
+                server.time.advance(by: AnchorFiles.interval)
+                return try await server.post("/attestation/activation", json: tpm.activationBody, bearer: bearer)
+            }
+            #expect(try await begin(tpm).status == 201)
+            try await begin(other).expectRefused(.untrustedEndorsement)
+
+            let file = folder + "/roots/other.der"
+            try other.root.write(to: URL(filePath: file))
+            #expect(try await begin(other).status == 201)
+            #expect(try await begin(tpm).status == 201)
+            #expect(!log.text.contains("Could not read"))
+
+            // Both are still trusted while one file is unreadable, until it is corrected.
+            try Data("no certificate".utf8).write(to: URL(filePath: file))
+            #expect(try await begin(other).status == 201)
+            #expect(try await begin(tpm).status == 201)
+            let message = "Could not read the changed trust anchors: attestation.tpm_anchors: \(file): "
+            #expect(log.text.components(separatedBy: message).count == 2)
+            try FileManager.default.removeItem(atPath: file)
+            try await begin(other).expectRefused(.untrustedEndorsement)
+            #expect(try await begin(tpm).status == 201)
+        }
+    }
+
     @Test func `the formats are those with anchors`() async throws {
         try await TestServer.runAttested({ _, attestation, _ in attestation.pivAnchors = attestation.tpmAnchors }) {
             server, _ in

@@ -5,6 +5,7 @@ import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
 import LatchkeySimulators
+import Logging
 import SwiftASN1
 import TPM2
 import Testing
@@ -70,15 +71,21 @@ struct TestTPM: Sendable {
         }
     }
 
+    /// The maker's certificate, DER.
+    var root: Data {
+        get throws {
+            try certificate(
+                maker.publicKey, Self.name,
+                Certificate.Extensions { Critical(BasicConstraints.isCertificateAuthority(maxPathLength: 0)) })
+        }
+    }
+
     /// Writes the maker's root certificate to a directory of anchors.
     ///
     /// - Returns: The path of the directory.
     func anchors(in directory: TemporaryDirectory) throws -> String {
         let path = directory.path(of: UUID().uuidString)
         try FileManager.default.createDirectory(atPath: path + "/roots", withIntermediateDirectories: true)
-        let root = try certificate(
-            maker.publicKey, Self.name,
-            Certificate.Extensions { Critical(BasicConstraints.isCertificateAuthority(maxPathLength: 0)) })
         try root.write(to: URL(filePath: path + "/roots/maker.der"))
         return path
     }
@@ -233,19 +240,18 @@ extension TestServer {
     /// Starts a server that trusts a TPM's maker, and runs `body`.
     static func runAttested(
         _ configure: (inout ServerConfiguration, inout AttestationConfiguration, TestTPM) -> Void = { _, _, _ in },
-        isSimulated: Bool = false, body: @Sendable (TestServer, TestTPM) async throws -> Void
+        isSimulated: Bool = false, logger: Logger? = nil, body: @Sendable (TestServer, TestTPM) async throws -> Void
     ) async throws {
         let tpm = TestTPM()
         try await TemporaryDirectory.withDirectory { directory in
             let anchors = [try tpm.anchors(in: directory)]
-            try await run { configuration in
+            func configured(_ configuration: inout ServerConfiguration) {
                 var attestation = AttestationConfiguration()
                 if isSimulated { attestation.simulatedAnchors = anchors } else { attestation.tpmAnchors = anchors }
                 configure(&configuration, &attestation, tpm)
                 configuration.attestation = attestation
-            } body: { server in
-                try await body(server, tpm)
             }
+            try await run(configured, logger: logger ?? quiet) { try await body($0, tpm) }
         }
     }
 
