@@ -196,31 +196,53 @@ struct TestTPM: Sendable {
         certificates: [Data]
     ) throws -> String {
         let (area, presence) = area(kind, key.publicKey)
-        let point = key.publicKey.x963Representation.dropFirst()
-        let host = try #require(URL(string: origin)?.host())
-        var authenticatorData = Data(SHA256.hash(data: Data(host.utf8))) + [0x45, 0, 0, 0, 0] + Data(count: 16)
-        authenticatorData += Data([0, UInt8(kid.utf8.count)]) + Data(kid.utf8)
-        authenticatorData += Data([0xa5, 1, 2, 3, 0x26, 0x20, 1, 0x21, 0x58, 0x20]) + point.prefix(32)
-        authenticatorData += Data([0x22, 0x58, 0x20]) + point.suffix(32)
-        let clientData = Data(
-            (#"{"type":"webauthn.create","challenge":"\#(Base64URL.encode(Data(challenge.utf8)))","#
-                + #""origin":"\#(origin)","crossOrigin":false}"#).utf8)
-        let extraData = Data(SHA256.hash(data: authenticatorData + Data(SHA256.hash(data: clientData))))
+        let binding = try Binding(key.publicKey, named: kid, challenge: challenge, origin: origin)
         let certInfo = Data(
             TPMWriter(
-                UInt32(0xff54_4347), UInt16(0x8017), TPM2B([0, 11]), TPM2B(Array(extraData)), UInt64(1), UInt32(2),
-                UInt32(3), UInt8(1), UInt64(4), TPM2B(Array(Self.tpmName(area))), TPM2B([0, 11])
+                UInt32(0xff54_4347), UInt16(0x8017), TPM2B([0, 11]), TPM2B(Array(binding.extraData)), UInt64(1),
+                UInt32(2), UInt32(3), UInt8(1), UInt64(4), TPM2B(Array(Self.tpmName(area))), TPM2B([0, 11])
             ).bytes)
-        let signature = try attestationKey.signature(for: certInfo).derRepresentation
-        var object = Self.cbor(5, 3) + Self.text("fmt") + Self.text("tpm") + Self.text("attStmt") + Self.cbor(5, 6)
-        object += Self.text("alg") + Self.cbor(1, 6) + Self.text("sig") + Self.bytes(signature)
-        object += Self.text("ver") + Self.text("2.0") + Self.text("x5c") + Self.cbor(4, certificates.count)
-        for certificate in certificates { object += Self.bytes(certificate) }
-        object += Self.text("pubArea") + Self.bytes(area) + Self.text("certInfo") + Self.bytes(certInfo)
-        object += Self.text("authData") + Self.bytes(authenticatorData)
+        return Self.json(
+            binding, certInfo: certInfo, signature: try attestationKey.signature(for: certInfo).derRepresentation,
+            area: area, certificates: certificates, presence: presence)
+    }
+
+    /// The data of WebAuthn to which a statement is bound.
+    struct Binding {
+        let authenticatorData: Data
+        let clientData: Data
+
+        init(_ key: P256.Signing.PublicKey, named kid: String, challenge: String, origin: String) throws {
+            let point = key.x963Representation.dropFirst()
+            let host = try #require(URL(string: origin)?.host())
+            var data = Data(SHA256.hash(data: Data(host.utf8))) + [0x45, 0, 0, 0, 0] + Data(count: 16)
+            data += Data([0, UInt8(kid.utf8.count)]) + Data(kid.utf8)
+            data += Data([0xa5, 1, 2, 3, 0x26, 0x20, 1, 0x21, 0x58, 0x20]) + point.prefix(32)
+            data += Data([0x22, 0x58, 0x20]) + point.suffix(32)
+            authenticatorData = data
+            clientData = Data(
+                (#"{"type":"webauthn.create","challenge":"\#(Base64URL.encode(Data(challenge.utf8)))","#
+                    + #""origin":"\#(origin)","crossOrigin":false}"#).utf8)
+        }
+
+        var extraData: Data {
+            Data(SHA256.hash(data: authenticatorData + Data(SHA256.hash(data: clientData))))
+        }
+    }
+
+    /// The JSON of a statement.
+    static func json(
+        _ binding: Binding, certInfo: Data, signature: Data, area: Data, certificates: [Data], presence: String? = nil
+    ) -> String {
+        var object = cbor(5, 3) + text("fmt") + text("tpm") + text("attStmt") + cbor(5, 6)
+        object += text("alg") + cbor(1, 6) + text("sig") + bytes(signature)
+        object += text("ver") + text("2.0") + text("x5c") + cbor(4, certificates.count)
+        for certificate in certificates { object += bytes(certificate) }
+        object += text("pubArea") + bytes(area) + text("certInfo") + bytes(certInfo)
+        object += text("authData") + bytes(binding.authenticatorData)
         return #"{"format":"tpm","object":"\#(Base64URL.encode(object))","#
-            + #""client_data":"\#(Base64URL.encode(clientData))""# + (presence.map { #","presence":\#($0)"# } ?? "")
-            + "}"
+            + #""client_data":"\#(Base64URL.encode(binding.clientData))""#
+            + (presence.map { #","presence":\#($0)"# } ?? "") + "}"
     }
 
     /// The head of a CBOR data item (RFC 8949 section 3).

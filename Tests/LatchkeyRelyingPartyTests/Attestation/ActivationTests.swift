@@ -11,66 +11,6 @@ import X509
 
 @testable import LatchkeyRelyingParty
 
-/// The programs tpm2-tools on the software TPM of the test, as an independent client.
-private struct TPMTools {
-    let directory: TemporaryDirectory
-    let tcti: String
-
-    func callAsFunction(_ name: String, _ arguments: String...) async throws {
-        _ = try await SystemProgram(name).require(["-T", tcti] + arguments)
-        _ = try await SystemProgram("tpm2_flushcontext").require(["-T", tcti, "-t"])
-    }
-
-    func path(_ name: String) -> String { directory.path(of: name) }
-    func bytes(_ name: String) throws -> Data { try Data(contentsOf: URL(filePath: path(name))) }
-
-    /// Creates a P-256 key for ECDSA with SHA-256 below the storage root key, in the files `NAME.ctx` and `NAME.pub`.
-    ///
-    /// - Returns: `TPMT_PUBLIC`.
-    func createKey(_ name: String, _ attributes: String) async throws -> Data {
-        if !FileManager.default.fileExists(atPath: path("primary.ctx")) {
-            try await self("tpm2_createprimary", "-C", "o", "-G", "ecc256:null:aes128cfb", "-c", path("primary.ctx"))
-        }
-        try await self(
-            "tpm2_create", "-C", path("primary.ctx"), "-G", "ecc256:ecdsa-sha256:null", "-a",
-            "fixedtpm|fixedparent|sensitivedataorigin|userwithauth|sign|noda" + attributes, "-u", path(name + ".pub"),
-            "-r", path(name + ".priv"), "--creation-hash", path(name + ".hash"), "-t", path(name + ".ticket"))
-        try await self(
-            "tpm2_load", "-C", path("primary.ctx"), "-u", path(name + ".pub"), "-r", path(name + ".priv"), "-c",
-            path(name + ".ctx"))
-        return try bytes(name + ".pub").dropFirst(2)
-    }
-
-    /// Opens a challenge with `TPM2_ActivateCredential`.
-    ///
-    /// - Parameter needsPolicy: Whether the endorsement key has an L template, whose policy is `PolicySecret(endorsement)`.
-    func activate(
-        _ challenge: EndorsementAuthority.Challenge, key: String, endorsementKey: String, needsPolicy: Bool
-    ) async throws -> Data {
-        // The file format of tpm2_makecredential: magic, version, TPM2B_ID_OBJECT, TPM2B_ENCRYPTED_SECRET.
-        let file = TPMWriter(
-            UInt32(0xbadc_c0de), UInt32(1), TPM2B(Array(challenge.credentialBlob)),
-            TPM2B(Array(challenge.encryptedSecret)))
-        try Data(file.bytes).write(to: URL(filePath: path("credential")))
-        var arguments = [
-            "-T", tcti, "-c", path(key + ".ctx"), "-C", endorsementKey, "-i", path("credential"), "-o", path("secret"),
-        ]
-        if needsPolicy {
-            try await self("tpm2_startauthsession", "--policy-session", "-S", path("session"))
-            try await self("tpm2_policysecret", "-S", path("session"), "-c", "e")
-            arguments += ["-P", "session:" + path("session")]
-        }
-        let outcome = try await SystemProgram("tpm2_activatecredential").result(of: arguments)
-        if needsPolicy { try await self("tpm2_flushcontext", path("session")) }
-        // A failed run leaves its objects in the TPM, which has three slots.
-        try await SystemProgram("tpm2_flushcontext").require(["-T", tcti, "-t"])
-        guard outcome.isSuccess else { throw ToolError(text: outcome.text) }
-        return try bytes("secret")
-    }
-
-    struct ToolError: Error { let text: String }
-}
-
 @Suite(
     "Activation with a software TPM", .softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"),
     .requires(program: "tpm2_activatecredential"))
@@ -102,7 +42,7 @@ struct ActivationTests {
     private func withTools<Value>(_ body: (SoftwareTPM, TPMTools) async throws -> Value) async throws -> Value {
         let tpm = try SoftwareTPM.current
         return try await TemporaryDirectory.withDirectory { directory in
-            try await body(tpm, TPMTools(directory: directory, tcti: tpm.tcti))
+            try await body(tpm, TPMTools(tpm, in: directory))
         }
     }
 
@@ -120,7 +60,7 @@ struct ActivationTests {
         index: String, handle: String, needsPolicy: Bool
     ) async throws {
         try await withTools { tpm, tools in
-            let area = try await tools.createKey("aik", "|restricted")
+            let area = try await tools.createKey("aik", "|noda|restricted")
             try await tools("tpm2_nvread", index, "-o", tools.path("ek.der"))
             for isSimulated in [true, false] {
                 let group = try Self.authority(of: tpm)
@@ -139,7 +79,7 @@ struct ActivationTests {
 
     @Test func `the TPM opens a challenge for its endorsement key of P-256`() async throws {
         try await withTools { _, tools in
-            let area = try await tools.createKey("aik", "|restricted")
+            let area = try await tools.createKey("aik", "|noda|restricted")
             try await tools("tpm2_createek", "-G", "ecc", "-c", tools.path("ek.ctx"), "-u", tools.path("ek.pub"))
             let endorsementKey = try PublicArea(unmarshalling: tools.bytes("ek.pub").dropFirst(2))
             let point = try #require(endorsementKey.p256Point?.p256Representation)
@@ -164,8 +104,8 @@ struct ActivationTests {
 
     @Test func `the TPM refuses a challenge for another key or with a changed byte`() async throws {
         try await withTools { tpm, tools in
-            let area = try await tools.createKey("aik", "|restricted")
-            let other = try await tools.createKey("other", "|restricted")
+            let area = try await tools.createKey("aik", "|noda|restricted")
+            let other = try await tools.createKey("other", "|noda|restricted")
             try await tools("tpm2_nvread", "0x01C00016", "-o", tools.path("ek.der"))
             let authority = EndorsementAuthority(
                 anchors: AttestationAnchors(tpm: try Self.authority(of: tpm)), issuer: issuer)
@@ -177,7 +117,7 @@ struct ActivationTests {
             blob[blob.count - 1] ^= 1
             let changed = EndorsementAuthority.Challenge(credentialBlob: blob, encryptedSecret: right.encryptedSecret)
             for wrong in [try challenge(other), changed] {
-                let error = await #expect(throws: TPMTools.ToolError.self) {
+                let error = await #expect(throws: TPMTools.Failure.self) {
                     try await tools.activate(wrong, key: "aik", endorsementKey: "0x81010016", needsPolicy: false)
                 }
                 // TPM_RC_INTEGRITY of the first parameter.
@@ -191,8 +131,8 @@ struct ActivationTests {
 
     @Test func `a key is attested by the certified attestation key`() async throws {
         try await withTools { tpm, tools in
-            let area = try await tools.createKey("aik", "|restricted")
-            let key = try await tools.createKey("key", "")
+            let area = try await tools.createKey("aik", "|noda|restricted")
+            let key = try await tools.createKey("key", "|noda")
             try await tools("tpm2_nvread", "0x01C00016", "-o", tools.path("ek.der"))
             let authority = EndorsementAuthority(
                 anchors: AttestationAnchors(simulated: try Self.authority(of: tpm)), issuer: issuer,
@@ -204,19 +144,15 @@ struct ActivationTests {
             let chain = try authority.certificate(for: pending, secret: secret)
 
             let token = Data(0..<32)
-            try await tools(
-                "tpm2_certifycreation", "-C", tools.path("aik.ctx"), "-c", tools.path("key.ctx"), "-d",
-                tools.path("key.hash"), "-t", tools.path("key.ticket"), "-g", "sha256", "-q",
-                token.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(), "--attestation",
-                tools.path("statement"), "-o", tools.path("signature"))
+            let (certInfo, signature) = try await tools.certifyCreation(of: "key", by: "aik", qualifyingData: token)
             let object = CBOR.map([
                 ("fmt", .text("tpm")),
                 (
                     "attStmt",
                     .map([
-                        ("alg", .negative(7)), ("sig", .bytes(try tools.bytes("signature"))), ("ver", .text("2.0")),
+                        ("alg", .negative(7)), ("sig", .bytes(signature)), ("ver", .text("2.0")),
                         ("x5c", .array(chain.map(CBOR.bytes))), ("pubArea", .bytes(key)),
-                        ("certInfo", .bytes(try tools.bytes("statement"))),
+                        ("certInfo", .bytes(certInfo)),
                     ])
                 ),
             ])
@@ -245,5 +181,15 @@ struct ActivationTests {
                 #expect(error?.code == code)
             }
         }
+    }
+}
+
+extension TPMTools {
+    fileprivate func activate(
+        _ challenge: EndorsementAuthority.Challenge, key: String, endorsementKey: String, needsPolicy: Bool
+    ) async throws -> Data {
+        try await activate(
+            credentialBlob: challenge.credentialBlob, encryptedSecret: challenge.encryptedSecret, key: key,
+            endorsementKey: endorsementKey, needsPolicy: needsPolicy)
     }
 }
