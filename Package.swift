@@ -178,7 +178,8 @@ let package = Package(
         .target(
             name: "LatchkeyRelyingParty",
             dependencies: [
-                "Latchkey", "LatchkeyJOSE", "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
+                .target(name: "COpenSSL", condition: .when(traits: ["Certificates"])), "Latchkey", "LatchkeyJOSE",
+                "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
             ],
             swiftSettings: strict),
         .target(name: "LatchkeyLogging", dependencies: ["Latchkey", "UNIXSockets", logging], swiftSettings: strict),
@@ -399,9 +400,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyRelyingPartyTests",
             dependencies: [
-                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTestSupport", "TPM2", asn1, certificates,
-                crypto,
-                grdb,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeySimulators", "LatchkeyTestSupport",
+                "LatchkeyTesting", "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
             ],
             exclude: ["Fixtures"],
             swiftSettings: strict
@@ -410,7 +410,8 @@ let package = Package(
             name: "LatchkeyIdentityTests",
             dependencies: [
                 "latchkey-identity", "LatchkeyHTTP", "LatchkeyJOSE", "Latchkey", "LatchkeyRelyingParty",
-                "LatchkeyTestSupport", "LatchkeyTesting", "RawDatabase", crypto, cryptoExtras, grdb, httpTypes, logging,
+                "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting", "RawDatabase", "TPM2", asn1,
+                certificates, crypto, cryptoExtras, grdb, httpTypes, logging,
                 .product(name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Programs"])),
                 .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
                 .product(name: "NIOEmbedded", package: "swift-nio", condition: .when(traits: ["Network"])),

@@ -15,6 +15,8 @@ public struct BiometricRequest: Sendable {
     public let action: Action
     /// The member `device_info`, unverified.
     public var deviceInfo: JSONValue? { jws.payload["device_info"] }
+    /// The token of the challenge, unverified.
+    package var challenge: String? { jws.payload["challenge"]?.string }
 
     let key: JSONWebKey?
     let issuedAt: Double?

@@ -36,6 +36,8 @@ public struct RegisteredDevice: Hashable, Sendable, Identifiable {
     public let info: DeviceInfo
     /// The time of the registration.
     public let createdAt: Date
+    /// The proof that the key is in hardware, if the server verified one.
+    package var attestation: AttestationRecord?
 
     /// Creates a device.
     public init(
@@ -129,18 +131,23 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
                     CREATE INDEX latchkey_device_user ON latchkey_device (project, user_id, created_at);
                     """)
         }
+        migrator.registerMigration("latchkey devices 2") { database in
+            try database.execute(sql: "ALTER TABLE latchkey_device ADD COLUMN attestation TEXT")
+        }
     }
 
     public func add(_ device: RegisteredDevice) async throws {
         let jwk = try CanonicalJSON.text(device.key.jwk(kid: device.kid))
         let info = try CanonicalJSON.text(device.info.json)
+        let attestation = try device.attestation.map { try CanonicalJSON.text($0) }
         do {
             try await database.write {
                 try $0.execute(
                     literal: """
-                        INSERT INTO latchkey_device (project, kid, id, user_id, jwk, device_info, created_at)
-                        VALUES (\(project), \(device.kid.rawValue), \(device.id), \(device.userID), \(jwk), \(info),
-                            \(device.createdAt.timeIntervalSince1970))
+                        INSERT INTO latchkey_device (
+                            project, kid, id, user_id, jwk, device_info, created_at, attestation
+                        ) VALUES (\(project), \(device.kid.rawValue), \(device.id), \(device.userID), \(jwk), \(info),
+                            \(device.createdAt.timeIntervalSince1970), \(attestation))
                         """)
             }
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_PRIMARYKEY {
@@ -179,8 +186,10 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
                 operation: "read a registered device", code: .damaged, reason: "its database row is damaged",
                 recovery: "Restore the database from a backup, or remove the device and set it up again.")
         }
-        return RegisteredDevice(
+        var device = RegisteredDevice(
             id: row["id"], kid: kid, userID: row["user_id"], key: key, info: info,
             createdAt: Date(timeIntervalSince1970: row["created_at"]))
+        device.attestation = try AttestationRecord(row)
+        return device
     }
 }

@@ -36,6 +36,8 @@ public struct OAuthError: Error, Hashable, Sendable {
     /// For the parameter `max_age` of the header `WWW-Authenticate`: the maximum age in seconds of the required user
     /// authentication (RFC 9470 section 3).
     package let maximumAge: Int?
+    /// The member `reason`: the cause of `attestation_refused`.
+    package let reason: String?
 
     /// Creates a response.
     public init(status: Int = 400, _ error: String, _ description: String) {
@@ -43,13 +45,15 @@ public struct OAuthError: Error, Hashable, Sendable {
     }
 
     package init(
-        _ status: Int, _ error: String, _ description: String, retryAfter: Int? = nil, maximumAge: Int? = nil
+        _ status: Int, _ error: String, _ description: String, retryAfter: Int? = nil, maximumAge: Int? = nil,
+        reason: String? = nil
     ) {
         self.status = status
         self.error = error
         self.description = description
         self.retryAfter = retryAfter
         self.maximumAge = maximumAge
+        self.reason = reason
     }
 
     /// `invalid_request`: a parameter is missing, malformed or repeated.

@@ -30,6 +30,7 @@ enum IdentityDatabase {
         DatabaseChallengeStore.registerMigrations(&migrator)
         DatabaseDeviceRegistry.registerMigrations(&migrator)
         LockerRegistry.registerMigrations(&migrator)
+        DatabaseApprovalKeyRegistry.registerMigrations(&migrator)
         migrator.registerMigration("identity 1") { try $0.execute(sql: schema) }
         migrator.registerMigration("identity 2") { try $0.execute(sql: lockerSchema) }
         migrator.registerMigration("identity 3") { try $0.execute(sql: easyAccessSchema) }

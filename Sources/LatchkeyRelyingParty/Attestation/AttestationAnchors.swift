@@ -81,6 +81,11 @@ extension AttestationAnchors.Group {
         self.init(roots: try read(roots, "roots"), intermediates: try read(intermediates, "intermediates"))
     }
 
+    /// Joins sets.
+    package init(_ groups: [AttestationAnchors.Group]) {
+        self.init(roots: groups.flatMap(\.roots), intermediates: groups.flatMap(\.intermediates))
+    }
+
     /// Reads the certificates in the directories `roots` and `intermediates` of a directory.
     ///
     /// - Parameter directory: A path. Its files end in `.pem`, `.crt`, `.cer` or `.der` and contain one certificate in DER or any

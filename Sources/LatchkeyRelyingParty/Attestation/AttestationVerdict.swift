@@ -48,31 +48,9 @@ public struct AttestationVerdict: Hashable, Sendable {
     /// Whether the key meets a requirement.
     public func meets(_ requirement: AttestationRequirement) -> Bool { refusal(under: requirement) == nil }
 
-    /// The reason why the key does not meet a requirement, or nil: `simulated`, `unknownApprovalKey` or
-    /// `insufficientPresence`, in this order.
+    /// The reason why the key does not meet a requirement, or nil.
     func refusal(under requirement: AttestationRequirement) -> AttestationError? {
-        guard requirement.level != .none else { return nil }
-        guard !isSimulated || requirement.acceptsSimulated else {
-            return AttestationError(.simulated, "the key is in a simulator")
-        }
-        guard requirement.level != .hardware else { return nil }
-        guard let presence else {
-            return AttestationError(.unknownApprovalKey, "the approval key is not known as a presence broker's")
-        }
-        let isSufficient =
-            switch requirement.level {
-            case .none, .hardware: true
-            case .presence: [.finger, .fingerOrPIN, .pin, .touch, .touchAndPIN].contains(presence)
-            case .finger: presence == .finger && reuseSeconds <= requirement.maximumReuseSeconds
-            case .touch: presence == .touch || presence == .touchAndPIN
-            }
-        guard isSufficient else {
-            return AttestationError(
-                .insufficientPresence,
-                "the hardware enforces \(presence.rawValue) with a reuse of \(reuseSeconds) s; required is "
-                    + "\(requirement.level.rawValue)")
-        }
-        return nil
+        requirement.refusal(isSimulated: isSimulated, presence: presence, reuseSeconds: reuseSeconds)
     }
 }
 
@@ -98,6 +76,37 @@ public struct AttestationRequirement: Hashable, Sendable {
     public var maximumReuseSeconds: Int
     /// Whether keys in simulators meet the requirement.
     public var acceptsSimulated: Bool
+
+    /// The reason why a key with these properties does not meet the requirement, or nil: `simulated`, `unknownApprovalKey` or
+    /// `insufficientPresence`, in this order.
+    ///
+    /// - Parameter presence: nil if the holder of an unknown approval key can use the key.
+    func refusal(
+        isSimulated: Bool, presence: AssuranceLevel.EnforcedPresence?, reuseSeconds: Int
+    ) -> AttestationError? {
+        guard level != .none else { return nil }
+        guard !isSimulated || acceptsSimulated else {
+            return AttestationError(.simulated, "the key is in a simulator")
+        }
+        guard level != .hardware else { return nil }
+        guard let presence else {
+            return AttestationError(.unknownApprovalKey, "the approval key is not known as a presence broker's")
+        }
+        let isSufficient =
+            switch level {
+            case .none, .hardware: true
+            case .presence: [.finger, .fingerOrPIN, .pin, .touch, .touchAndPIN].contains(presence)
+            case .finger: presence == .finger && reuseSeconds <= maximumReuseSeconds
+            case .touch: presence == .touch || presence == .touchAndPIN
+            }
+        guard isSufficient else {
+            return AttestationError(
+                .insufficientPresence,
+                "the hardware enforces \(presence.rawValue) with a reuse of \(reuseSeconds) s; required is "
+                    + "\(level.rawValue)")
+        }
+        return nil
+    }
 
     /// Creates a requirement. By default it accepts no reuse and no simulators.
     public init(_ level: Level, maximumReuseSeconds: Int = 0, acceptsSimulated: Bool = false) {

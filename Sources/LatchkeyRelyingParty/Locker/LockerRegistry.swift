@@ -55,6 +55,13 @@ package struct LockerRegistry {
         migrator.registerMigration("latchkey locker 2") { database in
             try database.execute(sql: "ALTER TABLE latchkey_locker_enrolment ADD COLUMN last_used_at REAL")
         }
+        migrator.registerMigration("latchkey locker 3") { database in
+            try database.execute(
+                sql: """
+                    ALTER TABLE latchkey_locker_enrolment ADD COLUMN attestation TEXT;
+                    ALTER TABLE latchkey_locker_easy_access_key ADD COLUMN attestation TEXT;
+                    """)
+        }
     }
 
     /// Enrols a device.
@@ -68,6 +75,7 @@ package struct LockerRegistry {
         let jwk = try CanonicalJSON.text(JWK(enrolment.deviceKey.publicKey, kid: enrolment.deviceKey.kid))
         let info = try CanonicalJSON.text(enrolment.info.json)
         let sealed = try shares.map { try seal.seal($0, of: enrolment.id) }
+        let attestation = try enrolment.deviceKey.attestation.map { try CanonicalJSON.text($0) }
         try await database.write { database in
             guard try count(of: enrolment.userID, in: database) < limit else {
                 throw LockerRequestError(.enrolmentLimit, "the user has \(limit) enrolments already")
@@ -76,10 +84,11 @@ package struct LockerRegistry {
             try database.execute(
                 literal: """
                     INSERT INTO latchkey_locker_enrolment (
-                        id, project, user_id, client_id, kid, jwk, device_info, background_share, active_share, created_at
+                        id, project, user_id, client_id, kid, jwk, device_info, background_share, active_share, created_at,
+                        attestation
                     ) VALUES (
                         \(enrolment.id), \(project), \(enrolment.userID), \(enrolment.clientID), \(key), \(jwk), \(info),
-                        \(sealed?.background), \(sealed?.active), \(created)
+                        \(sealed?.background), \(sealed?.active), \(created), \(attestation)
                     ) ON CONFLICT (id) DO NOTHING
                     """)
             guard database.changesCount == 1 else {
@@ -123,7 +132,8 @@ package struct LockerRegistry {
     package func addEasyAccessKey(_ key: LockerKey, to id: String) async throws {
         try await database.write { database in
             guard let enrolment = try enrolment(id, in: database) else { throw Self.revoked }
-            guard !enrolment.easyAccessKeys.contains(key) else { return }
+            guard !enrolment.easyAccessKeys.contains(where: { $0.kid == key.kid && $0.publicKey == key.publicKey })
+            else { return }
             let others = [enrolment.deviceKey] + enrolment.easyAccessKeys
             guard !others.contains(where: { $0.kid == key.kid || $0.publicKey == key.publicKey }) else {
                 throw LockerRequestError(
@@ -198,7 +208,7 @@ extension LockerRegistry {
     private static func enrolment(_ row: Row, in database: Database) throws -> LockerEnrolment {
         let id: String = row["id"]
         let keys: SQLRequest<Row> = """
-            SELECT kid, jwk FROM latchkey_locker_easy_access_key WHERE enrolment_id = \(id) ORDER BY kid
+            SELECT kid, jwk, attestation FROM latchkey_locker_easy_access_key WHERE enrolment_id = \(id) ORDER BY kid
             """
         guard let info = DeviceInfo(try CanonicalJSON.decode(JSONValue.self, from: row["device_info"])) else {
             throw damaged
@@ -213,15 +223,16 @@ extension LockerRegistry {
     private static func key(_ row: Row) throws -> LockerKey {
         let jwk = try CanonicalJSON.decode(JWK.self, from: row["jwk"])
         guard let kid = KeyID(rawValue: row["kid"]) else { throw damaged }
-        return LockerKey(kid: kid, publicKey: try jwk.publicKey())
+        return LockerKey(kid: kid, publicKey: try jwk.publicKey(), attestation: try AttestationRecord(row))
     }
 
     private static func insert(_ key: LockerKey, of id: String, in database: Database) throws {
         let jwk = try CanonicalJSON.text(JWK(key.publicKey, kid: key.kid))
+        let attestation = try key.attestation.map { try CanonicalJSON.text($0) }
         try database.execute(
             literal: """
-                INSERT INTO latchkey_locker_easy_access_key (enrolment_id, kid, jwk)
-                VALUES (\(id), \(key.kid.rawValue), \(jwk))
+                INSERT INTO latchkey_locker_easy_access_key (enrolment_id, kid, jwk, attestation)
+                VALUES (\(id), \(key.kid.rawValue), \(jwk), \(attestation))
                 """)
     }
 
@@ -277,9 +288,12 @@ package struct LockerKey: Hashable, Sendable {
     package let kid: KeyID
     /// The public key.
     package let publicKey: PublicKey
+    /// The proof that the key is in hardware, if the server verified one.
+    package var attestation: AttestationRecord?
 
-    package init(kid: KeyID, publicKey: PublicKey) {
+    package init(kid: KeyID, publicKey: PublicKey, attestation: AttestationRecord? = nil) {
         self.kid = kid
         self.publicKey = publicKey
+        self.attestation = attestation
     }
 }

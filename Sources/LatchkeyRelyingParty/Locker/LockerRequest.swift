@@ -40,6 +40,8 @@ package struct LockerRequest: Sendable {
     package let metadata: JSONValue?
     /// In `easy-access-disable`, the key to remove; nil for all keys of the enrolment.
     package let easyAccessKeyID: KeyID?
+    /// The token of the challenge; nil for `revoke`.
+    package var challenge: String? { validity?.challenge }
 
     /// The claimed times and the challenge.
     struct Validity: Sendable {

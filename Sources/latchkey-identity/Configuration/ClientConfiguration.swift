@@ -33,6 +33,8 @@ struct ClientConfiguration: Sendable, Codable {
     /// Seconds from the last use.
     var refreshTokenIdleTimeout = 30 * 86_400
     var rotatesRefreshTokens = true
+    /// Replaces `attestation.require` for this client.
+    var attestationRequire: String?
 
     /// The file's names, before their conversion to snake case.
     enum CodingKeys: String, CodingKey {
@@ -45,6 +47,7 @@ struct ClientConfiguration: Sendable, Codable {
         case refreshTokenLifetime = "refreshTokenLifetimeSeconds"
         case refreshTokenIdleTimeout = "refreshTokenIdleTimeoutSeconds"
         case rotatesRefreshTokens = "refreshTokenRotationEnabled"
+        case attestationRequire
     }
 
     func validate() throws {

@@ -25,6 +25,9 @@ struct ServerConfiguration: Sendable, Codable {
     var extensions = Extensions()
     /// The algorithm that signs ID tokens: `ES256`, or `RS256` as on deployed Authgear servers.
     var idTokenSigningAlg = IDTokenAlgorithm.es256
+    /// Whether clients can or must prove that keys are in hardware. Absent by default: then the server neither announces nor
+    /// accepts attestations.
+    var attestation: AttestationConfiguration?
 
     struct Authentication: Sendable, Codable {
         /// The kinds of identity that a user may have. Without `biometric`, biometric requests fail with
@@ -59,6 +62,10 @@ struct ServerConfiguration: Sendable, Codable {
         var lockerPerAddress = 120
         /// Locker requests with a valid signature, per user and minute.
         var lockerPerUser = 60
+        /// Requests to the attestation endpoints, per address and minute.
+        var attestationPerAddress = 60
+        /// Requests to the attestation endpoints, per user and minute.
+        var attestationPerUser = 20
     }
 
     struct Connections: Sendable, Codable {
@@ -117,6 +124,11 @@ extension ServerConfiguration {
             let given = try JSONDecoder().decode(JSONValue.self, from: json)
             var defaults = try Self.members(ServerConfiguration(clients: []))
             defaults["clients"] = nil
+            if let members = given["attestation"]?.object {
+                let settings = try Self.members(AttestationConfiguration())
+                try AttestationConfiguration.validateNames(members, defaults: settings)
+                defaults["attestation"] = .object(settings)
+            }
             var merged = JSONValue.object(defaults).replacing(with: given)
             if case .object(var members) = merged, case .array(let clients) = members["clients"] {
                 var defaults = try Self.members(ClientConfiguration(id: "", redirectURIs: []))
@@ -163,11 +175,20 @@ extension ServerConfiguration {
             ("rate_limits.biometric_per_user", rateLimits.biometricPerUser),
             ("rate_limits.locker_per_address", rateLimits.lockerPerAddress),
             ("rate_limits.locker_per_user", rateLimits.lockerPerUser),
+            ("rate_limits.attestation_per_address", rateLimits.attestationPerAddress),
+            ("rate_limits.attestation_per_user", rateLimits.attestationPerUser),
             ("connections.per_address", connections.perAddress), ("connections.total", connections.total),
             ("identity.biometric.maximum_devices", identity.biometric.maximumDevices),
             ("extensions.locker.maximum_enrolments", locker.maximumEnrolments),
         ] where limit < 1 {
             throw ConfigurationError("\(name): must be at least 1")
+        }
+        if let attestation {
+            try attestation.validate(clients)
+        } else if let client = clients.first(where: { $0.attestationRequire != nil }) {
+            throw ConfigurationError(
+                "client \(client.id): attestation_require needs the member attestation",
+                "Add attestation with trust anchors, or remove attestation_require.")
         }
         guard connections.total <= 1_000_000 else {
             throw ConfigurationError("connections.total: must be at most 1000000")

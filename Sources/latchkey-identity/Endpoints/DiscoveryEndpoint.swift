@@ -9,13 +9,18 @@ struct DiscoveryEndpoint: Sendable {
 
     /// The discovery document. `LockerProtocol.md` describes the locker's members.
     ///
-    /// Three members advertise extensions of this server. A client uses an extension only if its member is present:
+    /// Three members advertise extensions of biometric login. A client uses an extension only if its member is present:
     /// - `biometric_removal_endpoint`, a URL: POST `{"kid": …}` with a bearer token removes a biometric identity of the
     ///   token's user.
     /// - `biometric_login_hint_supported`, a Boolean: `/oauth2/authorize` accepts a `login_hint` of the form
     ///   `https://authgear.com/login_hint?type=user_id&user_id=SUB`, and then only that user can log in.
     /// - `biometric_audience_required`, a Boolean: a biometric request must contain the claims `aud`, the issuer, and
     ///   `client_id`, the form's.
+    ///
+    /// Three members announce attestation. Without them, clients send no attestation and no certificates:
+    /// - `attestation_endpoint`, a URL: below it, `activation` certifies an attestation key.
+    /// - `attestation_formats_supported`: `tpm`, `piv` or both.
+    /// - `attestation_required`: the requirement for new keys. With `?client_id=` in the document's URL, that client's.
     func document(_ request: Request, _ context: IdentityContext) throws -> Response {
         let origin = try services.issuer
         let extensions = services.configuration.extensions
@@ -52,6 +57,12 @@ struct DiscoveryEndpoint: Sendable {
             document["locker_enrolment_endpoint"] = endpoint(LockerEndpoints.path)
             document["locker_level_shares_supported"] = .bool(locker.levelShares)
             document["locker_background_scopes_supported"] = .array(locker.backgroundScopes.map(JSONValue.string))
+        }
+        if let attestation = services.attestation {
+            let client = request.queryFields?["client_id"].flatMap(services.configuration.client)
+            document["attestation_endpoint"] = endpoint(AttestationEndpoints.path)
+            document["attestation_formats_supported"] = .array(attestation.formats.map(JSONValue.string))
+            document["attestation_required"] = .string(attestation.requirement(client).level.rawValue)
         }
         document["grant_types_supported"] = .array(grantTypes.map { .string($0.rawValue) })
         return try .json(document)

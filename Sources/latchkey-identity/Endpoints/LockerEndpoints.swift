@@ -11,6 +11,8 @@ struct LockerEndpoints: Sendable {
     static let path = "/locker/enrolments"
     /// The maximum age in seconds of the strong authentication that adding a key requires.
     static let maximumAuthenticationAge = 300
+    /// The members of a request to enable easy access, in an error.
+    private static let countersigned = "the members assertion and device_signature, both strings"
 
     private struct Answer: Encodable {
         let enrolment_id: String?
@@ -34,8 +36,13 @@ struct LockerEndpoints: Sendable {
     func enrol(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let session = try await session(request, context)
         try requireFreshAuthentication(session)
-        let assertion = try await request.lockerAssertion(context)
-        let proof = try await locker.verifier.verifyEnrolment(assertion, audience: services.issuer)
+        let (assertion, attestation) = try await attested(request, context, ["assertion"]) { texts in
+            try LockerRequest(texts[0])
+        }
+        let requirement = try requirement(attestation, session, isDeviceKey: true)
+        var proof = try await locker.verifier.verifyEnrolment(assertion, audience: services.issuer)
+        proof.deviceKey.attestation = try await verify(
+            attestation, of: proof.deviceKey, assertion, requirement, context)
         let enrolment = LockerEnrolment(
             userID: session.user.id, clientID: session.grant.clientID, deviceKey: proof.deviceKey, info: proof.info,
             createdAt: services.clock.now)
@@ -52,10 +59,14 @@ struct LockerEndpoints: Sendable {
         let id = try context.parameters.require("id")
         let session = try await session(request, context)
         try requireFreshAuthentication(session)
-        let (assertion, countersignature) = try await request.countersignedLockerAssertion(context)
-        let (enrolment, key) = try await locker.verifier.verifyEasyAccessEnabling(
-            assertion, countersignature: countersignature, audience: services.issuer, enrolmentID: id)
+        let (signed, attestation) = try await attested(request, context, ["assertion", "device_signature"]) { texts in
+            (assertion: try LockerRequest(texts[0]), countersignature: try LockerCountersignature(texts[1]))
+        }
+        let requirement = try requirement(attestation, session, isDeviceKey: false)
+        var (enrolment, key) = try await locker.verifier.verifyEasyAccessEnabling(
+            signed.assertion, countersignature: signed.countersignature, audience: services.issuer, enrolmentID: id)
         try require(enrolment, of: session)
+        key.attestation = try await verify(attestation, of: key, signed.assertion, requirement, context)
         try await locker.registry.addEasyAccessKey(key, to: enrolment.id)
         context.logger.notice("easy access enabled", metadata: ["enrolment": "\(enrolment.id)"])
         return .empty(.noContent)
@@ -134,6 +145,38 @@ struct LockerEndpoints: Sendable {
         return session
     }
 
+    /// Reads strings from the body, and the member `attestation`, an object, if the server supports attestation.
+    private func attested<Value>(
+        _ request: Request, _ context: IdentityContext, _ names: [String], _ read: ([String]) throws -> Value
+    ) async throws -> (Value, attestation: Data?) {
+        let isSupported = services.attestation != nil
+        let members = try await request.lockerMembers(
+            names, names.count == 1 ? "the member assertion, a string" : LockerEndpoints.countersigned, context,
+            optional: isSupported ? "attestation" : nil)
+        return (try read(members.texts), members.optional)
+    }
+
+    /// The requirement for a new key; nil without attestation.
+    private func requirement(
+        _ attestation: Data?, _ session: GrantStore.Session, isDeviceKey: Bool
+    ) throws(OAuthError) -> AttestationRequirement? {
+        guard let own = services.attestation else { return nil }
+        let requirement = own.requirement(
+            services.configuration.client(id: session.grant.clientID), isDeviceKey: isDeviceKey)
+        try own.requirePresent(attestation, under: requirement)
+        return requirement
+    }
+
+    private func verify(
+        _ attestation: Data?, of key: LockerKey, _ assertion: LockerRequest, _ requirement: AttestationRequirement?,
+        _ context: IdentityContext
+    ) async throws -> AttestationRecord? {
+        guard let attestation, let requirement else { return nil }
+        return try await services.attestation?.verify(
+            attestation, of: .es256(key.publicKey), named: key.kid, challenge: assertion.challenge ?? "",
+            issuer: services.issuer, under: requirement, logger: context.logger)
+    }
+
     private func requireFreshAuthentication(_ session: GrantStore.Session) throws(OAuthError) {
         guard session.grant.isStrong, authenticationAge(of: session) <= Double(Self.maximumAuthenticationAge) else {
             throw .insufficientUserAuthentication(maximumAge: Self.maximumAuthenticationAge)
@@ -163,23 +206,15 @@ extension LockerEnrolment {
 extension Request {
     /// Reads the assertion from the body, a JSON object with the member `assertion` and no other.
     fileprivate func lockerAssertion(_ context: IdentityContext) async throws -> LockerRequest {
-        try LockerRequest(await lockerMembers(["assertion"], "the member assertion, a string", context)[0])
-    }
-
-    /// Reads the assertion and the device's signature over it from the body, a JSON object with the members `assertion`
-    /// and `device_signature` and no other.
-    fileprivate func countersignedLockerAssertion(
-        _ context: IdentityContext
-    ) async throws -> (assertion: LockerRequest, countersignature: LockerCountersignature) {
-        let texts = try await lockerMembers(
-            ["assertion", "device_signature"], "the members assertion and device_signature, both strings", context)
-        return (try LockerRequest(texts[0]), try LockerCountersignature(texts[1]))
+        try LockerRequest(await lockerMembers(["assertion"], "the member assertion, a string", context).texts[0])
     }
 
     /// Reads the values of a JSON object that has these members and no other.
-    private func lockerMembers(
-        _ names: [String], _ description: String, _ context: IdentityContext
-    ) async throws -> [String] {
+    ///
+    /// - Parameter optional: The name of a member that may be present, an object.
+    fileprivate func lockerMembers(
+        _ names: [String], _ description: String, _ context: IdentityContext, optional: String? = nil
+    ) async throws -> (texts: [String], optional: Data?) {
         let body: [String: JSONValue]
         do {
             body = try await jsonObject(context)
@@ -187,10 +222,11 @@ extension Request {
             throw OAuthError.invalidRequest(error.message)
         }
         let texts = names.compactMap { body[$0]?.string }
-        guard texts.count == names.count, body.count == names.count else {
-            throw OAuthError.invalidRequest("the body must have \(description), and no other")
-        }
-        return texts
+        let object = optional.flatMap { body[$0] }
+        guard texts.count == names.count, body.count == names.count + (object == nil ? 0 : 1),
+            object == nil || object?.object != nil
+        else { throw OAuthError.invalidRequest("the body must have \(description), and no other") }
+        return (texts, try object.map { try CanonicalJSON.encode($0) })
     }
 }
 

@@ -1,10 +1,13 @@
 import FoundationEssentials
 import Hummingbird
 import LatchkeyRelyingParty
+import Logging
 
 extension TokenEndpoint {
     /// The biometric grant. Clients rely on the order of the checks, which `ErrorTableTests` lists.
-    func biometric(_ form: FormFields, client: ClientConfiguration, bearer: String?) async throws -> Response {
+    func biometric(
+        _ form: FormFields, client: ClientConfiguration, bearer: String?, logger: Logger
+    ) async throws -> Response {
         let configuration = services.configuration
         guard let jwt = form["jwt"] else { throw OAuthError.invalidRequest("jwt is required") }
         guard client.kind != .m2m else {
@@ -18,14 +21,14 @@ extension TokenEndpoint {
         }
         let request = try BiometricRequest(jwt)
         return switch request.action {
-        case .setup: try await setUp(request, client: client, bearer: bearer)
+        case .setup: try await setUp(request, form: form, client: client, bearer: bearer, logger: logger)
         case .authenticate: try await authenticate(request, form: form, client: client)
         }
     }
 
     /// Adds a device to the user of the session.
     private func setUp(
-        _ request: BiometricRequest, client: ClientConfiguration, bearer: String?
+        _ request: BiometricRequest, form: FormFields, client: ClientConfiguration, bearer: String?, logger: Logger
     ) async throws -> Response {
         guard let session = try await services.session(bearer: bearer), session.grant.hasFullAccess else {
             throw OAuthError(status: 401, "invalid_grant", "biometric setup requires authenticated user")
@@ -34,16 +37,23 @@ extension TokenEndpoint {
         guard session.grant.enrolmentID == nil else { throw OAuthError.insufficientUserAuthentication() }
         guard services.biometricLimit.admit(session.user.id) else { throw OAuthError.rateLimited() }
         try requireBiometric()
+        let attestation = services.attestation == nil ? nil : form["attestation"].map { Data($0.utf8) }
+        let requirement = services.attestation?.requirement(client)
+        if let requirement { try services.attestation?.requirePresent(attestation, under: requirement) }
         let proof = try await services.verifier.verifySetup(request, for: audience(client))
         guard !session.user.isAnonymous else { throw OAuthError.unauthorizedClient("AnonymousUserAddIdentity") }
         let limit = services.configuration.identity.biometric.maximumDevices
         guard try await services.devices.devices(of: session.user.id).count < limit else {
             throw OAuthError.invalidRequest("a user may have at most \(limit) biometric identities")
         }
-        try await services.devices.add(
-            RegisteredDevice(
-                kid: proof.kid, userID: session.user.id, key: proof.key, info: proof.info, createdAt: services.clock.now
-            ))
+        var device = RegisteredDevice(
+            kid: proof.kid, userID: session.user.id, key: proof.key, info: proof.info, createdAt: services.clock.now)
+        if let attestation, let requirement {
+            device.attestation = try await services.attestation?.verify(
+                attestation, of: proof.key, named: proof.kid, challenge: request.challenge ?? "",
+                issuer: services.issuer, under: requirement, logger: logger)
+        }
+        try await services.devices.add(device)
         return .empty()
     }
 
@@ -58,6 +68,7 @@ extension TokenEndpoint {
         try requireBiometric()
         let device = try await services.verifier.verifyAuthentication(request, for: audience(client))
         guard services.biometricLimit.admit(device.userID) else { throw OAuthError.rateLimited() }
+        try services.attestation?.requireProof(device.attestation, for: client)
         guard let user = try await services.users.user(id: device.userID), !user.isDisabled else {
             throw OAuthError.serverError
         }

@@ -30,7 +30,8 @@ struct TokenEndpoint: Sendable {
             throw OAuthError("unsupported_grant_type", "grant type is not supported")
         }
         if type == .biometricRequest {
-            return try await biometric(form, client: client, bearer: request.bearerToken)
+            return try await biometric(
+                form, client: client, bearer: request.bearerToken, logger: context.logger)
         }
         guard client.kind.isFirstPartyPublic else {
             throw OAuthError.unauthorizedClient("grant type is not allowed for this client")

@@ -64,6 +64,9 @@ enum IdentityServer {
         }
 
         if let locker = services.locker { LockerEndpoints(services: services, locker: locker).add(to: router) }
+        if let attestation = services.attestation {
+            AttestationEndpoints(services: services, attestation: attestation).add(to: router)
+        }
 
         let endSession = EndSessionEndpoint(services: services)
         router.get("/oauth2/end_session", use: endSession.show)
@@ -100,6 +103,8 @@ struct IdentityServices: Sendable {
     let verifier: BiometricRequestVerifier
     /// nil if the configuration disables the locker.
     let locker: LockerServices?
+    /// nil if the configuration has no member `attestation`.
+    let attestation: AttestationServices?
     let signer: IDTokenSigner
     let forms: FormGuard
     let throttle: LoginThrottle
@@ -124,6 +129,8 @@ struct IdentityServices: Sendable {
         let secrets = SecretStore(database: database)
         locker = try await LockerServices(
             configuration, database: database, challenges: challenges, secrets: secrets, clock: clock)
+        attestation = try await AttestationServices(
+            configuration, database: database, secrets: secrets, clock: clock)
         signer = try await IDTokenSigner(configuration.idTokenSigningAlg, secrets: secrets)
         forms = FormGuard(key: try await secrets.value("form guard") { .random(32) })
         throttle = LoginThrottle(clock: clock)

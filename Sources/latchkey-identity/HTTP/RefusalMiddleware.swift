@@ -26,6 +26,9 @@ struct RefusalMiddleware: RouterMiddleware {
         } catch let error as LockerRequestError {
             log("locker request refused", error, context)
             return try .refusal(error.oauthError)
+        } catch let error as AttestationError {
+            log("attestation refused", error, context)
+            return try .refusal(error.oauthError)
         } catch let error as APIError {
             return try error.response()
         } catch let error as HTTPError {

@@ -40,8 +40,9 @@ extension Response {
 
     /// An OAuth error response.
     static func refusal(_ error: OAuthError) throws -> Response {
-        var response = try json(
-            ["error": error.error, "error_description": error.description], status: .init(code: error.status))
+        var members = ["error": error.error, "error_description": error.description]
+        members["reason"] = error.reason
+        var response = try json(members, status: .init(code: error.status))
         if error.status == 401 || error.status == 403 {
             response.headers[.wwwAuthenticate] =
                 "Bearer error=\"\(error.error)\", error_description=\"\(error.description)\""

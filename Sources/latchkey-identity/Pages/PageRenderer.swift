@@ -141,6 +141,8 @@ struct DevicesPage: Page {
         let details: String
         /// The second line of text, if any.
         let use: String?
+        /// The proof of the device's keys in words, if the server verified one.
+        let proof: String?
         /// The key's name, or a part of the ID that distinguishes several enrolments of one machine.
         let label: String
         /// The device's name in the accessible name of its button.

@@ -50,7 +50,8 @@ struct SettingsPages: Sendable {
             try await services.devices.devices(of: user.id).map {
                 DevicesPage.Device(
                     id: $0.id, model: $0.info.model, name: $0.info.name, details: "added \(Self.day($0.createdAt))",
-                    use: nil, label: $0.kid.rawValue, spokenName: $0.info.model)
+                    use: nil, proof: proof([("Login", $0.attestation)]), label: $0.kid.rawValue,
+                    spokenName: $0.info.model)
             }
         }
     }
@@ -77,8 +78,11 @@ struct SettingsPages: Sendable {
                 return DevicesPage.Device(
                     id: $0.id, model: $0.info.model, name: $0.info.name,
                     details: "\(client) · enrolled \(Self.day($0.createdAt))",
-                    use: "\(lastUse) · \($0.easyAccessKeys.isEmpty ? "without" : "with") easy access", label: shortID,
-                    spokenName: "\($0.info.model), \(shortID)")
+                    use: "\(lastUse) · \($0.easyAccessKeys.isEmpty ? "without" : "with") easy access",
+                    proof: proof(
+                        [("Device", $0.deviceKey.attestation)]
+                            + $0.easyAccessKeys.map { ("Easy access", $0.attestation) }),
+                    label: shortID, spokenName: "\($0.info.model), \(shortID)")
             }
         }
     }
@@ -140,6 +144,16 @@ struct SettingsPages: Sendable {
         guard let session = try await services.session(cookies) else { return .seeOther("/login") }
         return services.show(
             try await page(session.user, services.forms.token(cookies, for: .settings)), to: cookies)
+    }
+
+    /// The proofs of a device's keys in words. nil if the server does not support attestation and stored none.
+    private func proof(_ keys: [(name: String, record: AttestationRecord?)]) -> String? {
+        guard services.attestation != nil || keys.contains(where: { $0.record != nil }) else { return nil }
+        return keys.map { key in
+            guard let record = key.record else { return "\(key.name): no proof of hardware" }
+            let day = Self.day(Date(timeIntervalSince1970: record.time))
+            return "\(key.name): \(record.text) (proven \(day))"
+        }.joined(separator: " · ")
     }
 
     private static func day(_ date: Date) -> String {

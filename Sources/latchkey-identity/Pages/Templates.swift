@@ -88,6 +88,7 @@ enum Templates {
         <span><strong><bdi>{{model}}</bdi></strong>
         <small>{{#name}}<bdi>{{name}}</bdi> · {{/name}}{{details}}</small>
         {{#use}}<small>{{use}}</small>{{/use}}
+        {{#proof}}<small>{{proof}}</small>{{/proof}}
         <small class="kid">{{label}}</small></span>
         <form method="post" action="/settings/{{kind.path}}">
         <input type="hidden" name="csrf_token" value="{{token}}">

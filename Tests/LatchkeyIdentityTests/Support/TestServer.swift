@@ -42,7 +42,7 @@ struct TestServer: Sendable {
         return configuration
     }
 
-    private static var quiet: Logger {
+    static var quiet: Logger {
         var logger = Logger(label: "test") { StreamLogHandler.standardError(label: $0) }
         logger.logLevel = .critical
         return logger

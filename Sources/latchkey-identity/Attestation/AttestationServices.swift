@@ -1,0 +1,128 @@
+import FoundationEssentials
+import GRDB
+import Latchkey
+import LatchkeyJOSE
+import LatchkeyRelyingParty
+import Logging
+
+/// The verifier, authority, registry and limits of attestation.
+struct AttestationServices: Sendable {
+    let configuration: AttestationConfiguration
+    let registry: DatabaseApprovalKeyRegistry
+    let pending: PendingActivations
+    let addressLimit: RateLimiter
+    let userLimit: RateLimiter
+    private let anchors: AnchorFiles
+    private let approvalKeys: any ApprovalKeyRegistry
+    private let issuer: AttestationIssuer
+    private let simulatedIssuer: AttestationIssuer
+    private let clock: WallClock
+
+    /// - Returns: nil if the configuration does not have the member `attestation`.
+    /// - Throws: ``ConfigurationError`` if an anchor cannot be read.
+    init?(
+        _ configuration: ServerConfiguration, database: any DatabaseWriter, secrets: SecretStore, clock: WallClock
+    ) async throws {
+        guard let own = configuration.attestation else { return nil }
+        self.configuration = own
+        self.clock = clock
+        issuer = try await Self.issuer("attestation issuer", "Latchkey attestation CA", secrets, clock)
+        simulatedIssuer = try await Self.issuer(
+            "attestation issuer simulated", "Latchkey attestation CA (simulated)", secrets, clock)
+        anchors = try AnchorFiles(own, clock: clock)
+        registry = DatabaseApprovalKeyRegistry(database, clock: clock)
+        approvalKeys =
+            switch own.approvalKeys {
+            case .enrolled: registry
+            case .listed(let names): ListedApprovalKeys(Set(names.compactMap(AttestationConfiguration.name)))
+            }
+        pending = PendingActivations(clock: clock)
+        addressLimit = RateLimiter(limit: configuration.rateLimits.attestationPerAddress, per: 60, clock: clock)
+        userLimit = RateLimiter(limit: configuration.rateLimits.attestationPerUser, per: 60, clock: clock)
+    }
+
+    /// The authority with the current anchors.
+    func authority(_ logger: Logger) -> EndorsementAuthority {
+        let anchors = anchors.current(logger)
+        return EndorsementAuthority(
+            anchors: AttestationAnchors(tpm: anchors.tpm, simulated: anchors.simulated), issuer: issuer,
+            simulatedIssuer: simulatedIssuer, certificateDays: configuration.certificateDays, clock: clock)
+    }
+
+    /// The verifier with the current anchors.
+    private func verifier(_ logger: Logger) throws -> AttestationVerifier {
+        let anchors = anchors.current(logger)
+        return AttestationVerifier(
+            anchors: AttestationAnchors(
+                piv: anchors.piv, aik: try .init(roots: [issuer.certificate]),
+                simulated: try .init([anchors.simulated, .init(roots: [simulatedIssuer.certificate])])),
+            approvalKeys: approvalKeys, clock: clock)
+    }
+
+    /// The authority of this name. It is created on first use and kept with the key that signs ID tokens.
+    private static func issuer(
+        _ secret: String, _ name: String, _ secrets: SecretStore, _ clock: WallClock
+    ) async throws -> AttestationIssuer {
+        let stored = try await secrets.value(secret) {
+            let made = try AttestationIssuer.generate(name: name, at: clock.now)
+            return try CanonicalJSON.encode([
+                "certificate": Base64URL.encode(made.certificate), "private_key": made.privateKey,
+            ])
+        }
+        let members = try JSONDecoder().decode([String: String].self, from: stored)
+        return try AttestationIssuer(
+            certificate: members["certificate"].flatMap { Base64URL.decode($0) } ?? Data(),
+            privateKey: members["private_key"] ?? "")
+    }
+
+    /// The formats whose anchors are configured.
+    var formats: [String] {
+        (configuration.tpmAnchors + configuration.simulatedAnchors).isEmpty
+            ? ["piv"] : (configuration.pivAnchors + configuration.simulatedAnchors).isEmpty ? ["tpm"] : ["tpm", "piv"]
+    }
+
+    /// The requirement for the keys of a client.
+    ///
+    /// - Parameter isDeviceKey: Whether the key authenticates the device only. Such a key never prompts, so that at most `hardware` is
+    ///   required.
+    func requirement(_ client: ClientConfiguration?, isDeviceKey: Bool = false) -> AttestationRequirement {
+        let own = client?.attestationRequire.flatMap(AttestationRequirement.Level.init) ?? configuration.level
+        return AttestationRequirement(
+            isDeviceKey && own != .none ? .hardware : own,
+            maximumReuseSeconds: configuration.maximumReuseSeconds, acceptsSimulated: configuration.acceptSimulated)
+    }
+
+    /// Refuses a request without an attestation if one is required.
+    func requirePresent(_ attestation: Data?, under requirement: AttestationRequirement) throws(OAuthError) {
+        guard attestation != nil || requirement.level == .none else { throw .attestationRequired }
+    }
+
+    /// Refuses a login with a key whose stored proof does not meet the client's requirement. A key can have been set up for
+    /// another client, or before the requirement.
+    func requireProof(_ record: AttestationRecord?, for client: ClientConfiguration) throws {
+        let requirement = requirement(client)
+        guard requirement.level != .none else { return }
+        guard let record else { throw OAuthError.attestationRequired }
+        if let refusal = record.refusal(under: requirement) { throw refusal }
+    }
+
+    /// Verifies the attestation of a new key.
+    ///
+    /// - Parameters:
+    ///   - attestation: The JSON.
+    ///   - challenge: The token of the signed request, which was used up.
+    ///   - issuer: The server's origin, whose host is the RP ID.
+    func verify(
+        _ attestation: Data, of key: DevicePublicKey, named kid: KeyID, challenge: String, issuer: String,
+        under requirement: AttestationRequirement, logger: Logger
+    ) async throws -> AttestationRecord {
+        let verdict = try await verifier(logger).verify(
+            AttestationStatement(json: attestation), of: key,
+            for: AttestationExpectation(
+                challenge: Data(challenge.utf8),
+                binding: .webAuthn(
+                    rpID: URL(string: issuer)?.host() ?? "", origin: issuer, credentialID: Data(kid.rawValue.utf8)),
+                requirement: requirement))
+        return AttestationRecord(verdict, for: requirement.level, at: clock.now)
+    }
+}

@@ -1,0 +1,209 @@
+import Crypto
+import Foundation
+import HTTPTypes
+import Latchkey
+import LatchkeyJOSE
+import LatchkeyRelyingParty
+import LatchkeySimulators
+import LatchkeyTestSupport
+import Testing
+
+@testable import latchkey_identity
+
+@Suite("Attestation, activation over HTTP") struct AttestationActivationTests {
+    private static let path = "/attestation/activation"
+
+    private func begin(
+        _ server: TestServer, _ tpm: TestTPM, bearer: String
+    ) async throws -> (id: String, secret: String) {
+        let begun = try await server.post(Self.path, json: tpm.activationBody, bearer: bearer)
+        try #require(begun.status == 201, "\(begun.body)")
+        return (
+            try #require(try begun.json["id"]?.string), Base64URL.encode(try tpm.secret(of: begun.json))
+        )
+    }
+
+    private func finish(
+        _ server: TestServer, _ id: String, _ secret: String, bearer: String
+    ) async throws -> Answer {
+        try await server.post("\(Self.path)/\(id)", json: #"{"secret":"\#(secret)"}"#, bearer: bearer)
+    }
+
+    @Test func `a client that opens the challenge gets a certificate, once`() async throws {
+        try await TestServer.runAttested({ _, attestation, _ in attestation.certificateDays = 7 }) { server, tpm in
+            let document = try await server.send(.get, "/.well-known/openid-configuration").success()
+            #expect(document["attestation_endpoint"] == .string(server.origin + "/attestation"))
+            #expect(document["attestation_formats_supported"] == ["tpm"])
+            #expect(document["attestation_required"] == "none")
+
+            let bearer = try await server.login().access
+            let begun = try await server.post(Self.path, json: tpm.activationBody, bearer: bearer)
+            #expect(begun.status == 201)
+            #expect(
+                try begun.json.object?.keys.sorted() == ["credential_blob", "encrypted_secret", "expires_at", "id"])
+            #expect(
+                try begun.json["expires_at"]?.string == server.time.now.addingTimeInterval(60).formatted(.iso8601))
+            #expect(begun.headers[.cacheControl] == "no-store")
+
+            let (id, secret) = try await begin(server, tpm, bearer: bearer)
+            let answer = try await finish(server, id, secret, bearer: bearer)
+            let chain = try #require(try answer.success()["x5c"]?.array)
+            #expect(chain.count == 2)
+            try await finish(server, id, secret, bearer: bearer).expectForged()
+        }
+    }
+
+    @Test func `the authority survives a restart`() async throws {
+        let tpm = TestTPM()
+        try await TemporaryDirectory.withDirectory { directory in
+            var configuration = TestServer.configuration
+            configuration.attestation = AttestationConfiguration()
+            configuration.attestation?.tpmAnchors = [try tpm.anchors(in: directory)]
+            let database = try IdentityDatabase.open(path: nil)
+            var issuers: [Data] = []
+            for _ in 1...2 {
+                let services = try await IdentityServices(
+                    configuration, database: database,
+                    hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)))
+                let authority = try #require(services.attestation).authority(RecordedLog().logger)
+                let (challenge, pending) = try authority.challenge(
+                    endorsement: [tpm.endorsement], attestationKey: tpm.attestationArea)
+                let secret = try tpm.secret(of: [
+                    "credential_blob": .string(Base64URL.encode(challenge.credentialBlob)),
+                    "encrypted_secret": .string(Base64URL.encode(challenge.encryptedSecret)),
+                ])
+                issuers.append(try authority.certificate(for: pending, secret: secret)[1])
+            }
+            #expect(issuers[0] == issuers[1])
+        }
+    }
+
+    @Test func `a wrong secret uses the activation up, and 60 seconds end it`() async throws {
+        try await TestServer.runAttested { server, tpm in
+            let bearer = try await server.login().access
+            let (id, secret) = try await begin(server, tpm, bearer: bearer)
+            try await finish(server, id, Base64URL.encode(Data(count: 32)), bearer: bearer).expectForged()
+            try await finish(server, id, secret, bearer: bearer).expectForged()
+            let late = try await begin(server, tpm, bearer: bearer)
+            server.time.advance(by: 60)
+            try await finish(server, late.id, late.secret, bearer: bearer).expectForged()
+            try await finish(server, "unknown", secret, bearer: bearer).expectForged()
+        }
+    }
+
+    @Test func `another user cannot finish or use up an activation`() async throws {
+        try await TestServer.runAttested { server, tpm in
+            let (alice, bob) = (try await server.login("alice").access, try await server.login("bob").access)
+            let (id, secret) = try await begin(server, tpm, bearer: alice)
+            try await finish(server, id, secret, bearer: bob).expectForged()
+            try await finish(server, id, secret, bearer: alice).success()
+        }
+    }
+
+    @Test func `a fifth activation of a user replaces the oldest`() async throws {
+        try await TestServer.runAttested { server, tpm in
+            let bearer = try await server.login().access
+            var begun: [(id: String, secret: String)] = []
+            for _ in 1...5 { begun.append(try await begin(server, tpm, bearer: bearer)) }
+            try await finish(server, begun[0].id, begun[0].secret, bearer: bearer).expectForged()
+            for (id, secret) in begun.dropFirst() { try await finish(server, id, secret, bearer: bearer).success() }
+        }
+    }
+
+    @Test func `a session with full access is required`() async throws {
+        try await TestServer.runAttested { server, tpm in
+            for path in [Self.path, Self.path + "/x"] {
+                let answer = try await server.post(path, json: tpm.activationBody)
+                #expect(answer.status == 401)
+                #expect(try answer.json["error"] == "invalid_token")
+                let narrow = try await server.login(scope: "openid").access
+                let refused = try await server.post(path, json: tpm.activationBody, bearer: narrow)
+                #expect(refused.status == 403)
+                #expect(try refused.json["error"] == "insufficient_scope")
+            }
+        }
+    }
+
+    @Test func `other bodies are refused`() async throws {
+        try await TestServer.runAttested({ configuration, _, _ in
+            configuration.rateLimits.attestationPerUser = 100
+            configuration.rateLimits.attestationPerAddress = 100
+        }) { server, tpm in
+            let bearer = try await server.login().access
+            for body in [
+                "{}", "[]", "", #"{"ek_certificates":[]}"#, #"{"ek_certificates":[],"attestation_key":1}"#,
+                #"{"ek_certificates":"AA","attestation_key":"AA"}"#,
+                #"{"ek_certificates":["="],"attestation_key":"AA"}"#,
+                #"{"ek_certificates":[1],"attestation_key":"AA"}"#,
+                #"{"ek_certificates":[],"attestation_key":"AA","more":1}"#,
+            ] {
+                let answer = try await server.post(Self.path, json: body, bearer: bearer)
+                #expect(answer.status == 400)
+                #expect(try answer.json["error"] == "invalid_request", "\(body)")
+            }
+            for body in ["{}", #"{"secret":1}"#, #"{"secret":"="}"#, #"{"secret":"AA","id":"AA"}"#] {
+                let answer = try await server.post(Self.path + "/x", json: body, bearer: bearer)
+                #expect(answer.status == 400)
+                #expect(try answer.json["error"] == "invalid_request", "\(body)")
+            }
+            let long = try await server.post(
+                Self.path, json: String(repeating: " ", count: 65_537), bearer: bearer)
+            #expect(long.status == 413)
+            let many = Array(repeating: "\"AA\"", count: 5).joined(separator: ",")
+            try await server.post(
+                Self.path, json: #"{"ek_certificates":[\#(many)],"attestation_key":"AA"}"#, bearer: bearer
+            ).expectForged()
+        }
+    }
+
+    @Test func `certificates and keys that are not acceptable are refused with the reason`() async throws {
+        try await TestServer.runAttested { server, tpm in
+            let bearer = try await server.login().access
+            func begin(_ certificate: Data, _ area: Data) async throws -> Answer {
+                try await server.post(
+                    Self.path,
+                    json: #"{"ek_certificates":["\#(Base64URL.encode(certificate))"],"#
+                        + #""attestation_key":"\#(Base64URL.encode(area))"}"#, bearer: bearer)
+            }
+            let chain = try await tpm.activate(on: server, bearer: bearer)
+            try await begin(chain[0], tpm.attestationArea).expectRefused(.wrongEndorsement)
+            try await begin(TestTPM().endorsement, tpm.attestationArea).expectRefused(.untrustedEndorsement)
+            try await begin(tpm.endorsement, Data([0])).expectForged()
+            try await begin(tpm.endorsement, tpm.attestationArea + [0]).expectForged()
+            server.time.advance(by: 2 * 86_400)
+            let later = try await server.login().access
+            try await server.post(Self.path, json: tpm.activationBody, bearer: later)
+                .expectRefused(.certificateExpired)
+        }
+    }
+
+    @Test func `requests are limited per user and per address`() async throws {
+        try await TestServer.runAttested({ configuration, _, _ in
+            configuration.rateLimits.attestationPerUser = 2
+            configuration.rateLimits.attestationPerAddress = 5
+        }) { server, tpm in
+            let (alice, bob) = (try await server.login("alice").access, try await server.login("bob").access)
+            _ = try await begin(server, tpm, bearer: alice)
+            _ = try await begin(server, tpm, bearer: alice)
+            let limited = try await server.post(Self.path, json: tpm.activationBody, bearer: alice)
+            #expect(limited.status == 429 && limited.headers[.retryAfter] == "60")
+            _ = try await begin(server, tpm, bearer: bob)
+            _ = try await begin(server, tpm, bearer: bob)
+            let busy = try await server.post(Self.path, json: tpm.activationBody)
+            #expect(busy.status == 429)
+            server.time.advance(by: 60)
+            _ = try await begin(server, tpm, bearer: alice)
+        }
+    }
+
+    @Test func `a server without attestation announces nothing and has no endpoint`() async throws {
+        try await TestServer.run { server in
+            let tpm = TestTPM()
+            let document = try await server.send(.get, "/.well-known/openid-configuration").success()
+            #expect(document.object?.keys.contains { $0.hasPrefix("attestation") } == false)
+            let bearer = try await server.login().access
+            #expect(try await server.post(Self.path, json: tpm.activationBody, bearer: bearer).status == 404)
+            #expect(try await server.post(Self.path + "/x", json: "{}", bearer: bearer).status == 404)
+        }
+    }
+}

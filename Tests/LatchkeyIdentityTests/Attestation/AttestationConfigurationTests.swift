@@ -1,0 +1,171 @@
+import Foundation
+import Latchkey
+import LatchkeyRelyingParty
+import LatchkeySimulators
+import LatchkeyTestSupport
+import Testing
+
+@testable import latchkey_identity
+
+@Suite("Attestation, configuration") struct AttestationConfigurationTests {
+    private static let name = "000b" + String(repeating: "5a", count: 32)
+
+    private static func configuration(
+        _ attestation: String, client: String = "", more: String = ""
+    ) throws -> ServerConfiguration {
+        try ServerConfiguration(
+            json: Data(#"{"clients": [{"client_id": "a"\#(client)}], "attestation": \#(attestation)\#(more)}"#.utf8))
+    }
+
+    @Test func `attestation is off by default, and its members have defaults`() throws {
+        #expect(try Self.configuration("null").attestation == nil)
+        let least = try #require(try Self.configuration(#"{"tpm_anchors": ["/a"]}"#).attestation)
+        #expect(least.require == "none" && least.level == .none)
+        #expect(least.tpmAnchors == ["/a"] && least.pivAnchors.isEmpty && least.simulatedAnchors.isEmpty)
+        #expect(!least.acceptSimulated && least.approvalKeys == .enrolled)
+        #expect(least.certificateDays == 90 && least.maximumReuseSeconds == 0 && least.keepsEndorsement)
+
+        let all = try Self.configuration(
+            """
+            {"require": "finger", "tpm_anchors": ["/a"], "piv_anchors": ["/b"], "simulated_anchors": ["/c"],
+             "accept_simulated": true, "approval_keys": ["\(Self.name)"], "certificate_days": 1,
+             "maximum_reuse_seconds": 300, "keep_endorsement": "none"}
+            """, client: #", "attestation_require": "touch""#)
+        let own = try #require(all.attestation)
+        #expect(own.level == .finger && own.pivAnchors == ["/b"] && own.simulatedAnchors == ["/c"])
+        #expect(own.acceptSimulated && own.approvalKeys == .listed([Self.name]))
+        #expect(own.certificateDays == 1 && own.maximumReuseSeconds == 300 && !own.keepsEndorsement)
+        #expect(all.clients[0].attestationRequire == "touch")
+    }
+
+    @Test(arguments: [
+        (#""require": "strong""#, "attestation.require: strong is not one of none, hardware, presence, finger, touch."),
+        (#""require": 1"#, "attestation.require: of the wrong type."),
+        (#""requires": "finger""#, "attestation.requires: unknown member."),
+        (#""tpm_anchors": []"#, "attestation: there are no trust anchors."),
+        (#""tpm_anchors": "/a""#, "attestation.tpm_anchors: of the wrong type."),
+        (#""accept_simulated": true"#, "attestation.accept_simulated: there are no simulated_anchors."),
+        (#""accept_simulated": "yes""#, "attestation.accept_simulated: of the wrong type."),
+        (#""approval_keys": "any""#, #"attestation.approval_keys: must be "enrolled" or a list of Names."#),
+        (#""approval_keys": ["000b"]"#, "attestation.approval_keys: 000b is not a Name"),
+        (#""certificate_days": 0"#, "attestation.certificate_days: must be from 1 to 398."),
+        (#""certificate_days": 399"#, "attestation.certificate_days: must be from 1 to 398."),
+        (#""maximum_reuse_seconds": -1"#, "attestation.maximum_reuse_seconds: must be from 0 to 300."),
+        (#""maximum_reuse_seconds": 301"#, "attestation.maximum_reuse_seconds: must be from 0 to 300."),
+        (#""keep_endorsement": "all""#, #"attestation.keep_endorsement: must be "hash" or "none"."#),
+        (#""keep_endorsement": "none""#, #"attestation.keep_endorsement: "none", but enrolled approval keys"#),
+        (#""require": "touch""#, "attestation.require: no key can meet touch with these trust anchors."),
+        (
+            #""require": "hardware", "tpm_anchors": [], "simulated_anchors": ["/c"]"#,
+            "attestation.require: no key can meet hardware with these trust anchors."
+        ),
+        (
+            #""require": "finger", "tpm_anchors": [], "piv_anchors": ["/b"]"#,
+            "attestation.require: no key can meet finger with these trust anchors."
+        ),
+    ])
+    func `an error names the member and the mistake`(member: String, message: String) throws {
+        let anchors = member.contains("tpm_anchors") ? "" : #""tpm_anchors": ["/a"], "#
+        let error = #expect(throws: ConfigurationError.self) {
+            try Self.configuration("{\(anchors)\(member)}")
+        }
+        #expect(error?.description.hasPrefix(message) == true, "\(error?.description ?? "")")
+    }
+
+    @Test func `errors outside of the member name their place`() {
+        for (attestation, client, more, message) in [
+            ("true", "", "", "attestation: of the wrong type."),
+            (
+                #"{"tpm_anchors": ["/a"]}"#, #", "attestation_require": "all""#, "",
+                "client a: attestation_require: all is not one of none, hardware, presence, finger, touch."
+            ),
+            (
+                #"{"tpm_anchors": ["/a"]}"#, #", "attestation_require": "touch""#, "",
+                "attestation.require: no key can meet touch with these trust anchors."
+            ),
+            (
+                "null", #", "attestation_require": "hardware""#, "",
+                "client a: attestation_require needs the member attestation."
+            ),
+            (
+                "null", "", #", "rate_limits": {"attestation_per_user": 0}"#,
+                "rate_limits.attestation_per_user: must be at least 1."
+            ),
+        ] {
+            let error = #expect(throws: ConfigurationError.self) {
+                try Self.configuration(attestation, client: client, more: more)
+            }
+            #expect(error?.description.hasPrefix(message) == true, "\(error?.description ?? "")")
+        }
+    }
+
+    @Test func `a server does not start with anchors that it cannot read`() async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let path = directory.path(of: "anchors")
+            try FileManager.default.createDirectory(atPath: path + "/roots", withIntermediateDirectories: true)
+            try Data("no certificate".utf8).write(to: URL(filePath: path + "/roots/a.pem"))
+            for (anchors, cause) in [
+                (path, "\(path)/roots/a.pem: the file contains no certificate."), (path + "/none", "\(path)/none: "),
+            ] {
+                var configuration = TestServer.configuration
+                configuration.attestation = AttestationConfiguration()
+                configuration.attestation?.pivAnchors = [anchors]
+                let error = await #expect(throws: ConfigurationError.self) {
+                    try await IdentityServices(
+                        configuration, database: IdentityDatabase.open(path: nil),
+                        hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)))
+                }
+                #expect(
+                    error?.description.hasPrefix("attestation.piv_anchors: " + cause) == true,
+                    "\(error?.description ?? "")")
+            }
+        }
+    }
+
+    @Test func `changed anchors are read again, and unreadable ones are not used`() async throws {
+        let log = RecordedLog()
+        try await TestServer.runAttested(logger: log.logger) { server, tpm in
+            let other = TestTPM()
+            let folder = try #require(server.services.configuration.attestation?.tpmAnchors.first)
+            let bearer = try await server.login().access
+            func begin(_ tpm: TestTPM) async throws -> Answer {
+                server.time.advance(by: AnchorFiles.interval)
+                return try await server.post("/attestation/activation", json: tpm.activationBody, bearer: bearer)
+            }
+            #expect(try await begin(tpm).status == 201)
+            try await begin(other).expectRefused(.untrustedEndorsement)
+
+            let file = folder + "/roots/other.der"
+            try other.root.write(to: URL(filePath: file))
+            #expect(try await begin(other).status == 201)
+            #expect(try await begin(tpm).status == 201)
+            #expect(!log.text.contains("Could not read"))
+
+            // Both are still trusted while one file is unreadable, until it is corrected.
+            try Data("no certificate".utf8).write(to: URL(filePath: file))
+            #expect(try await begin(other).status == 201)
+            #expect(try await begin(tpm).status == 201)
+            let message = "Could not read the changed trust anchors: attestation.tpm_anchors: \(file): "
+            #expect(log.text.components(separatedBy: message).count == 2)
+            try FileManager.default.removeItem(atPath: file)
+            try await begin(other).expectRefused(.untrustedEndorsement)
+            #expect(try await begin(tpm).status == 201)
+        }
+    }
+
+    @Test func `the formats are those with anchors`() async throws {
+        try await TestServer.runAttested({ _, attestation, _ in attestation.pivAnchors = attestation.tpmAnchors }) {
+            server, _ in
+            #expect(server.services.attestation?.formats == ["tpm", "piv"])
+        }
+        try await TestServer.runAttested({ _, attestation, _ in
+            attestation.pivAnchors = attestation.tpmAnchors
+            attestation.tpmAnchors = []
+        }) { server, _ in
+            #expect(server.services.attestation?.formats == ["piv"])
+        }
+        try await TestServer.runAttested(isSimulated: true) { server, _ in
+            #expect(server.services.attestation?.formats == ["tpm", "piv"])
+        }
+    }
+}
