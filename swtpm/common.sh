@@ -26,11 +26,12 @@ default_state() { printf '%s\n' "${LATCHKEY_SWTPM_STATE:-${XDG_STATE_HOME:-$HOME
 # Prints the process ID of the TPM in $state, or nothing. The ID in an old pid file may belong to another program, so this checks
 # the program's name and state directory.
 running_pid() {
-    local pid
+    local pid argument
     pid=$(cat "$state/pid" 2>/dev/null) || return 0
     [[ $pid =~ ^[0-9]+$ ]] || return 0
-    tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null | grep -qxF -- "dir=$state" && printf '%s\n' "$pid"
-    return 0
+    while IFS= read -r -d '' argument; do
+        [[ $argument != "dir=$state" ]] || printf '%s\n' "$pid"
+    done 2>/dev/null <"/proc/$pid/cmdline" || return 0
 }
 
 # Creates the directory $state with mode 0700 and makes $state absolute.
