@@ -65,6 +65,8 @@ package final class MessageBus: Sendable {
         await process.end()
     }
 
+    /// The configuration, with the time limit for authentication of `session.conf`. The default, 30 s, is too short on a
+    /// busy machine.
     private static func configuration(address: String) -> String {
         """
         <!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
@@ -72,6 +74,7 @@ package final class MessageBus: Sendable {
         <busconfig>
           <type>system</type>
           <listen>\(address)</listen>
+          <limit name="auth_timeout">240000</limit>
           <policy context="default">
             <allow user="*"/>
             <allow own="*"/>

@@ -53,16 +53,24 @@ struct Stranger {
 
     /// Sends a signal to all clients, or to one that may not have subscribed.
     ///
+    /// `gdbus` waits at most 25 s for the bus, so this tries three times to connect.
+    ///
     /// - Returns: The error; empty if the signal was sent.
     func emit(
         _ signal: String, from object: String, _ arguments: String..., to destination: String? = nil
     ) async throws -> String {
-        let process = try start(
-            ["emit", "--address", bus] + (destination.map { ["--dest", $0] } ?? [])
-                + ["--object-path", object, "--signal", signal] + arguments)
-        let complaint = await process.remainder().errors
-        let status = await process.wait()
-        return status == 0 ? complaint : "\(complaint)(exit \(status))"
+        var complaint = ""
+        for _ in 0..<3 {
+            let process = try start(
+                ["emit", "--address", bus] + (destination.map { ["--dest", $0] } ?? [])
+                    + ["--object-path", object, "--signal", signal] + arguments)
+            complaint = await process.remainder().errors
+            let status = await process.wait()
+            if status == 0 { return complaint }
+            complaint += "(exit \(status))"
+            guard complaint.hasPrefix("Error connecting") else { break }
+        }
+        return complaint
     }
 
     /// Starts `gdbus`.
