@@ -1,4 +1,5 @@
 import ArgumentParser
+import Crypto
 import FoundationEssentials
 import Glibc
 import Latchkey
@@ -26,6 +27,11 @@ struct PresenceDaemon: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The directory where fprintd stores fingerprints.", valueName: "dir"))
     var prints = EnrolledPrints.defaultDirectory
 
+    @Flag(
+        help: "Print the Name of the running service's approval key, 68 hexadecimal digits, for a server that lists it."
+    )
+    var printName = false
+
     func validate() throws {
         guard (1...25).contains(timeLimit) else { throw ValidationError("The time limit is 1 to 25 seconds.") }
     }
@@ -37,7 +43,11 @@ struct PresenceDaemon: AsyncParsableCommand {
         LoggingSystem.bootstrap { ServiceLog.handler(label: $0, environment: environment) }
         let log = Logger(label: "latchkey-presenced")
         do {
-            try await serve(log, environment: environment)
+            if printName {
+                print(try await Self.approvalKeyName())
+            } else {
+                try await serve(log, environment: environment)
+            }
         } catch let error as KeystoreError {
             log.critical("\(error) \(error.recovery)")
             throw ExitCode(error.code == .unavailable ? 7 : 1)
@@ -45,6 +55,21 @@ struct PresenceDaemon: AsyncParsableCommand {
             log.critical("Could not serve: \(error.message).")
             throw ExitCode(7)
         }
+    }
+
+    /// The Name of the approval key of the running service: its hash algorithm, SHA-256, and the digest of its public area (TPM
+    /// 2.0 Part 1 section 16).
+    private static func approvalKeyName() async throws -> String {
+        let publicArea = try await SystemPresenceBroker().terms(for: .pin).authority
+        let algorithm = publicArea.dropFirst(2).prefix(2)
+        guard algorithm.elementsEqual([0x00, 0x0b]) else {
+            throw KeystoreError(
+                operation: "print the Name of the approval key", code: .unsupported,
+                reason: "the approval key's hash algorithm is not SHA-256",
+                recovery: "Install the same version of latchkey-presenced and of the running service.")
+        }
+        return (Array(algorithm) + SHA256.hash(data: publicArea)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+            .joined()
     }
 
     private func serve(_ log: Logger, environment: [String: String]) async throws {

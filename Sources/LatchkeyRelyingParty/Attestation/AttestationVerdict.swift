@@ -35,7 +35,7 @@ public struct AttestationVerdict: Hashable, Sendable {
     public let provesPIN: PINProof
     /// The number of seconds in which a user verification can be reused.
     public let reuseSeconds: Int
-    /// Whether the key stops to work when the user's enrolled fingers change.
+    /// Whether the key stops working when the user's enrolled fingers change.
     public let diesWithFingers: Bool
     /// The Name of the approval key, 34 bytes: the unknown one if ``presence`` is nil. nil if no approval opens the key.
     public let approvalKey: Data?
@@ -54,7 +54,7 @@ public struct AttestationVerdict: Hashable, Sendable {
     }
 }
 
-/// The least that a server requires of an attested key.
+/// The minimum that a server requires of an attested key.
 public struct AttestationRequirement: Hashable, Sendable {
     /// The required hardware and user verification.
     public enum Level: String, Hashable, Sendable, CaseIterable {
@@ -134,7 +134,7 @@ public struct AttestationExpectation: Hashable, Sendable {
     public var challenge: Data
     /// The form in which the statement contains the challenge.
     public var binding: Binding
-    /// The least that the server requires of the key.
+    /// The minimum that the server requires of the key.
     public var requirement: AttestationRequirement
     /// Whether the key must have been created after the challenge was issued: the statement is about a creation whose
     /// `outsideInfo` is the challenge.
@@ -153,8 +153,8 @@ public struct AttestationExpectation: Hashable, Sendable {
 
 /// The approval keys of the presence brokers that a server knows.
 ///
-/// An approval key is an ordinary TPM key, and any process can create one. A proof of a fingerprint is worth as much as the
-/// server's knowledge that the approval key is a presence broker's.
+/// An approval key is an ordinary TPM key, and any process can create one. So a fingerprint is proven only if the server knows
+/// that the approval key is a presence broker's.
 public protocol ApprovalKeyRegistry: Sendable {
     /// Whether a key is the approval key of the presence broker in the TPM that contains an attestation key.
     ///
