@@ -1,5 +1,5 @@
 internal import Crypto
-public import FoundationEssentials
+internal import FoundationEssentials
 public import Latchkey
 internal import TPM2
 
@@ -8,11 +8,15 @@ extension TPMKeystore {
     /// has its own.
     private static let attestationAnchor = "tpm/attestation-key"
 
-    public func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+    public func attest(
+        _ key: HardwareKey, for request: AttestationRequest
+    ) async throws(KeystoreError) -> KeyAttestation {
         do throws(KeystoreError) {
-            guard (8...32).contains(challenge.count) else {
-                throw .invalidInput("the challenge has \(challenge.count) bytes and may have 8 to 32")
+            try request.checkChallenge()
+            guard request.form == .creation, request.issuer.isEmpty else {
+                throw .unsupported("this form is not implemented yet", recovery: "Use the form ‘creation’.")
             }
+            let challenge = request.challenge
             let blob = try keyBlob(of: key)
             guard let creation = blob.creation else {
                 throw .unsupported("the key has no creation ticket", recovery: "Create a new key and attest that key.")

@@ -174,12 +174,12 @@ final class PaperKeystore: BackendKeystore {
         )
     }
 
-    func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError) -> KeyAttestation {
         guard fault == .attestsAnything else {
             throw .unsupported("paper attests nothing", recovery: "Use hardware.")
         }
         return KeyAttestation(
-            format: "paper", statement: challenge, signature: Data(), publicArea: key.publicKey.x,
+            format: "paper", statement: request.challenge, signature: Data(), publicArea: key.publicKey.x,
             attestationKey: Data(), certificates: [])
     }
 
