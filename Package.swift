@@ -288,8 +288,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyTPMTests",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "TPM2",
-                "TPM2TCTI", crypto,
+                "Latchkey", "LatchkeyRelyingParty", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeySimulators", "TPM2", "TPM2TCTI", asn1, crypto,
             ],
             swiftSettings: strict
         ),

@@ -5,8 +5,8 @@ internal import TPM2
 extension TPMKeystore {
     /// Changes the label of a key.
     ///
-    /// The authorization of a key with its own PIN, and of a revocable key, depends on the label: the TPM wraps the key again,
-    /// and `presence` prompts for the PIN. All other keys need no proof. Renaming a key of an earlier version also binds it to
+    /// The authorization of a key with its own PIN depends on the label, and so does that of a revocable key of an earlier
+    /// version or without a PIN: the TPM wraps the key again, and `presence` prompts for the PIN. All other keys need no proof. Renaming a key of an earlier version also binds it to
     /// its row.
     public func rename(
         _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
@@ -15,7 +15,7 @@ extension TPMKeystore {
             let (blob, root) = try await checkedBlob(of: key)
             let binding = KeyBinding(id: key.id, label: label)
             let renamed: TPMKeyBlob
-            if let kept = try authorization(of: key, blob) {
+            if let kept = try authorization(of: key, blob), !kept.isGate {
                 renamed = try await rebindRevocable(blob, kept, to: binding, under: root, prompt, presence)
             } else if blob.pinSalt != nil {
                 renamed = try await rebindPIN(blob, to: binding, under: root, prompt, presence)

@@ -161,7 +161,7 @@ public protocol Keystore: Sendable {
     /// contains its certificate if ``keepAttestationCertificates(_:for:)`` stored one that is still valid. A token returns
     /// the statement that it made when it created the key, regardless of the form.
     ///
-    /// - Throws: ``KeystoreError``; `invalidInput` for a challenge of a wrong length, `unsupported` if the hardware cannot
+    /// - Throws: ``KeystoreError``; `invalidInput` for a challenge of a wrong length or an issuer that is no URL, `unsupported` if the hardware cannot
     ///   attest the key in this form (see ``isAttestable(_:)``), `wrongState` if the form contains the certificate of the
     ///   attestation key and there is none: activate the attestation key first.
     func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError) -> KeyAttestation

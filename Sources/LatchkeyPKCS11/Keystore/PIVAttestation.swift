@@ -74,6 +74,10 @@ extension Session {
 }
 
 extension PKCS11Keystore {
+    public func isAttestable(_ key: HardwareKey) -> Bool {
+        (try? TokenKeyBlob.of(key))?.attestation.count == 2
+    }
+
     /// Returns a YubiKey's attestation of a key that it generated, in the format `KeyAttestation.piv`. The certificate was
     /// read when the key was created or adopted, and is stored with it; the card is not used.
     ///

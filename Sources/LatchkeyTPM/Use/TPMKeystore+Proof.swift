@@ -110,11 +110,11 @@ extension TPMKeystore {
         for use: KeyUse, _ status: PINStatus, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProof {
         guard !status.isLockedOut else {
-            throw use.protection?.userPIN == nil
+            throw use.protection?.brokerPIN == nil
                 ? .lockedOut(status) : .userPINLocked()
         }
         if let kept = use.authorization { try await checkExisting([kept], under: use.root) }
-        // A user's PIN is proven to an index in its own session, so the object cannot be loaded before the prompt.
+        // The PIN of an index is proven in its own session, so the object cannot be loaded before the prompt.
         guard device.isShared, use.protection?.userPIN == nil else {
             return try knowledgeProof(of: await askForCurrentPIN(status, use.prompt, presence), for: use)
         }
