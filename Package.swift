@@ -202,7 +202,7 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
                 "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials",
-                "LatchkeyLocker",
+                "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyRelyingParty",
                 "LatchkeyLogging", "LatchkeySimulators", "TPM2", "TPM2TCTI", "UNIXSockets", arguments, asn1,
                 certificates,
                 crypto, httpTypes, logging, subprocess,

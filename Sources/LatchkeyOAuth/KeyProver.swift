@@ -8,7 +8,7 @@ package import LatchkeyJOSE
 /// A server that does not announce support gets nothing. A server that requires nothing gets a proof only if the user activated
 /// this TPM for it (`latchkey attestation enrol`).
 package struct KeyProver<Code: OAuthErrorCode>: Sendable {
-    private let client: OAuthClient<Code>
+    let client: OAuthClient<Code>
     private let keystore: any Keystore
     private let level: AttestationLevel
     /// Whether the hardware has an endorsement key. A token attests without an activation.

@@ -18,6 +18,7 @@ package enum PresenceWire {
         case cancel = "Cancel"
         case makePIN = "MakePIN"
         case resetPIN = "ResetPIN"
+        case certifyKey = "CertifyKey"
         case subscribe = "Subscribe"
     }
 

@@ -21,6 +21,7 @@ struct Diagnostics {
             if let own = await userPIN(store) { checks.append(own) }
             checks.append(modules())
             checks.append(await finger())
+            checks.append(await AttestationDiagnostics(context: context).check(hasStore: store != nil))
         }
         checks.append(pinSource())
         checks.append(await ServerDiagnostics(settings: context.settings).check())

@@ -59,7 +59,7 @@ extension KeyCommand {
                 try? await records.discard(key)
                 throw error
             }
-            return KeyReport(key)
+            return KeyReport(key, in: records.keystore)
         }
     }
 
@@ -88,7 +88,7 @@ extension KeyCommand {
             let renamed = try await records.keystore.rename(
                 stored, to: label, for: prompt, authorizedBy: context.presence)
             try await records.apply([.put(Record(key: renamed), payload: nil, ifGeneration: generation)], for: prompt)
-            return KeyReport(renamed)
+            return KeyReport(renamed, in: records.keystore)
         }
     }
 

@@ -40,8 +40,8 @@ extension KeyCommand {
             let reports = try await records.keys().compactMap { record in
                 record.key.map { key in
                     KeyReport(
-                        key, usedBy: lockers.contains(key.id) ? "locker" : record.kind == Record.keyKind ? nil : "login"
-                    )
+                        key, in: records.keystore,
+                        usedBy: lockers.contains(key.id) ? "locker" : record.kind == Record.keyKind ? nil : "login")
                 }
             }
             let shown = reports.filter { all || $0.usedBy == nil }
@@ -61,10 +61,10 @@ extension KeyCommand {
         func perform(in context: CommandContext) async throws -> KeyReport {
             let records = try await context.records()
             do throws(KeystoreError) {
-                return KeyReport(try await records.storedKey(arguments.key).key)
+                return KeyReport(try await records.storedKey(arguments.key).key, in: records.keystore)
             } catch {
                 guard error.code == .notFound, let key = try await records.loginKey(arguments.key) else { throw error }
-                return KeyReport(key, usedBy: "login")
+                return KeyReport(key, in: records.keystore, usedBy: "login")
             }
         }
     }
@@ -109,11 +109,14 @@ struct KeyReport: Report {
     let publicKeyJWK: JWK
     /// Whether the hardware can revoke the key for every copy of the store.
     let isRevocable: Bool
+    /// Whether the hardware can prove to servers that the key is in it, in the forms of the standards.
+    let isAttestable: Bool
     /// `locker` or `login` for a key that belongs to the locker or to biometric login; nil for the user's own keys.
     let usedBy: String?
 
-    init(_ key: HardwareKey, usedBy use: String? = nil) {
+    init(_ key: HardwareKey, in keystore: any Keystore, usedBy use: String? = nil) {
         usedBy = use
+        isAttestable = keystore.isAttestable(key)
         id = key.id.rawValue
         label = Nullable(key.label)
         policy = key.policy.description
@@ -145,6 +148,7 @@ struct KeyReport: Report {
             PIN guard:  \(pinGuard)
             Backend:    \(printable(backend))
             Revocable:  \(isRevocable ? "yes: the TPM can revoke it in all copies of the store" : "no")
+            Provable:   \(isAttestable ? "yes: servers can verify that it is in the hardware" : "no")
             Where:      \(uri.value.map(printable) ?? "in the store, wrapped by the TPM")
             Created:    \(createdAt.formatted(.iso8601))\(usedBy.map { "\nUsed by:    \($0)" } ?? "")
             """

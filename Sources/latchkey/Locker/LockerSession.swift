@@ -32,7 +32,7 @@ struct LockerSession {
                 transport: ServerTransport(log: context.log, console: context.console), easyAccessPolicy: policy,
                 levelShares: levelShares,
                 offlineVerification: allowsOffline ? OfflineVerification() : nil,
-                logger: LockerLog(context.log)))
+                logger: LockerLog(context.log), disclosesHardware: context.discloses))
         self.records = records
         self.context = context
         self.allowsOffline = allowsOffline
