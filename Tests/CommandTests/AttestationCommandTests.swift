@@ -3,6 +3,7 @@ import Foundation
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
+import SystemPackage
 import Testing
 
 /// Proofs to a server, with the tool, the server, the presence broker, fprintd, the bus and the TPM as processes.

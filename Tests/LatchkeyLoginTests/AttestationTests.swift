@@ -22,10 +22,9 @@ struct AttestationTests {
 
         func start(
             policy: AccessPolicy = .pin, agrees: Bool = true, transport: any HTTPTransport = CurlTransport(),
-            now: @escaping @Sendable () -> Date = { Date() }, store: String = "store",
             wrapping wrap: @Sendable (any Keystore) -> any Keystore = { $0 }
         ) async throws -> Container {
-            let store = try await RecordStore(directory: directory.path(of: store))
+            let store = try await RecordStore(directory: directory.path(of: "store"))
             let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: store)
             let disclosures = disclosures
             return try Container(
@@ -34,7 +33,7 @@ struct AttestationTests {
                     disclosesHardware: { disclosure in
                         disclosures.texts.withLock { $0.append(disclosure.text) }
                         return agrees
-                    }, now: now),
+                    }),
                 records: try RecordContainer(name: "default", store: store, keystore: wrap(keystore)),
                 presence: ScriptedPresence(Array(repeating: .pin(Bench.pin), count: 8)),
                 browser: FormBrowser(server.users[0]), transport: transport)
@@ -205,15 +204,8 @@ struct AttestationTests {
 
     @Test func `a replayed statement is refused, and the session goes on`() async throws {
         try await with(require: "hardware") { setting in
-            let earlier = Mutex<KeyAttestation?>(nil)
-            let container = try await setting.start {
-                ReplayingKeystore($0) { next in
-                    earlier.withLock { kept in
-                        defer { kept = kept ?? next }
-                        return kept ?? next
-                    }
-                }
-            }
+            let earlier = Earlier()
+            let container = try await setting.start { ReplayingKeystore(keystore: $0, earlier: earlier) }
             try await container.authorize()
             try await container.enableBiometric()
             try await container.disableBiometric()
@@ -270,16 +262,25 @@ private struct ForgedEndorsement: KeystoreWrapper {
     }
 }
 
-/// A keystore that can return an earlier statement.
+/// The first statement of a keystore.
+private final class Earlier: Sendable {
+    private let statement = Mutex<KeyAttestation?>(nil)
+
+    func first(_ next: KeyAttestation) -> KeyAttestation {
+        statement.withLock { kept in
+            let first = kept ?? next
+            kept = first
+            return first
+        }
+    }
+}
+
+/// A keystore that always returns its first statement.
 private struct ReplayingKeystore: KeystoreWrapper {
     let keystore: any Keystore
-    private let replace: @Sendable (KeyAttestation) -> KeyAttestation
-
-    init(_ keystore: any Keystore, _ replace: @escaping @Sendable (KeyAttestation) -> KeyAttestation) {
-        (self.keystore, self.replace) = (keystore, replace)
-    }
+    let earlier: Earlier
 
     func attest(
         _ key: HardwareKey, for request: AttestationRequest
-    ) async throws(KeystoreError) -> KeyAttestation { replace(try await keystore.attest(key, for: request)) }
+    ) async throws(KeystoreError) -> KeyAttestation { earlier.first(try await keystore.attest(key, for: request)) }
 }
