@@ -382,7 +382,7 @@ struct KeyCommandTests {
         let checks = try #require(outcome.json()["checks"]?.array)
         #expect(
             checks.compactMap { $0["name"]?.string } == [
-                "store", "tpm", "srk", "lockout", "revocation", "tokens", "finger", "pin-source", "server",
+                "store", "tpm", "srk", "lockout", "revocation", "tokens", "finger", "attestation", "pin-source", "server",
             ])
         #expect(checks.allSatisfy { $0["state"] != "problem" })
     }
