@@ -27,8 +27,8 @@ struct KeyCommandTests {
         let outcome = try await machine.run("key", "create", "--label", "mine", "--json", pins: ["2580"])
         let created = try outcome.json()
         let expected: Set = [
-            "assurance", "backend", "createdAt", "enforcedPresence", "id", "isRevocable", "label", "pinProtection",
-            "policy", "publicKeyJWK", "uri",
+            "assurance", "backend", "createdAt", "enforcedPresence", "id", "isAttestable", "isRevocable", "label",
+            "pinProtection", "policy", "publicKeyJWK", "uri",
         ]
         #expect(Set(created.keys) == expected)
         #expect(created["policy"] == "pin")
@@ -382,7 +382,8 @@ struct KeyCommandTests {
         let checks = try #require(outcome.json()["checks"]?.array)
         #expect(
             checks.compactMap { $0["name"]?.string } == [
-                "store", "tpm", "srk", "lockout", "revocation", "tokens", "finger", "attestation", "pin-source", "server",
+                "store", "tpm", "srk", "lockout", "revocation", "tokens", "finger", "attestation", "pin-source",
+                "server",
             ])
         #expect(checks.allSatisfy { $0["state"] != "problem" })
     }
