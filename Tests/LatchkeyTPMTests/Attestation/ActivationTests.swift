@@ -32,7 +32,7 @@ struct ActivationTests {
 
     // MARK: The budget
 
-    @Test func `enrolment takes 13 commands, and an attestation eight`() async throws {
+    @Test func `enrolment takes eleven commands, and an attestation eight`() async throws {
         let (wire, rig) = (Wire(), try EnrolmentRig())
         let keystore = wire.keystore(try SoftwareTPM.current)
         let key = try await Scene.key(keystore, .pin)
@@ -40,8 +40,8 @@ struct ActivationTests {
         let identity = try await keystore.attestationIdentity(for: Self.issuer)
         #expect(
             wire.codes == [
-                // The storage root key, and the attestation key.
-                .readPublic, .startAuthSession, .create,
+                // The attestation key.
+                .startAuthSession, .create,
                 // The certificate of 512 to 1024 bytes, and the endorsement key.
                 .getCapability, .nvReadPublic, .nvRead, .nvRead, .readPublic,
             ])
@@ -101,6 +101,28 @@ struct ActivationTests {
         try await rig.enrol(wire.keystore(try SoftwareTPM.current))
         #expect(wire.codes.contains(.createPrimary))
         #expect(!wire.codes.contains(.policySecret))
+    }
+
+    @Test(.requiresWebAuthnLibraries, .requires(program: "tpm2_createek"))
+    func `an endorsement key on P-256 activates, derived from its template`() async throws {
+        let tpm = try SoftwareTPM.current
+        try await TemporaryDirectory.withDirectory { directory in
+            let tools = TPMTools(tpm, in: directory)
+            try await tools("tpm2_createek", "-G", "ecc", "-c", tools.path("ek.ctx"), "-u", tools.path("ek.pub"))
+            let area = try PublicArea(unmarshalling: tools.bytes("ek.pub").dropFirst(2))
+            let issued = try await WebAuthnLibraries.certificate(
+                for: #require(area.p256Point?.p256Representation), purpose: "2.23.133.8.1")
+            try issued.x5c[0].write(to: URL(filePath: tools.path("ek.der")))
+            try await tools(
+                "tpm2_nvdefine", "0x01C0000A", "-C", "o", "-s", "\(issued.x5c[0].count)", "-a",
+                "ownerread|authread|ownerwrite")
+            try await tools("tpm2_nvwrite", "0x01C0000A", "-C", "o", "-i", tools.path("ek.der"))
+            let (wire, rig) = (Wire(), try EnrolmentRig(endorsement: .init(roots: [issued.x5c[1]])))
+            let keystore = wire.keystore(tpm)
+            try await rig.enrol(keystore)
+            #expect(wire.codes.contains(.createPrimary) && wire.codes.contains(.policySecret))
+            _ = try await rig.verdict(on: Scene.key(keystore, .none), in: keystore)
+        }
     }
 
     @Test func `without a certificate for a key of the TPM, there is no endorsement and no activation`() async throws {

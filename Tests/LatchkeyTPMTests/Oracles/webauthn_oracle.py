@@ -1,6 +1,7 @@
 """Independent WebAuthn servers for the tests: py_webauthn and python-fido2.
 
-issue   reads {"point": hex} and prints {"x5c": [base64 DER], "ca": PEM}: a certificate for an attestation key by a new authority.
+issue   reads {"point": hex, "purpose": OID} and prints {"x5c": [base64 DER], "ca": PEM}: a certificate for a TPM's key by a new
+        authority.
         swtpm's certificates name a manufacturer that py_webauthn does not know; this one names IBM, as swtpm's properties do.
 verify  reads {"object", "clientData", "challenge", "id" (base64), "ca" (PEM)} and prints what each library says.
 """
@@ -34,7 +35,7 @@ def issue(request):
     leaf = certificate(x509.Name([]), name, key, authority, [
         (x509.BasicConstraints(False, None), True),
         (x509.SubjectAlternativeName([x509.DirectoryName(names)]), True),
-        (x509.ExtendedKeyUsage([ObjectIdentifier("2.23.133.8.3")]), False),
+        (x509.ExtendedKeyUsage([ObjectIdentifier(request["purpose"])]), False),
     ])
     der = [base64.b64encode(c.public_bytes(serialization.Encoding.DER)).decode() for c in (leaf, root)]
     return {"x5c": der, "ca": root.public_bytes(serialization.Encoding.PEM).decode()}
