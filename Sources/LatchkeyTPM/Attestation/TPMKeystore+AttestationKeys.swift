@@ -20,7 +20,8 @@ extension TPMKeystore {
     public func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
         do throws(KeystoreError) {
             try Self.checkIssuer(issuer)
-            let root = try await presentRoot()
+            let pinned = try await pinnedRoot()
+            let root = if let pinned { pinned } else { try await presentRoot() }
             let signer = try await attestationKey(for: issuer, under: root)
             let stored = try await storedCertificates(for: issuer, of: signer)
             let endorsement = try await endorsementKey()

@@ -98,6 +98,7 @@ extension TPMKeystore {
         _ secret: SealedSecret, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         let revocable = try revocable(secret)
+        guard !revocable.isGate else { throw .damaged("the index opens a key, and contains no secret") }
         let root = try await root(named: revocable.parentName)
         try check(secret.assurance, of: secret.policy, nil, under: root)
         try await checkExisting([revocable], under: root)

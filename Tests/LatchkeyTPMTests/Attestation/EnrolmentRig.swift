@@ -17,8 +17,10 @@ struct EnrolmentRig {
     let authority: EndorsementAuthority
     let anchors: AttestationAnchors
 
-    /// - Parameter endorsement: The roots of endorsement certificates; nil for those of the test's software TPM.
-    init(endorsement: AttestationAnchors.Group? = nil, days: Int = 90) throws {
+    /// - Parameters:
+    ///   - endorsement: The roots of endorsement certificates; nil for those of the test's software TPM.
+    ///   - others: Certificates of other issuers for attestation keys, DER.
+    init(endorsement: AttestationAnchors.Group? = nil, trusting others: [Data] = [], days: Int = 90) throws {
         func issuer(_ name: String) throws -> AttestationIssuer {
             let made = try AttestationIssuer.generate(name: name, at: Date())
             return try AttestationIssuer(certificate: made.certificate, privateKey: made.privateKey)
@@ -28,7 +30,7 @@ struct EnrolmentRig {
             anchors: AttestationAnchors(simulated: try endorsement ?? Self.softwareTPM(SoftwareTPM.current)),
             issuer: real, simulatedIssuer: simulated, certificateDays: days)
         anchors = AttestationAnchors(
-            aik: try .init(roots: [real.certificate]), simulated: try .init(roots: [simulated.certificate]))
+            aik: try .init(roots: [real.certificate] + others), simulated: try .init(roots: [simulated.certificate]))
     }
 
     /// The authority of a software TPM.
