@@ -33,7 +33,7 @@ enum Main {
                 try console.result(Release.version)
                 return .done
             }
-            var command = try LatchkeyTool.parseAsRoot(arguments)
+            var command = try LatchkeyTool.parse(arguments)
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()
             } else {
