@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeySettings
 import LatchkeyPKCS11
 import LatchkeyPresence
 import LatchkeyTPM
@@ -23,6 +24,7 @@ struct Diagnostics {
             checks.append(await finger())
         }
         checks.append(pinSource())
+        if let agent = await sshAgent(store) { checks.append(agent) }
         checks.append(await ServerDiagnostics(settings: context.settings).check())
         return checks
     }

@@ -4,6 +4,7 @@ import Latchkey
 internal import LatchkeyJOSE
 import LatchkeyLocker
 import LatchkeyPKCS11
+import LatchkeySSH
 
 /// `latchkey key`.
 struct KeyCommand: AsyncParsableCommand {
@@ -39,13 +40,19 @@ extension KeyCommand {
             let lockers = try await StoredEnrolment.keys(in: records)
             let reports = try await records.keys().compactMap { record in
                 record.key.map { key in
-                    KeyReport(
-                        key, usedBy: lockers.contains(key.id) ? "locker" : record.kind == Record.keyKind ? nil : "login"
-                    )
+                    KeyReport(key, usedBy: lockers.contains(key.id) ? "locker" : Self.user(of: record))
                 }
             }
-            let shown = reports.filter { all || $0.usedBy == nil }
+            let shown = reports.filter { all || $0.isOwn }
             return KeyListReport(keys: shown, hidden: reports.count - shown.count)
+        }
+
+        private static func user(of record: Record) -> String? {
+            switch record.kind {
+            case Record.keyKind: nil
+            case SSHKeyRecord.kind: KeyReport.sshUse
+            default: "login"
+            }
         }
     }
 
@@ -63,6 +70,9 @@ extension KeyCommand {
             do throws(KeystoreError) {
                 return KeyReport(try await records.storedKey(arguments.key).key)
             } catch {
+                if let key = try? await records.sshKey(arguments.key).key {
+                    return KeyReport(key, usedBy: KeyReport.sshUse)
+                }
                 guard error.code == .notFound, let key = try await records.loginKey(arguments.key) else { throw error }
                 return KeyReport(key, usedBy: "login")
             }
@@ -109,8 +119,15 @@ struct KeyReport: Report {
     let publicKeyJWK: JWK
     /// Whether the hardware can revoke the key for every copy of the store.
     let isRevocable: Bool
-    /// `locker` or `login` for a key that belongs to the locker or to biometric login; nil for the user's own keys.
+    /// The value of ``usedBy`` for a key that latchkey-agent offers.
+    static let sshUse = "ssh"
+
+    /// `locker` or `login` for a key that belongs to the locker or to biometric login, `ssh` for a key of latchkey-agent; nil
+    /// for other keys.
     let usedBy: String?
+
+    /// Whether the user created the key, and not the locker or biometric login.
+    var isOwn: Bool { usedBy == nil || usedBy == Self.sshUse }
 
     init(_ key: HardwareKey, usedBy use: String? = nil) {
         usedBy = use

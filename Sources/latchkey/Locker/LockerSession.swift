@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeySettings
 import LatchkeyLocker
 import Logging
 
