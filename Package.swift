@@ -187,7 +187,9 @@ let package = Package(
         .target(name: "LatchkeySSH", dependencies: ["Latchkey", crypto, cryptoExtras], swiftSettings: strict),
         .target(
             name: "LatchkeySettings",
-            dependencies: ["Latchkey", "LatchkeyJOSE", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyTPM", "TPM2TCTI"],
+            dependencies: [
+                "Latchkey", "LatchkeyJOSE", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyTPM", "TPM2TCTI",
+            ],
             swiftSettings: strict),
         .target(name: "LatchkeyLogging", dependencies: ["Latchkey", "UNIXSockets", logging], swiftSettings: strict),
         .target(
@@ -381,17 +383,9 @@ let package = Package(
         .testTarget(
             name: "LatchkeySSHTests",
             dependencies: [
-                "Latchkey", "LatchkeySSH", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting",
+                "Latchkey", "LatchkeySSH", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTestSupport",
+                "LatchkeyTesting",
                 "RawDatabase", crypto, cryptoExtras, grdb,
-            ],
-            swiftSettings: strict
-        ),
-        // The agent with OpenSSH's programs, git, and clients in Python.
-        .testTarget(
-            name: "SSHAgentTests",
-            dependencies: [
-                "Latchkey", "LatchkeySSH", "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting", "UNIXSockets",
-                "latchkey", "latchkey-agent",
             ],
             swiftSettings: strict
         ),
@@ -497,9 +491,10 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "greeting", "LatchkeyJOSE", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
-                "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "LatchkeyVault",
-                "RawDatabase", "TPM2", "TPM2TCTI", "VirtualSmartCard", crypto, grdb, subprocess, system,
+                "greeting", "LatchkeyJOSE", "latchkey", "latchkey-agent", "latchkey-identity", "latchkey-presenced",
+                "notes", "Latchkey", "LatchkeySSH", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeySimulators", "LatchkeyVault",
+                "RawDatabase", "TPM2", "TPM2TCTI", "UNIXSockets", "VirtualSmartCard", crypto, grdb, subprocess, system,
             ],
             exclude: ["Golden", "Stores"],
             swiftSettings: strict

@@ -36,9 +36,13 @@ struct SampleServer {
 /// Data that clients ask to sign.
 enum SampleData {
     static let session = [UInt8](repeating: 7, count: 32)
-    static let key = SSHPublicKey(
-        try! PublicKey(x963Representation: P256.Signing.PrivateKey().publicKey.x963Representation)
-    ).blob
+    static let key: [UInt8] = {
+        var writer = SSHWriter()
+        writer.string(SSHPublicKey.algorithm)
+        writer.string("nistp256")
+        writer.string(P256.Signing.PrivateKey().publicKey.x963Representation)
+        return writer.bytes
+    }()
 
     static func login(
         session: [UInt8] = session, user: String = "ada", key: [UInt8] = key, hostKey: [UInt8]? = nil,

@@ -48,7 +48,7 @@ package enum SignatureSubject: Hashable, Sendable {
         var reader = SSHReader(data)
         let sessionID = try reader.string()
         guard (1...64).contains(sessionID.count), try reader.byte() == userAuthenticationRequest else {
-            throw SSHFormatError("the data is neither a login request nor a file signature")
+            throw SSHFormatError("it begins with neither a session nor SSHSIG")
         }
         let user = try name(&reader)
         let (service, method) = (try reader.text(), try reader.text())

@@ -30,7 +30,7 @@ package enum SigningDecision: Hashable, Sendable {
             }
         } catch {
             guard settings.signsAnything else {
-                self = .refused("\(error), and the key signs nothing else")
+                self = .refused("the data is neither a login request nor a file signature (\(error))")
                 return
             }
             self = Self.decide(.anything, bindings, settings)

@@ -1,9 +1,9 @@
 import FoundationEssentials
 import Glibc
 import Latchkey
-import LatchkeySettings
 import LatchkeyPKCS11
 import LatchkeyPresence
+import LatchkeySettings
 import LatchkeyTPM
 
 /// Checks everything that a key requires: store, hardware, user verification and server.

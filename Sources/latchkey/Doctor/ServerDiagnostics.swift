@@ -1,9 +1,9 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
-import LatchkeySettings
 import LatchkeyHTTP
 import LatchkeyLogin
+import LatchkeySettings
 
 /// Checks that the identity server answers and knows the client. Does not log in.
 struct ServerDiagnostics {
