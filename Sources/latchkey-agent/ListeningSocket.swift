@@ -51,7 +51,7 @@ final class ListeningSocket: Sendable {
         return descriptor
     }
 
-    /// Creates the socket with mode 0600 (by the umask) in a directory that only this user and root may write.
+    /// Creates the socket with mode 0600 in a directory that only this user and root may write.
     private static func create(_ path: String) throws(KeystoreError) -> Int32 {
         let advice = "Name another path with --socket."
         let directory = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
@@ -76,7 +76,7 @@ final class ListeningSocket: Sendable {
         guard let descriptor = address.boundSocket() else {
             throw unavailable("\(path) cannot be created: \(reason(errno))", advice)
         }
-        guard listen(descriptor, 64) == 0 else {
+        guard chmod(path, 0o600) == 0, listen(descriptor, 64) == 0 else {
             let reason = reason(errno)
             close(descriptor)
             throw unavailable("\(path) cannot be used: \(reason)", advice)

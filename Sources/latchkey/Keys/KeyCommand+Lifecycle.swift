@@ -28,7 +28,7 @@ extension KeyCommand {
 
         @Option(
             help: ArgumentHelp(
-                "The time for which one PIN or fingerprint is valid for further uses, 0 to 300 seconds.",
+                "The time for which one fingerprint, or PIN of a token, is valid for further uses: 0 to 300 seconds.",
                 valueName: "seconds"))
         var reuse = 0
 

@@ -145,7 +145,9 @@ struct DestinationRule {
     }
 
     private static func hop(_ name: String, _ known: KnownHosts) throws(KeystoreError) -> SSHDestination.Hop {
-        let fingerprints = name.hasPrefix("SHA256:") ? [name] : known.fingerprints(of: name)
+        let isFingerprint = name.hasPrefix("SHA256:")
+        guard !isFingerprint || name.utf8.count == 50 else { throw invalid(name) }
+        let fingerprints = isFingerprint ? [name] : known.fingerprints(of: name)
         guard !fingerprints.isEmpty else {
             throw KeystoreError(
                 code: .notFound, reason: "known_hosts has no key of the host ‘\(name)’",

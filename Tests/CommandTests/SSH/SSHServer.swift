@@ -51,8 +51,9 @@ struct SSHServer {
         try Data("\(known)\(name) \(line.joined(separator: " "))\n".utf8).write(to: URL(filePath: hosts))
     }
 
-    /// The command that connects to the server.
-    var proxyCommand: String { "\(Self.program) -i -f \(configuration)" }
+    /// The command that connects to the server. Its log is a file, because the standard error of a server in inetd mode is the
+    /// connection.
+    var proxyCommand: String { "\(Self.program) -i -f \(configuration) -E \(configuration).log" }
 
     /// The arguments of ssh for a login, without a command.
     func login(_ agent: SSHAgent, _ options: [String] = []) -> [String] {

@@ -47,9 +47,12 @@ struct SSHSigningTests {
         }
     }
 
-    @Test func `one PIN signs several commits within the key's time`() async throws {
-        try await SSHAgent.withRunning(machine()) { agent in
-            let key = try await agent.createKey("rebase", ["--reuse", "300"])
+    @Test(.requires(program: "softhsm2-util"))
+    func `one PIN signs several commits within the time of a token's key`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        defer { withExtendedLifetime(token) {} }
+        try await SSHAgent.withRunning(machine, pin: "123456") { agent in
+            let key = try await agent.createKey("rebase", ["--reuse", "300"], pins: ["123456", "123456"])
             for _ in 0..<5 {
                 let signed = try await agent.client(
                     "ssh-keygen", ["-Y", "sign", "-n", "git", "-f", key], input: "commit")
@@ -135,20 +138,21 @@ struct SSHSigningTests {
             func id(_ label: String) async throws -> String {
                 "ssh.key.\(try #require(try await machine.run("key", "show", label, "--json").json()["id"]?.string))"
             }
+            let (work, other) = (try await id("work"), try await id("other"))
             func isSigned() async throws -> Bool {
                 try await agent.client("ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x").status == 0
             }
             #expect(try await machine.run("ssh", "restrict", "work", "--allow-forwarding").status == 0)
             #expect(try await isSigned())
             // The restriction is removed, and a permission added.
-            try await store(machine, id("work"), attributes: #"{"anything":"1","forwarding":"1"}"#)
+            try store(machine, work, attributes: #"{"anything":"1","forwarding":"1"}"#)
             #expect(try await !isSigned())
             #expect(agent.prompts.count == 1, "the record is checked before the prompt")
-            try await store(machine, id("work"), attributes: #"{"newer":"1"}"#)
+            try store(machine, work, attributes: #"{"newer":"1"}"#)
             #expect(try await !agent.client("ssh-add", ["-L"]).output.contains("work"))
             // Another key, such as the key of a login, in the record of an SSH key.
-            try await store(machine, id("work"), attributes: #"{"forwarding":"1"}"#)
-            try await store(machine, id("work"), storedKey(machine, id("other")))
+            try store(machine, work, attributes: #"{"forwarding":"1"}"#)
+            try store(machine, work, storedKey(machine, other))
             #expect(try await !isSigned())
         }
         #expect(log.contains("changed by another program") || log.contains("damaged"), "\(log)")
