@@ -46,14 +46,13 @@ struct AgentConnection {
                 throw SSHFormatError("a message did not arrive completely within \(Self.messageTimeout)")
             }
             let size = min(try buffer.missing(), 16 * 1024)
-            let bytes = [UInt8](unsafeUninitializedCapacity: size) { storage, count in
-                count = max(0, read(descriptor, storage.baseAddress, size))
-            }
-            if bytes.isEmpty {
-                guard errno == EAGAIN || errno == EINTR, isOpen else { return nil }
+            var bytes = [UInt8](repeating: 0, count: size)
+            let count = read(descriptor, &bytes, size)
+            guard count > 0 else {
+                guard count < 0, errno == EAGAIN || errno == EINTR else { return nil }
                 continue
             }
-            buffer.append(bytes)
+            buffer.append(bytes.prefix(count))
             deadline = deadline ?? .now + Self.messageTimeout
         }
     }
@@ -72,12 +71,6 @@ struct AgentConnection {
             }
         }
         return true
-    }
-
-    /// Whether the peer has not closed the connection.
-    private var isOpen: Bool {
-        var watched = pollfd(fd: descriptor, events: 0, revents: 0)
-        return poll(&watched, 1, 0) >= 0 && watched.revents & Int16(POLLHUP | POLLERR) == 0
     }
 
     /// - Returns: false after the deadline.

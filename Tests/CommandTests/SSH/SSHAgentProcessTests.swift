@@ -84,6 +84,15 @@ struct SSHAgentProcessTests {
         }
     }
 
+    @Test func `a client that only closes its sending side gets its answer, then the end`() async throws {
+        try await SSHAgent.withRunning(machine()) { agent in
+            let connection = try Connection(agent)
+            connection.send([0, 0, 0, 1, 11])
+            shutdown(connection.descriptor, Int32(SHUT_WR))
+            #expect(await connection.receive(100) == [0, 0, 0, 5, 12, 0, 0, 0, 0])
+        }
+    }
+
     @Test(.requires(program: "setpriv"), .enabled(if: geteuid() == 0, "needs root, to become another user"))
     func `another user's connection is closed`() async throws {
         let log = try await SSHAgent.withRunning(machine()) { agent in

@@ -195,7 +195,7 @@ enum PythonClients {
         import asyncio, sys, asyncssh
         async def main():
             async with asyncssh.connect('one', username=sys.argv[2], proxy_command=sys.argv[1], known_hosts=None,
-                                        client_keys=None, config=None) as connection:
+                                        config=None) as connection:
                 print((await connection.run('echo hello')).stdout, end='')
         asyncio.run(main())
         """
