@@ -41,11 +41,12 @@ final class SSHAgent: Sendable {
             """.utf8
         ).write(to: URL(filePath: script))
         chmod(script, 0o700)
-        var variables = machine.environment.merging(extra) { $1 }
+        var variables = machine.environment
         variables["LATCHKEY_PIN_SOURCE"] = "pinentry"
         variables["PINENTRY_PROGRAM"] = script
         // No bus: the prompts must not depend on the machine's presence broker.
         variables["DBUS_SYSTEM_BUS_ADDRESS"] = "unix:path=\(directory.path(of: "no-bus"))"
+        variables.merge(extra) { $1 }
         let program = [Products.agent.string, "--verbose", "--known-hosts", directory.path(of: "known_hosts")]
         let socket = directory.path(of: "agent")
         process = try RunningProgram(
