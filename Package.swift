@@ -47,6 +47,7 @@ let package = Package(
         .library(name: "LatchkeyCredentialsFoundation", targets: ["LatchkeyCredentialsFoundation"]),
         .library(name: "LatchkeyLocker", targets: ["LatchkeyLocker"]),
         .library(name: "LatchkeyRelyingParty", targets: ["LatchkeyRelyingParty"]),
+        .library(name: "LatchkeySSH", targets: ["LatchkeySSH"]),
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
         .library(name: "VirtualSmartCard", targets: ["VirtualSmartCard"]),
@@ -54,6 +55,7 @@ let package = Package(
         .executable(name: "latchkey-identity", targets: ["latchkey-identity"]),
         .executable(name: "latchkey-card", targets: ["latchkey-card"]),
         .executable(name: "latchkey-presenced", targets: ["latchkey-presenced"]),
+        .executable(name: "latchkey-agent", targets: ["latchkey-agent"]),
     ],
     // A trait names the packages of some products, so that an app fetches only those that it needs: `traits: []` for a TPM.
     traits: [
@@ -182,6 +184,13 @@ let package = Package(
                 "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
             ],
             swiftSettings: strict),
+        .target(name: "LatchkeySSH", dependencies: ["Latchkey", crypto, cryptoExtras], swiftSettings: strict),
+        .target(
+            name: "LatchkeySettings",
+            dependencies: [
+                "Latchkey", "LatchkeyJOSE", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyTPM", "TPM2TCTI",
+            ],
+            swiftSettings: strict),
         .target(name: "LatchkeyLogging", dependencies: ["Latchkey", "UNIXSockets", logging], swiftSettings: strict),
         .target(
             name: "LatchkeySimulators",
@@ -203,8 +212,8 @@ let package = Package(
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
                 "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials",
                 "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyRelyingParty",
-                "LatchkeyLogging", "LatchkeySimulators", "TPM2", "TPM2TCTI", "UNIXSockets", arguments, asn1,
-                certificates,
+                "LatchkeyLogging", "LatchkeySSH", "LatchkeySettings", "LatchkeySimulators", "TPM2", "TPM2TCTI",
+                "UNIXSockets", arguments, asn1, certificates,
                 crypto, httpTypes, logging, subprocess,
                 system,
             ],
@@ -222,6 +231,16 @@ let package = Package(
             name: "latchkey-presenced",
             dependencies: [
                 "Latchkey", "LatchkeyLogging", "LatchkeyTPM", "LatchkeyPresence", arguments, crypto, logging,
+                .product(
+                    name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])),
+            ],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "latchkey-agent",
+            dependencies: [
+                "Latchkey", "LatchkeyLogging", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeySSH", "LatchkeySettings",
+                "LatchkeyTPM", "UNIXSockets", arguments, logging,
                 .product(
                     name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])),
             ],
@@ -363,6 +382,15 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "LatchkeySSHTests",
+            dependencies: [
+                "Latchkey", "LatchkeySSH", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTestSupport",
+                "LatchkeyTesting",
+                "RawDatabase", crypto, cryptoExtras, grdb,
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "LatchkeyLoggingTests",
             dependencies: ["LatchkeyLogging", "LatchkeySimulators", "UNIXSockets", logging],
             swiftSettings: strict),
@@ -455,7 +483,7 @@ let package = Package(
                 "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyJOSE",
                 "LatchkeyLocker",
                 "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty",
-                "LatchkeyTPM", "TPM2",
+                "LatchkeySSH", "LatchkeyTPM", "TPM2",
                 "VirtualSmartCard", asn1, certificates, crypto, grdb, httpTypes,
             ],
             exclude: ["Package.swift", "CLibFuzzer", "Driver", "Corpus"],
@@ -464,9 +492,10 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "greeting", "LatchkeyJOSE", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
-                "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "LatchkeyVault",
-                "RawDatabase", "TPM2", "TPM2TCTI", "VirtualSmartCard", crypto, grdb, subprocess, system,
+                "greeting", "LatchkeyJOSE", "latchkey", "latchkey-agent", "latchkey-identity", "latchkey-presenced",
+                "notes", "Latchkey", "LatchkeySSH", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeySimulators", "LatchkeyVault",
+                "RawDatabase", "TPM2", "TPM2TCTI", "UNIXSockets", "VirtualSmartCard", crypto, grdb, subprocess, system,
             ],
             exclude: ["Golden", "Stores"],
             swiftSettings: strict

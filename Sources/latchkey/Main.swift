@@ -84,7 +84,8 @@ struct LatchkeyTool: AsyncParsableCommand {
                     LoginCommand.self, EnableCommand.self, AuthenticateCommand.self, DisableCommand.self,
                     StatusCommand.self, LogoutCommand.self,
                 ]),
-            CommandGroup(name: "Keys", subcommands: [KeyCommand.self, PINCommand.self, TokenCommand.self]),
+            CommandGroup(
+                name: "Keys", subcommands: [KeyCommand.self, SSHCommand.self, PINCommand.self, TokenCommand.self]),
             CommandGroup(name: "Proof to servers", subcommands: [AttestationCommand.self, BrokerCommand.self]),
             CommandGroup(
                 name: "Secrets", subcommands: [VaultCommand.self, CredentialCommand.self, LockerCommand.self]),

@@ -3,6 +3,7 @@ import Glibc
 import Latchkey
 import LatchkeyPKCS11
 import LatchkeyPresence
+import LatchkeySettings
 import LatchkeyTPM
 
 /// Checks everything that a key requires: store, hardware, user verification and server.
@@ -24,6 +25,7 @@ struct Diagnostics {
             checks.append(await AttestationDiagnostics(context: context).check(hasStore: store != nil))
         }
         checks.append(pinSource())
+        if let agent = await sshAgent(store) { checks.append(agent) }
         checks.append(await ServerDiagnostics(settings: context.settings).check())
         return checks
     }

@@ -4,6 +4,7 @@ import Latchkey
 internal import LatchkeyJOSE
 import LatchkeyLocker
 import LatchkeyPKCS11
+import LatchkeySSH
 
 /// `latchkey key`.
 struct KeyCommand: AsyncParsableCommand {
@@ -41,11 +42,19 @@ extension KeyCommand {
                 record.key.map { key in
                     KeyReport(
                         key, in: records.keystore,
-                        usedBy: lockers.contains(key.id) ? "locker" : record.kind == Record.keyKind ? nil : "login")
+                        usedBy: lockers.contains(key.id) ? "locker" : Self.user(of: record))
                 }
             }
-            let shown = reports.filter { all || $0.usedBy == nil }
+            let shown = reports.filter { all || $0.isOwn }
             return KeyListReport(keys: shown, hidden: reports.count - shown.count)
+        }
+
+        private static func user(of record: Record) -> String? {
+            switch record.kind {
+            case Record.keyKind: nil
+            case SSHKeyRecord.kind: KeyReport.sshUse
+            default: "login"
+            }
         }
     }
 
@@ -63,6 +72,9 @@ extension KeyCommand {
             do throws(KeystoreError) {
                 return KeyReport(try await records.storedKey(arguments.key).key, in: records.keystore)
             } catch {
+                if let key = try? await records.sshKey(arguments.key).key {
+                    return KeyReport(key, in: records.keystore, usedBy: KeyReport.sshUse)
+                }
                 guard error.code == .notFound, let key = try await records.loginKey(arguments.key) else { throw error }
                 return KeyReport(key, in: records.keystore, usedBy: "login")
             }
@@ -111,8 +123,15 @@ struct KeyReport: Report {
     let isRevocable: Bool
     /// Whether the hardware can prove to servers that the key is in it, in the forms of the standards.
     let isAttestable: Bool
-    /// `locker` or `login` for a key that belongs to the locker or to biometric login; nil for the user's own keys.
+    /// The value of ``usedBy`` for a key that latchkey-agent offers.
+    static let sshUse = "ssh"
+
+    /// `locker` or `login` for a key that belongs to the locker or to biometric login, `ssh` for a key of latchkey-agent; nil
+    /// for other keys.
     let usedBy: String?
+
+    /// Whether the user created the key, and not the locker or biometric login.
+    var isOwn: Bool { usedBy == nil || usedBy == Self.sshUse }
 
     init(_ key: HardwareKey, in keystore: any Keystore, usedBy use: String? = nil) {
         usedBy = use

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeyLocker
+import LatchkeySettings
 import Logging
 
 /// The container's locker for one command.

@@ -4,6 +4,7 @@ import LatchkeyHTTP
 import LatchkeyLogin
 import LatchkeyOAuth
 import LatchkeyPresence
+import LatchkeySettings
 import Logging
 
 extension CommandContext {
@@ -51,7 +52,7 @@ extension CommandContext {
         guard let address = Endpoint(endpoint), !address.path.contains("?") else {
             throw invalid(
                 "the endpoint ‘\(endpoint)’ is neither an https address nor an http address of this machine",
-                Settings.advice(toCorrect: "endpoint", in: settings.configurationFile))
+                SettingsReader.advice(toCorrect: "endpoint", in: settings.configurationFile))
         }
         return (endpoint, clientID)
     }
