@@ -104,8 +104,11 @@ extension TPMKeystore {
 extension PresenceProtection.UserPIN {
     /// The authValue for a PIN. The salt comes from the policy of the index, which is different for each user and index. Like the
     /// salt of a key's own PIN, it does not prevent guessing.
-    func authValue(_ pin: PIN) throws(TPMError) -> AuthValue {
-        try PINHardening.authValue(pin, salt: Array(index.publicArea.authPolicy.prefix(PINHardening.saltBytes)))
+    ///
+    /// - Parameter binding: That of the only key that the PIN opens; nil for the user's PIN, which many keys share.
+    func authValue(_ pin: PIN, boundTo binding: KeyBinding? = nil) throws(TPMError) -> AuthValue {
+        try PINHardening.authValue(
+            pin, salt: Array(index.publicArea.authPolicy.prefix(PINHardening.saltBytes)), boundTo: binding)
     }
 }
 

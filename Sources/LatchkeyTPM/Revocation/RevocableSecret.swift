@@ -38,6 +38,9 @@ struct RevocableSecret: Hashable, Sendable {
     let storedAuthValue: [UInt8]?
     /// Whether the PIN of the index opens a key, and the index contains no secret.
     let isGate: Bool
+    /// The ID and label of the key that the PIN opens: the authValue depends on them. Stored with the key. Nil for an index with
+    /// a secret.
+    var binding: KeyBinding?
 
     var hasPIN: Bool { storedAuthValue == nil }
 
@@ -90,7 +93,7 @@ struct RevocableSecret: Hashable, Sendable {
     /// Derives the authValue from the PIN, or returns the stored one. The salt gives two indices with the same PIN different
     /// authValues.
     func authValue(_ pin: PIN?) throws(TPMError) -> AuthValue {
-        if let pin, isGate { return try userPIN.authValue(pin) }
+        if let pin, isGate { return try userPIN.authValue(pin, boundTo: binding) }
         if let pin {
             return try PINHardening.authValue(pin, salt: Array(branch.bytes.prefix(PINHardening.saltBytes)))
         }

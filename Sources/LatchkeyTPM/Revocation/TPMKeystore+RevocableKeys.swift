@@ -20,7 +20,9 @@ extension TPMKeystore {
             let root = try await presentRoot()
             let value = request.policy.hasPIN ? nil : SecretBytes.random(count: RevocableSecret.byteCount)
             let authorization = try await storeRevocably(
-                value, request.policy, under: root, request.prompt, presence, willCreate)
+                value, request.policy,
+                boundTo: value == nil ? KeyBinding(id: request.id, label: request.label) : nil, under: root,
+                request.prompt, presence, willCreate)
             do throws(KeystoreError) {
                 let kept = try revocable(authorization)
                 let blob = try await makeKey(request, authorizedBy: value, kept, under: root)
@@ -38,7 +40,8 @@ extension TPMKeystore {
         of key: HardwareKey, _ blob: TPMKeyBlob
     ) throws(KeystoreError) -> RevocableSecret? {
         guard let authorization = key.authorization else { return nil }
-        let kept = try revocable(authorization)
+        var kept = try revocable(authorization)
+        if kept.isGate { kept.binding = blob.binding }
         guard authorization.policy == key.policy, authorization.isRevocable, kept.parentName == blob.parentName,
             blob.protection?.userPIN?.index == (kept.isGate ? kept.index : nil)
         else {

@@ -47,10 +47,13 @@ extension TPMKeystore {
 
     /// Stores a secret in a new index, or creates an index whose PIN opens a key. Prompts for a new PIN if the policy has one.
     ///
-    /// - Parameter secret: nil for an index whose PIN opens a key.
+    /// - Parameters:
+    ///   - secret: nil for an index whose PIN opens a key.
+    ///   - binding: That of the key, if the PIN opens one.
     func storeRevocably(
-        _ secret: SecretBytes?, _ policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext,
-        _ presence: any PresenceAuthority, _ willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        _ secret: SecretBytes?, _ policy: AccessPolicy, boundTo binding: KeyBinding? = nil, under root: StorageRoot,
+        _ prompt: PromptContext, _ presence: any PresenceAuthority,
+        _ willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         var handle = try await freeHandle(isContended: false)
         let pin = policy.hasPIN ? try await newPIN(prompt, presence) : nil
@@ -61,9 +64,11 @@ extension TPMKeystore {
             let area = RevocableSecret.unwritten(
                 branch, hasPIN: pin != nil, isGate: secret == nil, at: handle)
             let planned = try KeystoreError.explaining { () throws(TPMError) in
-                try RevocableSecret(
+                var planned = try RevocableSecret(
                     parentName: root.name, index: area.written, branch: branch, storedAuthValue: storedAuthValue,
                     isGate: secret == nil)
+                planned.binding = binding
+                return planned
             }
             let sealed = SealedSecret(
                 backend: backend, policy: policy, assurance: Self.assurance(of: policy, nil, under: root),
@@ -158,14 +163,16 @@ extension TPMKeystore {
                 reason: "it says that an index is missing, but the TPM proved that the index exists"))
     }
 
-    /// Changes the PIN in the TPM. The stored bytes stay the same, and the old PIN no longer works for any copy of them.
-    func changeRevocablePIN(
-        of secret: RevocableSecret, under root: StorageRoot, from old: PIN, to new: PIN
+    /// Changes the PIN in the TPM, or the key that the PIN opens. The old PIN or key no longer works for any copy.
+    ///
+    /// - Parameter changed: The same index, with another key or the same.
+    func changeAuthValue(
+        of secret: RevocableSecret, to changed: RevocableSecret, from old: PIN, to new: PIN, under root: StorageRoot
     ) async throws(KeystoreError) {
         let explain: Explanation = { await explainRevocable($0, secret, root) }
         try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
             try tpm.changeIndexPIN(
-                of: secret.index, secret.branches, from: secret.authValue(old), to: secret.authValue(new), under: root)
+                of: secret.index, secret.branches, from: secret.authValue(old), to: changed.authValue(new), under: root)
         }
     }
 

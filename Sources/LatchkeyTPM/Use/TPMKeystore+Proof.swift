@@ -144,7 +144,10 @@ extension TPMKeystore {
     /// The proof of the user's PIN, or of the object's own PIN.
     private func knowledgeProof(of pin: PIN, for use: KeyUse) throws(KeystoreError) -> PresenceProof {
         guard let index = use.protection?.userPIN else { return .authValue(try ownValue(pin, for: use)) }
-        return .userPIN(try KeystoreError.explaining { () throws(TPMError) in try index.authValue(pin) })
+        return .userPIN(
+            try KeystoreError.explaining { () throws(TPMError) in
+                try use.authorization?.authValue(pin) ?? index.authValue(pin)
+            })
     }
 
     /// The authValue of an object without a policy, or of the index of a revocable key.

@@ -120,8 +120,8 @@ struct Diagnostics {
             let until = status.lockedOutUntil.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
             return .warning(
                 "lockout",
-                "The TPM is locked\(until) after too many wrong PINs. During the lockout, logins, vaults with biometrics and"
-                    + " revocable keys cannot be created.",
+                "The TPM is locked\(until) after too many wrong PINs. During the lockout, keys and vaults"
+                    + " with a PIN cannot be used, and vaults with biometrics cannot be created.",
                 "Leave the machine on and wait, or end the lockout: sudo tpm2_dictionarylockout --clear-lockout"
                     + (diagnosis.isLockoutPasswordSet
                         ? " --auth file:- (type the lockout password, then Return and Ctrl-D)." : ".")

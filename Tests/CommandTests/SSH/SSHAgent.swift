@@ -4,6 +4,7 @@ import LatchkeyTestSupport
 import Subprocess
 import SystemPackage
 import Testing
+import UNIXSockets
 
 /// A running `latchkey-agent` of a machine, and the programs that use it.
 ///
@@ -53,7 +54,13 @@ final class SSHAgent: Sendable {
             URL(filePath: "/usr/bin/env"),
             variables.map { "\($0.key)=\($0.value)" }
                 + (starter.map { $0 + [socket] + program } ?? program + ["--socket", socket]))
-        guard await poll(until: { FileManager.default.fileExists(atPath: socket) }) else {
+        // The file exists before the agent listens.
+        let isListening: @Sendable () -> Bool = {
+            guard let descriptor = UNIXSocketAddress(path: socket)?.connectedSocket() else { return false }
+            close(descriptor)
+            return true
+        }
+        guard await poll(until: isListening) else {
             await process.stop(SIGKILL)
             Issue.record("the agent did not start: \(await process.remainder().errors)")
             return
