@@ -47,6 +47,7 @@ let package = Package(
         .library(name: "LatchkeyCredentialsFoundation", targets: ["LatchkeyCredentialsFoundation"]),
         .library(name: "LatchkeyLocker", targets: ["LatchkeyLocker"]),
         .library(name: "LatchkeyRelyingParty", targets: ["LatchkeyRelyingParty"]),
+        .library(name: "LatchkeyPostgreSQL", targets: ["LatchkeyPostgreSQL"]),
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
         .library(name: "VirtualSmartCard", targets: ["VirtualSmartCard"]),
@@ -110,6 +111,11 @@ let package = Package(
             name: "CSystemd",
             pkgConfig: "libsystemd",
             providers: [.apt(["libsystemd-dev"])]
+        ),
+        .systemLibrary(
+            name: "CPostgreSQL",
+            pkgConfig: "libpq",
+            providers: [.apt(["libpq-dev"])]
         ),
         // The headers of libcurl. LatchkeyHTTP loads the library at the first request.
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -182,6 +188,10 @@ let package = Package(
                 "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
             ],
             swiftSettings: strict),
+        // Separate, so that only servers with PostgreSQL need libpq.
+        .target(
+            name: "LatchkeyPostgreSQL", dependencies: ["CPostgreSQL", "Latchkey", "LatchkeyRelyingParty"],
+            swiftSettings: strict),
         .target(name: "LatchkeyLogging", dependencies: ["Latchkey", "UNIXSockets", logging], swiftSettings: strict),
         .target(
             name: "LatchkeySimulators",
@@ -230,8 +240,8 @@ let package = Package(
         .executableTarget(
             name: "latchkey-identity",
             dependencies: [
-                "Latchkey", "LatchkeyJOSE", "LatchkeyLogging", "LatchkeyRelyingParty", arguments, crypto, cryptoExtras,
-                grdb, logging,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyLogging", "LatchkeyPostgreSQL", "LatchkeyRelyingParty", arguments,
+                crypto, cryptoExtras, grdb, logging,
                 .product(name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Programs"])),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: .when(traits: ["Programs"])),
                 .product(name: "JWTKit", package: "jwt-kit", condition: .when(traits: ["Programs"])),
@@ -409,8 +419,9 @@ let package = Package(
         .testTarget(
             name: "LatchkeyIdentityTests",
             dependencies: [
-                "latchkey-identity", "LatchkeyHTTP", "LatchkeyJOSE", "Latchkey", "LatchkeyRelyingParty",
-                "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting", "RawDatabase", "TPM2", asn1,
+                "latchkey-identity", "LatchkeyHTTP", "LatchkeyJOSE", "Latchkey", "LatchkeyPostgreSQL",
+                "LatchkeyRelyingParty", "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting", "RawDatabase",
+                "TPM2", asn1,
                 certificates, crypto, cryptoExtras, grdb, httpTypes, logging,
                 .product(name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Programs"])),
                 .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),

@@ -26,7 +26,7 @@ import Testing
 
     @Test func `commits survive a power failure`() throws {
         try inDirectory { directory in
-            let database = try IdentityDatabase.open(path: directory.appending(path: "identity.sqlite").path())
+            let database = try IdentityDatabase.open(path: directory.appending(path: "identity.sqlite").path()).writer
             let (journal, synchronous) = try database.read { database in
                 (
                     try String.fetchOne(database, sql: "PRAGMA journal_mode"),

@@ -34,7 +34,7 @@ struct AttestationEndpoints: Sendable {
         else { throw OAuthError.invalidRequest("ek_certificates and attestation_key are not base64url") }
         let (challenge, activation) = try attestation.authority(context.logger).challenge(
             endorsement: certificates.compactMap { $0 }, attestationKey: area)
-        let id = attestation.pending.add(activation, of: session.user.id)
+        let id = try await attestation.pending.add(activation, of: session.user.id)
         let answer = Begun(
             id: id, credential_blob: Base64URL.encode(challenge.credentialBlob),
             encrypted_secret: Base64URL.encode(challenge.encryptedSecret),
@@ -50,7 +50,7 @@ struct AttestationEndpoints: Sendable {
         guard let secret = body["secret"]?.string.flatMap({ Base64URL.decode($0) }) else {
             throw OAuthError.invalidRequest("secret is not base64url")
         }
-        guard let activation = attestation.pending.take(id, of: session.user.id) else {
+        guard let activation = try await attestation.pending.take(id, of: session.user.id) else {
             throw AttestationError(.activationFailed, "there is no such activation of this user")
         }
         let chain = try attestation.authority(context.logger).certificate(for: activation, secret: secret)
@@ -66,12 +66,12 @@ struct AttestationEndpoints: Sendable {
 
     /// The session of the request's bearer token, which must have full access.
     private func session(_ request: Request, _ context: IdentityContext) async throws -> GrantStore.Session {
-        try attestation.addressLimit.require(context.network)
+        try await attestation.addressLimit.require(context.network)
         guard let session = try await services.session(bearer: request.bearerToken) else {
             throw OAuthError.invalidToken("the access token is unknown or has expired")
         }
         guard session.grant.hasFullAccess else { throw OAuthError.insufficientScope(Scope.fullAccess) }
-        try attestation.userLimit.require(session.user.id)
+        try await attestation.userLimit.require(session.user.id)
         return session
     }
 }
