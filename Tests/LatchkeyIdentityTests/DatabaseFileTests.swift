@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import Latchkey
+import LatchkeyRelyingParty
 import Testing
 
 @testable import latchkey_identity

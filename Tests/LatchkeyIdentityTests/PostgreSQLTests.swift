@@ -2,6 +2,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyPostgreSQL
 import LatchkeyRelyingParty
+import LatchkeySimulators
 import LatchkeyTestSupport
 import Synchronization
 import Testing
