@@ -98,7 +98,8 @@ package actor PostgreSQLServer {
         process.standardInput = input
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
-        try process.run()
+        // The shell waits for SIGCHLD, which Dispatch's threads block.
+        try RunningProgram.withoutBlockedSignals { try process.run() }
         server = (process, input)
         guard
             try await poll(until: {
