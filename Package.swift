@@ -48,6 +48,7 @@ let package = Package(
         .library(name: "LatchkeyLocker", targets: ["LatchkeyLocker"]),
         .library(name: "LatchkeyRelyingParty", targets: ["LatchkeyRelyingParty"]),
         .library(name: "LatchkeySSH", targets: ["LatchkeySSH"]),
+        .library(name: "LatchkeyPostgreSQL", targets: ["LatchkeyPostgreSQL"]),
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
         .library(name: "VirtualSmartCard", targets: ["VirtualSmartCard"]),
@@ -112,6 +113,11 @@ let package = Package(
             name: "CSystemd",
             pkgConfig: "libsystemd",
             providers: [.apt(["libsystemd-dev"])]
+        ),
+        .systemLibrary(
+            name: "CPostgreSQL",
+            pkgConfig: "libpq",
+            providers: [.apt(["libpq-dev"])]
         ),
         // The headers of libcurl. LatchkeyHTTP loads the library at the first request.
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -191,6 +197,10 @@ let package = Package(
                 "Latchkey", "LatchkeyJOSE", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyTPM", "TPM2TCTI",
             ],
             swiftSettings: strict),
+        // Separate, so that only servers with PostgreSQL need libpq.
+        .target(
+            name: "LatchkeyPostgreSQL", dependencies: ["CPostgreSQL", "Latchkey", "LatchkeyRelyingParty"],
+            swiftSettings: strict),
         .target(name: "LatchkeyLogging", dependencies: ["Latchkey", "UNIXSockets", logging], swiftSettings: strict),
         .target(
             name: "LatchkeySimulators",
@@ -249,8 +259,8 @@ let package = Package(
         .executableTarget(
             name: "latchkey-identity",
             dependencies: [
-                "Latchkey", "LatchkeyJOSE", "LatchkeyLogging", "LatchkeyRelyingParty", arguments, crypto, cryptoExtras,
-                grdb, logging,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyLogging", "LatchkeyPostgreSQL", "LatchkeyRelyingParty", arguments,
+                crypto, cryptoExtras, grdb, logging,
                 .product(name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Programs"])),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: .when(traits: ["Programs"])),
                 .product(name: "JWTKit", package: "jwt-kit", condition: .when(traits: ["Programs"])),
@@ -438,8 +448,9 @@ let package = Package(
         .testTarget(
             name: "LatchkeyIdentityTests",
             dependencies: [
-                "latchkey-identity", "LatchkeyHTTP", "LatchkeyJOSE", "Latchkey", "LatchkeyRelyingParty",
-                "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting", "RawDatabase", "TPM2", asn1,
+                "latchkey-identity", "LatchkeyHTTP", "LatchkeyJOSE", "Latchkey", "LatchkeyPostgreSQL",
+                "LatchkeyRelyingParty", "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting", "RawDatabase",
+                "TPM2", asn1,
                 certificates, crypto, cryptoExtras, grdb, httpTypes, logging,
                 .product(name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Programs"])),
                 .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),

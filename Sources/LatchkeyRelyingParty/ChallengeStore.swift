@@ -29,13 +29,14 @@ public struct Challenge: Hashable, Sendable {
 
     /// Creates a challenge from the system's random number generator.
     public init(_ purpose: ChallengePurpose) {
-        self.init(purpose, clock: .system)
+        self.init(purpose, at: WallClock.system.timestamp)
     }
 
-    init(_ purpose: ChallengePurpose, clock: WallClock) {
+    /// - Parameter time: Seconds since 1970.
+    init(_ purpose: ChallengePurpose, at time: TimeInterval) {
         token = String((0..<32).map { _ in Self.alphabet[.random(in: Self.alphabet.indices)] })
         self.purpose = purpose
-        expiresAt = clock.now.addingTimeInterval(Self.lifetime)
+        expiresAt = Date(timeIntervalSince1970: time + Self.lifetime)
     }
 
     private static let alphabet = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
@@ -91,7 +92,7 @@ public final class MemoryChallengeStore: ChallengeStore {
     }
 
     public func issue(_ purpose: ChallengePurpose) async throws -> Challenge {
-        let challenge = Challenge(purpose, clock: clock)
+        let challenge = Challenge(purpose, at: clock.timestamp)
         let digest = Challenge.digest(challenge.token)
         let now = clock.now
         state.withLock { state in
@@ -112,80 +113,111 @@ public final class MemoryChallengeStore: ChallengeStore {
     }
 }
 
-/// Challenges in SQLite, for servers of one or several processes.
+/// Challenges in a database, for servers of one or several processes.
 public struct DatabaseChallengeStore: ChallengeStore {
-    private let database: any DatabaseWriter
+    private let database: any SQLDatabase
     private let clock: WallClock
 
     /// Creates a store.
     ///
+    /// - Parameter database: A database with the tables of ``migrations``.
+    public init(_ database: any SQLDatabase) {
+        self.init(database, clock: database.clock)
+    }
+
+    /// Creates a store in SQLite.
+    ///
     /// - Parameter database: A database with the migrations of ``registerMigrations(_:)``.
     public init(_ database: any DatabaseWriter) {
-        self.init(database, clock: .system)
+        self.init(SQLiteDatabase(database))
     }
 
     package init(_ database: any DatabaseWriter, clock: WallClock) {
+        self.init(SQLiteDatabase(database), clock: clock)
+    }
+
+    package init(_ database: any SQLDatabase, clock: WallClock) {
         self.database = database
         self.clock = clock
     }
 
-    /// Registers the migrations that create the table.
-    public static func registerMigrations(_ migrator: inout DatabaseMigrator) {
-        migrator.registerMigration("latchkey challenges 1") { database in
-            try database.execute(
-                sql: """
-                    CREATE TABLE latchkey_challenge (
-                        digest BLOB PRIMARY KEY NOT NULL,
-                        purpose TEXT NOT NULL,
-                        expires_at REAL NOT NULL
-                    ) STRICT, WITHOUT ROWID;
-                    CREATE INDEX latchkey_challenge_expiry ON latchkey_challenge (expires_at);
-                    """)
-        }
-    }
+    /// Creates the table.
+    public static let migrations = [
+        SQLMigration(
+            "latchkey challenges 1",
+            sqlite: """
+                CREATE TABLE latchkey_challenge (
+                    digest BLOB PRIMARY KEY NOT NULL,
+                    purpose TEXT NOT NULL,
+                    expires_at REAL NOT NULL
+                ) STRICT, WITHOUT ROWID;
+                CREATE INDEX latchkey_challenge_expiry ON latchkey_challenge (expires_at);
+                """)
+    ]
+
+    /// Registers the migrations that create the table in SQLite.
+    public static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
 
     public func issue(_ purpose: ChallengePurpose) async throws -> Challenge {
-        let challenge = Challenge(purpose, clock: clock)
-        let now = clock.timestamp
-        try await database.write { database in
+        let clock = clock
+        return try await database.write { database in
+            let now = clock.timestamp(in: database)
+            let challenge = Challenge(purpose, at: now)
+            try database.deleteExpired(from: "latchkey_challenge", where: "expires_at <= \(now)")
             try database.execute(
-                literal: """
-                    DELETE FROM latchkey_challenge WHERE expires_at <= \(now);
-                    INSERT INTO latchkey_challenge (digest, purpose, expires_at)
-                        VALUES (\(Challenge.digest(challenge.token)), \(purpose.rawValue),
-                            \(challenge.expiresAt.timeIntervalSince1970))
-                    """)
+                """
+                INSERT INTO latchkey_challenge (digest, purpose, expires_at)
+                VALUES (\(Challenge.digest(challenge.token)), \(purpose.rawValue),
+                    \(challenge.expiresAt.timeIntervalSince1970))
+                """)
+            return challenge
         }
-        return challenge
     }
 
     public func consume(_ token: String, for purpose: ChallengePurpose) async throws -> Bool {
-        let now = clock.timestamp
-        // One statement finds and deletes the row, so that only one of two concurrent calls gets it.
-        let isValid: SQLRequest<Bool> = """
-            DELETE FROM latchkey_challenge WHERE digest = \(Challenge.digest(token))
-            RETURNING purpose = \(purpose.rawValue) AND expires_at > \(now)
-            """
-        return try await database.write { try isValid.fetchOne($0) ?? false }
+        let clock = clock
+        return try await database.write { database in
+            // One statement finds and deletes the row, so that only one of two concurrent calls gets it.
+            let row = try database.row(
+                """
+                DELETE FROM latchkey_challenge WHERE digest = \(Challenge.digest(token))
+                RETURNING purpose = \(purpose.rawValue) AND expires_at > \(clock.timestamp(in: database)) AS is_valid
+                """)
+            return try row?.bool("is_valid") ?? false
+        }
     }
 }
 
 /// A source of the time. Tests replace it.
 package struct WallClock: Sendable {
     private let read: @Sendable () -> Date
+    /// Whether a transaction takes the database's time instead.
+    private let followsDatabase: Bool
 
     package init(_ read: @escaping @Sendable () -> Date) {
         self.read = read
+        followsDatabase = false
+    }
+
+    /// The system's clock plus an offset in seconds, or in a transaction the database's clock.
+    package init(offset: @escaping @Sendable () -> TimeInterval) {
+        read = { Date().addingTimeInterval(offset()) }
+        followsDatabase = true
     }
 
     /// The system's clock.
-    package static let system = WallClock { Date() }
+    package static let system = WallClock(offset: { 0 })
 
     /// The current time.
     package var now: Date { read() }
 
     /// The current time in seconds since 1970.
     package var timestamp: TimeInterval { now.timeIntervalSince1970 }
+
+    /// The time in a transaction, in seconds since 1970: several servers compare times of the same clock.
+    package func timestamp(in connection: any SQLConnection) -> TimeInterval {
+        followsDatabase ? connection.now ?? timestamp : timestamp
+    }
 
     /// The current time in whole seconds since 1970, rounded down, as in JSON Web Tokens.
     package var seconds: Int { Int(timestamp.rounded(.down)) }

@@ -98,59 +98,69 @@ public struct DeviceInfo: Hashable, Sendable {
     }
 }
 
-/// Devices in SQLite.
+/// Devices in a database.
 public struct DatabaseDeviceRegistry: DeviceRegistry {
-    private let database: any DatabaseWriter
+    private let database: any SQLDatabase
     private let project: String
 
     /// Creates a registry.
     ///
     /// - Parameters:
-    ///   - database: A database with the migrations of ``registerMigrations(_:)``.
+    ///   - database: A database with the tables of ``migrations``.
     ///   - project: Key names are unique within a project.
-    public init(_ database: any DatabaseWriter, project: String) {
+    public init(_ database: any SQLDatabase, project: String) {
         self.database = database
         self.project = project
     }
 
-    /// Registers the migrations that create the table.
-    public static func registerMigrations(_ migrator: inout DatabaseMigrator) {
-        migrator.registerMigration("latchkey devices 1") { database in
-            try database.execute(
-                sql: """
-                    CREATE TABLE latchkey_device (
-                        project TEXT NOT NULL,
-                        kid TEXT NOT NULL,
-                        id TEXT NOT NULL UNIQUE,
-                        user_id TEXT NOT NULL,
-                        jwk TEXT NOT NULL,
-                        device_info TEXT NOT NULL,
-                        created_at REAL NOT NULL,
-                        PRIMARY KEY (project, kid)
-                    ) STRICT;
-                    CREATE INDEX latchkey_device_user ON latchkey_device (project, user_id, created_at);
-                    """)
-        }
-        migrator.registerMigration("latchkey devices 2") { database in
-            try database.execute(sql: "ALTER TABLE latchkey_device ADD COLUMN attestation TEXT")
-        }
+    /// Creates a registry in SQLite.
+    ///
+    /// - Parameters:
+    ///   - database: A database with the migrations of ``registerMigrations(_:)``.
+    ///   - project: Key names are unique within a project.
+    public init(_ database: any DatabaseWriter, project: String) {
+        self.init(SQLiteDatabase(database), project: project)
     }
+
+    /// Create the table.
+    public static let migrations = [
+        SQLMigration(
+            "latchkey devices 1",
+            sqlite: """
+                CREATE TABLE latchkey_device (
+                    project TEXT NOT NULL,
+                    kid TEXT NOT NULL,
+                    id TEXT NOT NULL UNIQUE,
+                    user_id TEXT NOT NULL,
+                    jwk TEXT NOT NULL,
+                    device_info TEXT NOT NULL,
+                    created_at REAL NOT NULL,
+                    PRIMARY KEY (project, kid)
+                ) STRICT;
+                CREATE INDEX latchkey_device_user ON latchkey_device (project, user_id, created_at);
+                """),
+        SQLMigration("latchkey devices 2", sqlite: "ALTER TABLE latchkey_device ADD COLUMN attestation TEXT"),
+    ]
+
+    /// Registers the migrations that create the table in SQLite.
+    public static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
 
     public func add(_ device: RegisteredDevice) async throws {
         let jwk = try CanonicalJSON.text(device.key.jwk(kid: device.kid))
         let info = try CanonicalJSON.text(device.info.json)
         let attestation = try device.attestation.map { try CanonicalJSON.text($0) }
-        do {
-            try await database.write {
-                try $0.execute(
-                    literal: """
-                        INSERT INTO latchkey_device (
-                            project, kid, id, user_id, jwk, device_info, created_at, attestation
-                        ) VALUES (\(project), \(device.kid.rawValue), \(device.id), \(device.userID), \(jwk), \(info),
-                            \(device.createdAt.timeIntervalSince1970), \(attestation))
-                        """)
-            }
-        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_PRIMARYKEY {
+        let project = project
+        let inserted = try await database.write {
+            try $0.execute(
+                """
+                INSERT INTO latchkey_device (
+                    project, kid, id, user_id, jwk, device_info, created_at, attestation
+                ) VALUES (\(project), \(device.kid.rawValue), \(device.id), \(device.userID), \(jwk), \(info),
+                    \(device.createdAt.timeIntervalSince1970), \(attestation))
+                ON CONFLICT (project, kid) DO NOTHING
+                """)
+        }
+        guard inserted == 1 else {
             throw BiometricRequestError(.duplicateKeyID, "the key ID is registered already")
         }
     }
@@ -164,31 +174,37 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
     }
 
     public func remove(kid: KeyID, of userID: String) async throws -> RegisteredDevice? {
-        let deleted: SQLRequest<Row> = """
-            DELETE FROM latchkey_device
-            WHERE project = \(project) AND kid = \(kid.rawValue) AND user_id = \(userID) RETURNING *
-            """
-        return try await database.write { try deleted.fetchOne($0).map(Self.device) }
+        let project = project
+        return try await database.write {
+            try $0.row(
+                """
+                DELETE FROM latchkey_device
+                WHERE project = \(project) AND kid = \(kid.rawValue) AND user_id = \(userID) RETURNING *
+                """
+            ).map(Self.device)
+        }
     }
 
-    private func fetch(_ condition: SQL) async throws -> [RegisteredDevice] {
-        let rows: SQLRequest<Row> = "SELECT * FROM latchkey_device WHERE project = \(project) AND \(condition)"
-        return try await database.read { try rows.fetchAll($0).map(Self.device) }
+    private func fetch(_ condition: SQLText) async throws -> [RegisteredDevice] {
+        let project = project
+        return try await database.read {
+            try $0.rows("SELECT * FROM latchkey_device WHERE project = \(project) AND \(condition)").map(Self.device)
+        }
     }
 
-    private static func device(_ row: Row) throws -> RegisteredDevice {
-        let jwk = try CanonicalJSON.decode(JWK.self, from: row["jwk"])
-        let info = try CanonicalJSON.decode(JSONValue.self, from: row["device_info"])
+    private static func device(_ row: SQLRow) throws -> RegisteredDevice {
+        let jwk = try CanonicalJSON.decode(JWK.self, from: row.text("jwk"))
+        let info = try CanonicalJSON.decode(JSONValue.self, from: row.text("device_info"))
         guard
-            let kid = KeyID(rawValue: row["kid"]), let key = DevicePublicKey(jwk), let info = DeviceInfo(info)
+            let kid = KeyID(rawValue: try row.text("kid")), let key = DevicePublicKey(jwk), let info = DeviceInfo(info)
         else {
             throw KeystoreError(
                 operation: "read a registered device", code: .damaged, reason: "its database row is damaged",
                 recovery: "Restore the database from a backup, or remove the device and set it up again.")
         }
         var device = RegisteredDevice(
-            id: row["id"], kid: kid, userID: row["user_id"], key: key, info: info,
-            createdAt: Date(timeIntervalSince1970: row["created_at"]))
+            id: try row.text("id"), kid: kid, userID: try row.text("user_id"), key: key, info: info,
+            createdAt: Date(timeIntervalSince1970: try row.real("created_at")))
         device.attestation = try AttestationRecord(row)
         return device
     }

@@ -22,14 +22,15 @@ struct UsersCommand: AsyncParsableCommand {
         subcommands: [Add.self, Disable.self, Enable.self])
 
     struct DatabaseOptions: ParsableArguments {
-        @Option(help: "The server's SQLite file.")
+        @Option(help: "The server's SQLite file, or postgresql://HOST/DATABASE.")
         var database: String
 
         @Argument(help: "The user's name.")
         var username: String
 
-        func users() throws -> UserStore {
-            UserStore(database: try IdentityDatabase.open(path: database), hasher: PasswordHasher(), clock: .system)
+        func users() async throws -> UserStore {
+            let database = try await IdentityDatabase.open(location: database)
+            return UserStore(database: database, hasher: PasswordHasher(), clock: database.clock)
         }
 
         func setDisabled(_ isDisabled: Bool) async throws {

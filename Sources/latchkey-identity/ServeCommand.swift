@@ -36,7 +36,11 @@ struct ServeCommand: AsyncParsableCommand {
     @Option(help: "The port to listen on; 0 for any free port. Default: 8080, with --demo any free port.")
     var port: Int?
 
-    @Option(help: "The SQLite file. Without it, data is kept in memory and lost when the server stops.")
+    @Option(
+        help: """
+            The SQLite file, or postgresql://HOST/DATABASE without a password, which PGPASSFILE provides. Without it, data \
+            is kept in memory and lost when the server stops.
+            """)
     var database: String?
 
     @Option(help: "The lowest level to log: trace, debug, info, notice, warning, error, critical.")
@@ -73,7 +77,8 @@ struct ServeCommand: AsyncParsableCommand {
     private func serve(port: Int, logger: Logger) async throws {
         let configuration = try config.map { try ServerConfiguration(json: Self.read($0)) } ?? Demo.configuration
         let services = try await IdentityServices(
-            configuration, database: IdentityDatabase.open(path: database),
+            configuration,
+            database: await IdentityDatabase.open(location: database, configuration: configuration.database),
             hasher: PasswordHasher(cost: demo ? .demonstration : .standard))
         if demo { try await Demo.addUsers(to: services.users) }
 

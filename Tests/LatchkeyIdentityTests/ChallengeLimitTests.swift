@@ -1,5 +1,4 @@
 import FoundationEssentials
-import GRDB
 import HTTPTypes
 import Latchkey
 import LatchkeyJOSE
@@ -46,7 +45,7 @@ import Testing
 
     private static func rows(_ server: TestServer) async throws -> Int? {
         try await server.services.users.database.read {
-            try Int.fetchOne($0, sql: "SELECT count(*) FROM latchkey_challenge")
+            try $0.row("SELECT count(*) AS count FROM latchkey_challenge")?.integer("count")
         }
     }
 }

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import Latchkey
+import LatchkeyRelyingParty
 import Testing
 
 @testable import latchkey_identity
@@ -26,7 +27,7 @@ import Testing
 
     @Test func `commits survive a power failure`() throws {
         try inDirectory { directory in
-            let database = try IdentityDatabase.open(path: directory.appending(path: "identity.sqlite").path())
+            let database = try IdentityDatabase.open(path: directory.appending(path: "identity.sqlite").path()).writer
             let (journal, synchronous) = try database.read { database in
                 (
                     try String.fetchOne(database, sql: "PRAGMA journal_mode"),

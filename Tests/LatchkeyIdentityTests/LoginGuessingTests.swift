@@ -1,5 +1,5 @@
-import GRDB
 import Latchkey
+import LatchkeyRelyingParty
 import Testing
 
 @testable import latchkey_identity
@@ -25,7 +25,7 @@ import Testing
     @Test func `a user name with a control character is refused, even if it is in the database`() async throws {
         try await TestServer.run { server in
             try await server.services.users.database.write {
-                try $0.execute(sql: "UPDATE user SET username = 'ali' || char(7) || 'ce' WHERE username = 'alice'")
+                try $0.execute("UPDATE \"user\" SET username = \("ali\u{7}ce") WHERE username = 'alice'")
             }
             #expect(try await TestBrowser(server: server).loginToSettings("ali\u{7}ce").status == 403)
         }

@@ -43,7 +43,7 @@ package final class RunningProgram: Sendable {
     }
 
     /// A child inherits the signal mask of the thread that starts it, and Dispatch's threads block most signals.
-    private static func withoutBlockedSignals(_ body: () throws -> Void) rethrows {
+    static func withoutBlockedSignals(_ body: () throws -> Void) rethrows {
         var (none, before) = (sigset_t(), sigset_t())
         sigemptyset(&none)
         pthread_sigmask(SIG_SETMASK, &none, &before)

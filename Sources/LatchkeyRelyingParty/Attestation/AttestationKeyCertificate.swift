@@ -5,7 +5,7 @@ internal import SwiftASN1
 internal import TPM2
 
 /// The attributes of a TPM in a certificate (TCG EK Credential Profile section 3.2.9).
-struct TPMAttributes: Hashable, Sendable {
+struct TPMAttributes: Hashable, Sendable, Codable {
     let manufacturer: String
     let model: String
     let version: String

@@ -1,5 +1,4 @@
 package import FoundationEssentials
-internal import GRDB
 internal import Latchkey
 
 /// The proof of a key, as a server stores it with the key.
@@ -63,8 +62,8 @@ package struct AttestationRecord: Hashable, Sendable, Codable {
     /// Reads the column `attestation`.
     ///
     /// - Returns: nil if it is NULL.
-    init?(_ row: Row) throws {
-        guard let text: String = row["attestation"] else { return nil }
+    init?(_ row: SQLRow) throws {
+        guard let text = try row.optionalText("attestation") else { return nil }
         self = try CanonicalJSON.decode(from: text)
     }
 

@@ -2,40 +2,46 @@ package import FoundationEssentials
 package import GRDB
 package import Latchkey
 
-/// The approval keys of presence brokers, each bound to the TPM that contains it, in SQLite.
+/// The approval keys of presence brokers, each bound to the TPM that contains it, in a database.
 ///
 /// An attestation key and an approval key are in the same TPM if both were activated under the same endorsement key. Of an
 /// endorsement key, only a digest is stored.
 package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
-    private let database: any DatabaseWriter
+    private let database: any SQLDatabase
     private let clock: WallClock
 
-    /// - Parameter database: A database with the migrations of ``registerMigrations(_:)``.
-    package init(_ database: any DatabaseWriter, clock: WallClock = .system) {
+    /// - Parameter database: A database with the tables of ``migrations``.
+    package init(_ database: any SQLDatabase, clock: WallClock) {
         self.database = database
         self.clock = clock
     }
 
-    /// Registers the migrations that create the tables.
-    package static func registerMigrations(_ migrator: inout DatabaseMigrator) {
-        migrator.registerMigration("latchkey approval keys 1") { database in
-            try database.execute(
-                sql: """
-                    CREATE TABLE latchkey_attestation_key (
-                        thumbprint TEXT PRIMARY KEY NOT NULL,
-                        endorsement BLOB NOT NULL,
-                        expires_at REAL NOT NULL
-                    ) STRICT, WITHOUT ROWID;
-                    CREATE INDEX latchkey_attestation_key_expiry ON latchkey_attestation_key (expires_at);
-                    CREATE TABLE latchkey_approval_key (
-                        endorsement BLOB NOT NULL,
-                        name BLOB NOT NULL,
-                        enrolled_at REAL NOT NULL,
-                        PRIMARY KEY (endorsement, name)
-                    ) STRICT, WITHOUT ROWID;
-                    """)
-        }
+    package init(_ database: any DatabaseWriter, clock: WallClock = .system) {
+        self.init(SQLiteDatabase(database), clock: clock)
     }
+
+    /// Creates the tables.
+    package static let migrations = [
+        SQLMigration(
+            "latchkey approval keys 1",
+            sqlite: """
+                CREATE TABLE latchkey_attestation_key (
+                    thumbprint TEXT PRIMARY KEY NOT NULL,
+                    endorsement BLOB NOT NULL,
+                    expires_at REAL NOT NULL
+                ) STRICT, WITHOUT ROWID;
+                CREATE INDEX latchkey_attestation_key_expiry ON latchkey_attestation_key (expires_at);
+                CREATE TABLE latchkey_approval_key (
+                    endorsement BLOB NOT NULL,
+                    name BLOB NOT NULL,
+                    enrolled_at REAL NOT NULL,
+                    PRIMARY KEY (endorsement, name)
+                ) STRICT, WITHOUT ROWID;
+                """)
+    ]
+
+    /// Registers the migrations that create the tables in SQLite.
+    package static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
 
     /// Records the endorsement key under which an attestation key was activated.
     ///
@@ -43,14 +49,17 @@ package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     ///   - endorsement: SHA-256 of the endorsement key, 32 bytes.
     ///   - expiresAt: The end of the attestation key's certificate. Then the record is deleted.
     package func record(_ attestationKey: PublicKey, in endorsement: Data, until expiresAt: Date) async throws {
-        let now = clock.timestamp
-        try await database.write {
-            try $0.execute(
-                literal: """
-                    DELETE FROM latchkey_attestation_key WHERE expires_at <= \(now);
-                    INSERT OR REPLACE INTO latchkey_attestation_key (thumbprint, endorsement, expires_at)
-                        VALUES (\(attestationKey.thumbprint), \(endorsement), \(expiresAt.timeIntervalSince1970))
-                    """)
+        let clock = clock
+        try await database.write { database in
+            let now = clock.timestamp(in: database)
+            try database.deleteExpired(from: "latchkey_attestation_key", where: "expires_at <= \(now)")
+            try database.execute(
+                """
+                INSERT INTO latchkey_attestation_key (thumbprint, endorsement, expires_at)
+                VALUES (\(attestationKey.thumbprint), \(endorsement), \(expiresAt.timeIntervalSince1970))
+                ON CONFLICT (thumbprint) DO UPDATE
+                SET endorsement = excluded.endorsement, expires_at = excluded.expires_at
+                """)
         }
     }
 
@@ -60,14 +69,16 @@ package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     /// - Returns: Whether the attestation key is known. Otherwise nothing is stored.
     @discardableResult
     package func enrol(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool {
-        let now = clock.timestamp
+        let clock = clock
         return try await database.write { database in
+            let now = clock.timestamp(in: database)
             try database.execute(
-                literal: """
-                    INSERT OR IGNORE INTO latchkey_approval_key (endorsement, name, enrolled_at)
-                        SELECT endorsement, \(name), \(now) FROM latchkey_attestation_key
-                        WHERE thumbprint = \(attestationKey.thumbprint) AND expires_at > \(now)
-                    """)
+                """
+                INSERT INTO latchkey_approval_key (endorsement, name, enrolled_at)
+                SELECT endorsement, \(name), \(now) FROM latchkey_attestation_key
+                WHERE thumbprint = \(attestationKey.thumbprint) AND expires_at > \(now)
+                ON CONFLICT DO NOTHING
+                """)
             return try Self.isKnown(name, attestationKey, now, in: database)
         }
     }
@@ -77,26 +88,24 @@ package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     /// - Returns: Whether the key was enrolled.
     @discardableResult
     package func remove(_ name: Data) async throws -> Bool {
-        try await database.write { database in
-            try database.execute(literal: "DELETE FROM latchkey_approval_key WHERE name = \(name)")
-            return database.changesCount > 0
-        }
+        try await database.write { try $0.execute("DELETE FROM latchkey_approval_key WHERE name = \(name)") > 0 }
     }
 
     package func isApprovalKey(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool {
-        let now = clock.timestamp
-        return try await database.read { try Self.isKnown(name, attestationKey, now, in: $0) }
+        let clock = clock
+        return try await database.read {
+            try Self.isKnown(name, attestationKey, clock.timestamp(in: $0), in: $0)
+        }
     }
 
     private static func isKnown(
-        _ name: Data, _ attestationKey: PublicKey, _ now: Double, in database: Database
+        _ name: Data, _ attestationKey: PublicKey, _ now: Double, in database: any SQLConnection
     ) throws -> Bool {
-        let found: SQLRequest<Bool> = """
-            SELECT EXISTS (
-                SELECT 1 FROM latchkey_attestation_key JOIN latchkey_approval_key USING (endorsement)
-                WHERE thumbprint = \(attestationKey.thumbprint) AND expires_at > \(now) AND name = \(name)
-            )
+        let found = try database.rows(
             """
-        return try found.fetchOne(database) ?? false
+            SELECT 1 FROM latchkey_attestation_key JOIN latchkey_approval_key USING (endorsement)
+            WHERE thumbprint = \(attestationKey.thumbprint) AND expires_at > \(now) AND name = \(name) LIMIT 1
+            """)
+        return !found.isEmpty
     }
 }

@@ -141,6 +141,18 @@
             tpm = endorsement.attributes
         }
 
+        init(
+            secretDigest: [UInt8], attestationKey: PublicKey, endorsementKeyDigest: Data, isSimulated: Bool,
+            tpm: TPMAttributes, expiresAt: Date
+        ) {
+            self.secretDigest = secretDigest
+            self.attestationKey = attestationKey
+            self.endorsementKeyDigest = endorsementKeyDigest
+            self.isSimulated = isSimulated
+            self.tpm = tpm
+            self.expiresAt = expiresAt
+        }
+
         /// Marks the activation as used.
         ///
         /// - Returns: Whether it was unused.

@@ -3,65 +3,73 @@ package import GRDB
 package import Latchkey
 internal import LatchkeyJOSE
 
-/// The enrolled devices of one project, with their keys and the server's level shares, in SQLite. Each call is atomic.
+/// The enrolled devices of one project, with their keys and the server's level shares, in a database. Each call is atomic.
 ///
 /// The shares are sealed with AES-256-GCM and a key that need not be in the database. Other tables may refer to
 /// `latchkey_locker_enrolment (id)` with `ON DELETE CASCADE`, to delete dependent rows in the same transaction.
 package struct LockerRegistry {
-    private let database: any DatabaseWriter
+    private let database: any SQLDatabase
     private let project: String
     private let seal: LevelShareSeal
 
     /// - Parameters:
-    ///   - database: A database with the migrations of ``registerMigrations(_:)`` and with foreign keys enforced, GRDB's
-    ///     default.
+    ///   - database: A database with the tables of ``migrations``; SQLite with foreign keys enforced, GRDB's default.
     ///   - project: Projects on the same database do not see each other's enrolments.
     ///   - shareKey: The 32 bytes that seal the shares. An attacker with this key and the database can read the shares.
     /// - Throws: `KeystoreError` with code `invalidInput` if `shareKey` has another length.
-    package init(_ database: any DatabaseWriter, project: String, shareKey: SecretBytes) throws {
+    package init(_ database: any SQLDatabase, project: String, shareKey: SecretBytes) throws {
         self.database = database
         self.project = project
         seal = try LevelShareSeal(key: shareKey)
     }
 
-    /// Registers the migrations that create the tables.
-    package static func registerMigrations(_ migrator: inout DatabaseMigrator) {
-        migrator.registerMigration("latchkey locker 1") { database in
-            try database.execute(
-                sql: """
-                    CREATE TABLE latchkey_locker_enrolment (
-                        id TEXT PRIMARY KEY NOT NULL,
-                        project TEXT NOT NULL,
-                        user_id TEXT NOT NULL,
-                        client_id TEXT NOT NULL,
-                        kid TEXT NOT NULL,
-                        jwk TEXT NOT NULL,
-                        device_info TEXT NOT NULL,
-                        background_share BLOB,
-                        active_share BLOB,
-                        created_at REAL NOT NULL,
-                        CHECK ((background_share IS NULL) = (active_share IS NULL))
-                    ) STRICT;
-                    CREATE INDEX latchkey_locker_enrolment_user
-                        ON latchkey_locker_enrolment (project, user_id, created_at);
-                    CREATE TABLE latchkey_locker_easy_access_key (
-                        enrolment_id TEXT NOT NULL REFERENCES latchkey_locker_enrolment (id) ON DELETE CASCADE,
-                        kid TEXT NOT NULL,
-                        jwk TEXT NOT NULL,
-                        PRIMARY KEY (enrolment_id, kid)
-                    ) STRICT, WITHOUT ROWID;
-                    """)
-        }
-        migrator.registerMigration("latchkey locker 2") { database in
-            try database.execute(sql: "ALTER TABLE latchkey_locker_enrolment ADD COLUMN last_used_at REAL")
-        }
-        migrator.registerMigration("latchkey locker 3") { database in
-            try database.execute(
-                sql: """
-                    ALTER TABLE latchkey_locker_enrolment ADD COLUMN attestation TEXT;
-                    ALTER TABLE latchkey_locker_easy_access_key ADD COLUMN attestation TEXT;
-                    """)
-        }
+    package init(_ database: any DatabaseWriter, project: String, shareKey: SecretBytes) throws {
+        try self.init(SQLiteDatabase(database), project: project, shareKey: shareKey)
+    }
+
+    /// Create the tables.
+    package static let migrations = [
+        SQLMigration(
+            "latchkey locker 1",
+            sqlite: """
+                CREATE TABLE latchkey_locker_enrolment (
+                    id TEXT PRIMARY KEY NOT NULL,
+                    project TEXT NOT NULL,
+                    user_id TEXT NOT NULL,
+                    client_id TEXT NOT NULL,
+                    kid TEXT NOT NULL,
+                    jwk TEXT NOT NULL,
+                    device_info TEXT NOT NULL,
+                    background_share BLOB,
+                    active_share BLOB,
+                    created_at REAL NOT NULL,
+                    CHECK ((background_share IS NULL) = (active_share IS NULL))
+                ) STRICT;
+                CREATE INDEX latchkey_locker_enrolment_user
+                    ON latchkey_locker_enrolment (project, user_id, created_at);
+                CREATE TABLE latchkey_locker_easy_access_key (
+                    enrolment_id TEXT NOT NULL REFERENCES latchkey_locker_enrolment (id) ON DELETE CASCADE,
+                    kid TEXT NOT NULL,
+                    jwk TEXT NOT NULL,
+                    PRIMARY KEY (enrolment_id, kid)
+                ) STRICT, WITHOUT ROWID;
+                """),
+        SQLMigration(
+            "latchkey locker 2", sqlite: "ALTER TABLE latchkey_locker_enrolment ADD COLUMN last_used_at REAL"),
+        SQLMigration(
+            "latchkey locker 3",
+            sqlite: """
+                ALTER TABLE latchkey_locker_enrolment ADD COLUMN attestation TEXT;
+                ALTER TABLE latchkey_locker_easy_access_key ADD COLUMN attestation TEXT;
+                """),
+    ]
+
+    /// Registers the migrations that create the tables in SQLite.
+    package static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
+
+    /// The lock of an enrolment, for a transaction whose changes depend on its keys.
+    package static func lock(_ id: String, in database: any SQLConnection) throws {
+        try database.lock("latchkey enrolment \(id)")
     }
 
     /// Enrols a device.
@@ -77,21 +85,22 @@ package struct LockerRegistry {
         let sealed = try shares.map { try seal.seal($0, of: enrolment.id) }
         let attestation = try enrolment.deviceKey.attestation.map { try CanonicalJSON.text($0) }
         try await database.write { database in
+            try database.lock("latchkey enrolments of \(enrolment.userID)")
             guard try count(of: enrolment.userID, in: database) < limit else {
                 throw LockerRequestError(.enrolmentLimit, "the user has \(limit) enrolments already")
             }
             let (key, created) = (enrolment.deviceKey.kid.rawValue, enrolment.createdAt.timeIntervalSince1970)
-            try database.execute(
-                literal: """
-                    INSERT INTO latchkey_locker_enrolment (
-                        id, project, user_id, client_id, kid, jwk, device_info, background_share, active_share, created_at,
-                        attestation
-                    ) VALUES (
-                        \(enrolment.id), \(project), \(enrolment.userID), \(enrolment.clientID), \(key), \(jwk), \(info),
-                        \(sealed?.background), \(sealed?.active), \(created), \(attestation)
-                    ) ON CONFLICT (id) DO NOTHING
-                    """)
-            guard database.changesCount == 1 else {
+            let inserted = try database.execute(
+                """
+                INSERT INTO latchkey_locker_enrolment (
+                    id, project, user_id, client_id, kid, jwk, device_info, background_share, active_share, created_at,
+                    attestation
+                ) VALUES (
+                    \(enrolment.id), \(project), \(enrolment.userID), \(enrolment.clientID), \(key), \(jwk), \(info),
+                    \(sealed?.background), \(sealed?.active), \(created), \(attestation)
+                ) ON CONFLICT (id) DO NOTHING
+                """)
+            guard inserted == 1 else {
                 throw LockerRequestError(.keyTaken, "the device key is enrolled already")
             }
             for key in enrolment.easyAccessKeys { try Self.insert(key, of: enrolment.id, in: database) }
@@ -112,12 +121,13 @@ package struct LockerRegistry {
     ///
     /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment.
     package func levelShares(of id: String) async throws -> LevelShares? {
-        let shares: SQLRequest<Row> = """
-            SELECT background_share, active_share FROM latchkey_locker_enrolment
-            WHERE project = \(project) AND id = \(id)
-            """
         let sealed = try await database.read { database -> (background: Data?, active: Data?)? in
-            try shares.fetchOne(database).map { ($0["background_share"], $0["active_share"]) }
+            try database.row(
+                """
+                SELECT background_share, active_share FROM latchkey_locker_enrolment
+                WHERE project = \(project) AND id = \(id)
+                """
+            ).map { (try $0.optionalBlob("background_share"), try $0.optionalBlob("active_share")) }
         }
         guard let sealed else { throw Self.revoked }
         guard let background = sealed.background, let active = sealed.active else { return nil }
@@ -131,6 +141,7 @@ package struct LockerRegistry {
     ///   has this name, or this key has another name.
     package func addEasyAccessKey(_ key: LockerKey, to id: String) async throws {
         try await database.write { database in
+            try Self.lock(id, in: database)
             guard let enrolment = try enrolment(id, in: database) else { throw Self.revoked }
             guard !enrolment.easyAccessKeys.contains(where: { $0.kid == key.kid && $0.publicKey == key.publicKey })
             else { return }
@@ -151,12 +162,13 @@ package struct LockerRegistry {
     /// matches.
     package func removeEasyAccessKeys(named kid: KeyID?, of id: String) async throws {
         try await database.write {
+            try Self.lock(id, in: $0)
             try $0.execute(
-                literal: """
-                    DELETE FROM latchkey_locker_easy_access_key WHERE kid = coalesce(\(kid?.rawValue), kid) AND
-                        enrolment_id IN
-                        (SELECT id FROM latchkey_locker_enrolment WHERE project = \(project) AND id = \(id))
-                    """)
+                """
+                DELETE FROM latchkey_locker_easy_access_key WHERE kid = coalesce(\(kid?.rawValue), kid) AND
+                    enrolment_id IN
+                    (SELECT id FROM latchkey_locker_enrolment WHERE project = \(project) AND id = \(id))
+                """)
         }
     }
 
@@ -164,10 +176,10 @@ package struct LockerRegistry {
     package func recordUse(of id: String, at time: Date) async throws {
         try await database.write {
             try $0.execute(
-                literal: """
-                    UPDATE latchkey_locker_enrolment SET last_used_at = \(time.timeIntervalSince1970)
-                    WHERE project = \(project) AND id = \(id)
-                    """)
+                """
+                UPDATE latchkey_locker_enrolment SET last_used_at = \(time.timeIntervalSince1970)
+                WHERE project = \(project) AND id = \(id)
+                """)
         }
     }
 
@@ -177,9 +189,9 @@ package struct LockerRegistry {
     @discardableResult
     package func remove(id: String) async throws -> Bool {
         try await database.write { database in
-            try database.execute(
-                literal: "DELETE FROM latchkey_locker_enrolment WHERE project = \(project) AND id = \(id)")
-            return database.changesCount == 1
+            try Self.lock(id, in: database)
+            return try database.execute(
+                "DELETE FROM latchkey_locker_enrolment WHERE project = \(project) AND id = \(id)") == 1
         }
     }
 }
@@ -187,53 +199,55 @@ package struct LockerRegistry {
 extension LockerRegistry {
     private static let revoked = LockerRequestError(.enrolmentRevoked, "there is no such enrolment")
 
-    private func enrolment(_ id: String, in database: Database) throws -> LockerEnrolment? {
+    private func enrolment(_ id: String, in database: any SQLConnection) throws -> LockerEnrolment? {
         try enrolments("id = \(id)", in: database).first
     }
 
-    private func enrolments(_ condition: SQL, in database: Database) throws -> [LockerEnrolment] {
-        let rows: SQLRequest<Row> = """
-            SELECT * FROM latchkey_locker_enrolment WHERE project = \(project) AND \(condition)
-            """
-        return try rows.fetchAll(database).map { try Self.enrolment($0, in: database) }
+    private func enrolments(_ condition: SQLText, in database: any SQLConnection) throws -> [LockerEnrolment] {
+        try database.rows(
+            "SELECT * FROM latchkey_locker_enrolment WHERE project = \(project) AND \(condition)"
+        ).map { try Self.enrolment($0, in: database) }
     }
 
-    private func count(of userID: String, in database: Database) throws -> Int {
-        let count: SQLRequest<Int> = """
-            SELECT count(*) FROM latchkey_locker_enrolment WHERE project = \(project) AND user_id = \(userID)
+    private func count(of userID: String, in database: any SQLConnection) throws -> Int {
+        try database.row(
             """
-        return try count.fetchOne(database) ?? 0
+            SELECT count(*) AS count FROM latchkey_locker_enrolment
+            WHERE project = \(project) AND user_id = \(userID)
+            """
+        )?.integer("count") ?? 0
     }
 
-    private static func enrolment(_ row: Row, in database: Database) throws -> LockerEnrolment {
-        let id: String = row["id"]
-        let keys: SQLRequest<Row> = """
+    private static func enrolment(_ row: SQLRow, in database: any SQLConnection) throws -> LockerEnrolment {
+        let id = try row.text("id")
+        let keys = try database.rows(
+            """
             SELECT kid, jwk, attestation FROM latchkey_locker_easy_access_key WHERE enrolment_id = \(id) ORDER BY kid
-            """
-        guard let info = DeviceInfo(try CanonicalJSON.decode(JSONValue.self, from: row["device_info"])) else {
+            """)
+        guard let info = DeviceInfo(try CanonicalJSON.decode(JSONValue.self, from: row.text("device_info"))) else {
             throw damaged
         }
         return LockerEnrolment(
-            id: id, userID: row["user_id"], clientID: row["client_id"], deviceKey: try key(row),
-            easyAccessKeys: try keys.fetchAll(database).map(key), info: info,
-            createdAt: Date(timeIntervalSince1970: row["created_at"]),
-            lastUsedAt: (row["last_used_at"] as Double?).map { Date(timeIntervalSince1970: $0) })
+            id: id, userID: try row.text("user_id"), clientID: try row.text("client_id"), deviceKey: try key(row),
+            easyAccessKeys: try keys.map(key), info: info,
+            createdAt: Date(timeIntervalSince1970: try row.real("created_at")),
+            lastUsedAt: try row.optionalReal("last_used_at").map { Date(timeIntervalSince1970: $0) })
     }
 
-    private static func key(_ row: Row) throws -> LockerKey {
-        let jwk = try CanonicalJSON.decode(JWK.self, from: row["jwk"])
-        guard let kid = KeyID(rawValue: row["kid"]) else { throw damaged }
+    private static func key(_ row: SQLRow) throws -> LockerKey {
+        let jwk = try CanonicalJSON.decode(JWK.self, from: row.text("jwk"))
+        guard let kid = KeyID(rawValue: try row.text("kid")) else { throw damaged }
         return LockerKey(kid: kid, publicKey: try jwk.publicKey(), attestation: try AttestationRecord(row))
     }
 
-    private static func insert(_ key: LockerKey, of id: String, in database: Database) throws {
+    private static func insert(_ key: LockerKey, of id: String, in database: any SQLConnection) throws {
         let jwk = try CanonicalJSON.text(JWK(key.publicKey, kid: key.kid))
         let attestation = try key.attestation.map { try CanonicalJSON.text($0) }
         try database.execute(
-            literal: """
-                INSERT INTO latchkey_locker_easy_access_key (enrolment_id, kid, jwk, attestation)
-                VALUES (\(id), \(key.kid.rawValue), \(jwk), \(attestation))
-                """)
+            """
+            INSERT INTO latchkey_locker_easy_access_key (enrolment_id, kid, jwk, attestation)
+            VALUES (\(id), \(key.kid.rawValue), \(jwk), \(attestation))
+            """)
     }
 
     private static var damaged: KeystoreError {

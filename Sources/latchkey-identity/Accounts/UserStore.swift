@@ -1,10 +1,9 @@
 import FoundationEssentials
-import GRDB
 import LatchkeyRelyingParty
 
 /// The users and their passwords.
 struct UserStore: Sendable {
-    let database: any DatabaseWriter
+    let database: any SQLDatabase
     let hasher: PasswordHasher
     let clock: WallClock
 
@@ -27,11 +26,16 @@ struct UserStore: Sendable {
         let user = User(
             id: UUID().uuidString.lowercased(), username: username, password: try await hasher.hash(password),
             isAnonymous: isAnonymous, isDisabled: false, createdAt: clock.timestamp)
-        do {
-            try await database.write { try user.insert($0) }
-        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_UNIQUE {
-            throw AddError.nameTaken
+        let inserted = try await database.write {
+            try $0.execute(
+                """
+                INSERT INTO "user" (id, username, password, is_anonymous, is_disabled, created_at)
+                VALUES (\(user.id), \(user.username), \(user.password), \(user.isAnonymous), \(user.isDisabled),
+                    \(user.createdAt))
+                ON CONFLICT DO NOTHING
+                """)
         }
+        guard inserted == 1 else { throw AddError.nameTaken }
         return user
     }
 
@@ -44,11 +48,11 @@ struct UserStore: Sendable {
     }
 
     func user(id: String) async throws -> User? {
-        try await database.read { try User.fetchOne($0, key: id) }
+        try await database.read { try User.user(id: id, in: $0) }
     }
 
     func user(named username: String) async throws -> User? {
-        try await database.read { try User.filter(Column("username") == username).fetchOne($0) }
+        try await database.read { try User.user(named: username, in: $0) }
     }
 
     /// Returns the user if the password is correct and the user is enabled. Takes the same time without a user.
@@ -63,21 +67,19 @@ struct UserStore: Sendable {
     /// - Returns: Whether there is such a user.
     func setDisabled(_ isDisabled: Bool, username: String) async throws -> Bool {
         try await database.write { database in
-            guard let user = try User.filter(Column("username") == username).fetchOne(database) else { return false }
-            try database.execute(sql: "UPDATE user SET is_disabled = ? WHERE id = ?", arguments: [isDisabled, user.id])
+            guard let user = try User.user(named: username, in: database) else { return false }
+            try database.execute("UPDATE \"user\" SET is_disabled = \(isDisabled) WHERE id = \(user.id)")
             guard isDisabled else { return true }
-            for table in ["offline_grant", "web_session", "authorization_code"] {
-                try database.execute(sql: "DELETE FROM \(table) WHERE user_id = ?", arguments: [user.id])
-            }
+            try database.execute("DELETE FROM offline_grant WHERE user_id = \(user.id)")
+            try database.execute("DELETE FROM web_session WHERE user_id = \(user.id)")
+            try database.execute("DELETE FROM authorization_code WHERE user_id = \(user.id)")
             return true
         }
     }
 }
 
 /// A user account.
-struct User: Sendable, Codable, FetchableRecord, PersistableRecord {
-    static let databaseTableName = "user"
-
+struct User: Sendable {
     /// A random UUID in lower case: the `sub` of this user's tokens.
     let id: String
     let username: String
@@ -87,11 +89,27 @@ struct User: Sendable, Codable, FetchableRecord, PersistableRecord {
     let isDisabled: Bool
     /// Seconds since 1970.
     let createdAt: Double
+}
 
-    enum CodingKeys: String, CodingKey {
-        case id, username, password
-        case isAnonymous = "is_anonymous"
-        case isDisabled = "is_disabled"
-        case createdAt = "created_at"
+extension User {
+    init(_ row: SQLRow) throws {
+        self.init(
+            id: try row.text("id"), username: try row.text("username"), password: try row.text("password"),
+            isAnonymous: try row.bool("is_anonymous"), isDisabled: try row.bool("is_disabled"),
+            createdAt: try row.real("created_at"))
+    }
+
+    static func user(id: String, in database: any SQLConnection) throws -> User? {
+        try database.row("SELECT * FROM \"user\" WHERE id = \(id)").map(User.init)
+    }
+
+    /// The user of this name, ignoring the case of ASCII letters.
+    static func user(named username: String, in database: any SQLConnection) throws -> User? {
+        let matches: SQLText =
+            switch database.dialect {
+            case .sqlite: "username = \(username)"
+            case .postgreSQL: "lower(username COLLATE \"C\") = lower(\(username) COLLATE \"C\")"
+            }
+        return try database.row("SELECT * FROM \"user\" WHERE \(matches)").map(User.init)
     }
 }

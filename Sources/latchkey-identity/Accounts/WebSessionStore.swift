@@ -1,5 +1,4 @@
 import FoundationEssentials
-import GRDB
 import LatchkeyRelyingParty
 
 /// The logins on this server's own pages, by cookie.
@@ -7,7 +6,7 @@ struct WebSessionStore: Sendable {
     /// Seconds from the login.
     static let lifetime = 12 * 3_600.0
 
-    let database: any DatabaseWriter
+    let database: any SQLDatabase
     let clock: WallClock
 
     struct Session: Sendable {
@@ -22,36 +21,38 @@ struct WebSessionStore: Sendable {
     /// - Returns: The new session's cookie value.
     func start(for user: User, replacing old: String?) async throws -> String {
         let token = OpaqueToken.bytes()
-        let now = clock.timestamp
+        let clock = clock
         try await database.write { database in
+            let now = clock.timestamp(in: database)
+            if let old { try database.execute("DELETE FROM web_session WHERE digest = \(OpaqueToken.digest(old))") }
+            try database.deleteExpired(from: "web_session", where: "expires_at <= \(now)")
             try database.execute(
-                literal: """
-                    DELETE FROM web_session WHERE digest = \(old.map(OpaqueToken.digest)) OR expires_at <= \(now);
-                    INSERT INTO web_session (digest, user_id, auth_time, expires_at)
-                        VALUES (\(OpaqueToken.digest(token)), \(user.id), \(now), \(now + Self.lifetime))
-                    """)
+                """
+                INSERT INTO web_session (digest, user_id, auth_time, expires_at)
+                VALUES (\(OpaqueToken.digest(token)), \(user.id), \(now), \(now + Self.lifetime))
+                """)
         }
         return token
     }
 
     func session(_ token: String) async throws -> Session? {
-        let now = clock.timestamp
+        let clock = clock
         return try await database.read { database in
-            let session: SQLRequest<Row> = """
-                SELECT user_id, auth_time FROM web_session
-                WHERE digest = \(OpaqueToken.digest(token)) AND expires_at > \(now)
+            let session = try database.row(
                 """
+                SELECT user_id, auth_time FROM web_session
+                WHERE digest = \(OpaqueToken.digest(token)) AND expires_at > \(clock.timestamp(in: database))
+                """)
             guard
-                let row = try session.fetchOne(database),
-                let user = try User.fetchOne(database, key: row["user_id"] as String), !user.isDisabled
+                let session, let user = try User.user(id: session.text("user_id"), in: database), !user.isDisabled
             else { return nil }
-            return Session(user: user, authTime: row["auth_time"])
+            return Session(user: user, authTime: try session.real("auth_time"))
         }
     }
 
     func end(_ token: String) async throws {
-        try await database.write {
-            try $0.execute(literal: "DELETE FROM web_session WHERE digest = \(OpaqueToken.digest(token))")
+        _ = try await database.write {
+            try $0.execute("DELETE FROM web_session WHERE digest = \(OpaqueToken.digest(token))")
         }
     }
 }

@@ -1,5 +1,4 @@
 import FoundationEssentials
-import GRDB
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
@@ -21,7 +20,7 @@ struct AttestationServices: Sendable {
     /// - Returns: nil if the configuration does not have the member `attestation`.
     /// - Throws: ``ConfigurationError`` if an anchor cannot be read.
     init?(
-        _ configuration: ServerConfiguration, database: any DatabaseWriter, secrets: SecretStore, clock: WallClock
+        _ configuration: ServerConfiguration, database: any SQLDatabase, secrets: SecretStore, clock: WallClock
     ) async throws {
         guard let own = configuration.attestation else { return nil }
         self.configuration = own
@@ -36,9 +35,13 @@ struct AttestationServices: Sendable {
             case .enrolled: registry
             case .listed(let names): ListedApprovalKeys(Set(names.compactMap(AttestationConfiguration.name)))
             }
-        pending = PendingActivations(clock: clock)
-        addressLimit = RateLimiter(limit: configuration.rateLimits.attestationPerAddress, per: 60, clock: clock)
-        userLimit = RateLimiter(limit: configuration.rateLimits.attestationPerUser, per: 60, clock: clock)
+        pending = PendingActivations(database: database, clock: clock)
+        addressLimit = RateLimiter(
+            "attestationPerAddress", limit: configuration.rateLimits.attestationPerAddress, per: 60, database: database,
+            clock: clock)
+        userLimit = RateLimiter(
+            "attestationPerUser", limit: configuration.rateLimits.attestationPerUser, per: 60, database: database,
+            clock: clock)
     }
 
     /// The authority with the current anchors.

@@ -28,6 +28,8 @@ struct ServerConfiguration: Sendable, Codable {
     /// Whether clients can or must prove that keys are in hardware. Absent by default: then the server neither announces nor
     /// accepts attestations.
     var attestation: AttestationConfiguration?
+    /// A PostgreSQL database. Absent by default: then the server uses the SQLite file of `--database`, or memory.
+    var database: DatabaseConfiguration?
 
     struct Authentication: Sendable, Codable {
         /// The kinds of identity that a user may have. Without `biometric`, biometric requests fail with
@@ -129,6 +131,9 @@ extension ServerConfiguration {
                 try AttestationConfiguration.validateNames(members, defaults: settings)
                 defaults["attestation"] = .object(settings)
             }
+            if given["database"]?.object != nil {
+                defaults["database"] = .object(try Self.members(DatabaseConfiguration()))
+            }
             var merged = JSONValue.object(defaults).replacing(with: given)
             if case .object(var members) = merged, case .array(let clients) = members["clients"] {
                 var defaults = try Self.members(ClientConfiguration(id: "", redirectURIs: []))
@@ -183,6 +188,7 @@ extension ServerConfiguration {
         ] where limit < 1 {
             throw ConfigurationError("\(name): must be at least 1")
         }
+        try database?.validate()
         if let attestation {
             try attestation.validate(clients)
         } else if let client = clients.first(where: { $0.attestationRequire != nil }) {

@@ -37,7 +37,7 @@ struct AttestationEndpoints: Sendable {
         else { throw OAuthError.invalidRequest("ek_certificates and attestation_key are not base64url") }
         let (challenge, activation) = try attestation.authority(context.logger).challenge(
             endorsement: certificates.compactMap { $0 }, attestationKey: area)
-        let id = attestation.pending.add(activation, of: user)
+        let id = try await attestation.pending.add(activation, of: user)
         let answer = Begun(
             id: id, credential_blob: Base64URL.encode(challenge.credentialBlob),
             encrypted_secret: Base64URL.encode(challenge.encryptedSecret),
@@ -53,7 +53,7 @@ struct AttestationEndpoints: Sendable {
         guard let secret = body["secret"]?.string.flatMap({ Base64URL.decode($0) }) else {
             throw OAuthError.invalidRequest("secret is not base64url")
         }
-        guard let activation = attestation.pending.take(id, of: user) else {
+        guard let activation = try await attestation.pending.take(id, of: user) else {
             throw AttestationError(.activationFailed, "there is no such activation of this user")
         }
         let chain = try attestation.authority(context.logger).certificate(for: activation, secret: secret)
@@ -91,17 +91,17 @@ struct AttestationEndpoints: Sendable {
 
     /// The ID of the user whose bearer token with full access the request has, or ``administrator``.
     private func user(_ request: Request, _ context: IdentityContext) async throws -> String {
-        try attestation.addressLimit.require(context.network)
+        try await attestation.addressLimit.require(context.network)
         let bearer = request.bearerToken
         if attestation.isAdministrator(bearer) {
-            try attestation.userLimit.require(Self.administrator)
+            try await attestation.userLimit.require(Self.administrator)
             return Self.administrator
         }
         guard let session = try await services.session(bearer: bearer) else {
             throw OAuthError.invalidToken("the access token is unknown or has expired")
         }
         guard session.grant.hasFullAccess else { throw OAuthError.insufficientScope(Scope.fullAccess) }
-        try attestation.userLimit.require(session.user.id)
+        try await attestation.userLimit.require(session.user.id)
         return session.user.id
     }
 }

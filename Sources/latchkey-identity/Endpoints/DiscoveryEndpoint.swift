@@ -78,9 +78,9 @@ struct ChallengeEndpoint: Sendable {
     let services: IdentityServices
 
     func issue(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        guard services.challengeLimit.admit(context.network) else {
+        guard try await services.challengeLimit.admit(context.network) else {
             var refusal = try APIError.rateLimited.response()
-            refusal.headers[.retryAfter] = String(services.challengeLimit.secondsToWait(context.network))
+            refusal.headers[.retryAfter] = String(try await services.challengeLimit.secondsToWait(context.network))
             return refusal
         }
         let purpose = try purpose(in: try await request.jsonObject(context))

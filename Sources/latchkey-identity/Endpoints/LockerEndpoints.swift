@@ -1,5 +1,4 @@
 import FoundationEssentials
-import GRDB
 import Hummingbird
 import Latchkey
 import LatchkeyJOSE
@@ -92,7 +91,7 @@ struct LockerEndpoints: Sendable {
     /// POST `…/easy-access/disable`: removes the key that the device's assertion names, or all keys without a name.
     /// Requires no session, because a device without easy access may have none.
     func disableEasyAccessByDevice(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        try locker.addressLimit.require(context.network)
+        try await locker.addressLimit.require(context.network)
         let id = try context.parameters.require("id")
         let assertion = try await request.lockerAssertion(context)
         let enrolment = try await locker.verifier.verifyDevice(
@@ -122,7 +121,7 @@ struct LockerEndpoints: Sendable {
     /// POST `…/revoke`: deletes the enrolment and the sessions that easy or background access created with it. Requires
     /// no session, accepts an assertion at any time, and succeeds when repeated.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        try locker.addressLimit.require(context.network)
+        try await locker.addressLimit.require(context.network)
         let id = try context.parameters.require("id")
         let assertion = try await request.lockerAssertion(context)
         if let enrolment = try await locker.verifier.verifyRevocation(
@@ -136,12 +135,12 @@ struct LockerEndpoints: Sendable {
 
     /// The session of the request's bearer token, which must have full access.
     private func session(_ request: Request, _ context: IdentityContext) async throws -> GrantStore.Session {
-        try locker.addressLimit.require(context.network)
+        try await locker.addressLimit.require(context.network)
         guard let session = try await services.session(bearer: request.bearerToken) else {
             throw OAuthError.invalidToken("the access token is unknown or has expired")
         }
         guard session.grant.hasFullAccess else { throw OAuthError.insufficientScope(Scope.fullAccess) }
-        try locker.userLimit.require(session.user.id)
+        try await locker.userLimit.require(session.user.id)
         return session
     }
 
@@ -240,7 +239,7 @@ struct LockerServices: Sendable {
 
     /// - Returns: nil if the configuration disables the locker.
     init?(
-        _ configuration: ServerConfiguration, database: any DatabaseWriter, challenges: any ChallengeStore,
+        _ configuration: ServerConfiguration, database: any SQLDatabase, challenges: any ChallengeStore,
         secrets: SecretStore, clock: WallClock
     ) async throws {
         guard configuration.extensions.locker.enabled else { return nil }
@@ -253,8 +252,11 @@ struct LockerServices: Sendable {
         registry = try LockerRegistry(
             database, project: configuration.project, shareKey: SecretBytes(key))
         verifier = LockerRequestVerifier(challenges: challenges, registry: registry, clock: clock)
-        addressLimit = RateLimiter(limit: configuration.rateLimits.lockerPerAddress, per: 60, clock: clock)
-        userLimit = RateLimiter(limit: configuration.rateLimits.lockerPerUser, per: 60, clock: clock)
+        addressLimit = RateLimiter(
+            "lockerPerAddress", limit: configuration.rateLimits.lockerPerAddress, per: 60, database: database,
+            clock: clock)
+        userLimit = RateLimiter(
+            "lockerPerUser", limit: configuration.rateLimits.lockerPerUser, per: 60, database: database, clock: clock)
     }
 
     /// The shares to release for an enrolment; nil if the server stores none.

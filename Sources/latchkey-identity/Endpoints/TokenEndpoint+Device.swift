@@ -35,7 +35,7 @@ extension TokenEndpoint {
         }
         // Revoking an enrolment ends its sessions, but would not remove an identity that such a session added.
         guard session.grant.enrolmentID == nil else { throw OAuthError.insufficientUserAuthentication() }
-        guard services.biometricLimit.admit(session.user.id) else { throw OAuthError.rateLimited() }
+        guard try await services.biometricLimit.admit(session.user.id) else { throw OAuthError.rateLimited() }
         try requireBiometric()
         let attestation = services.attestation == nil ? nil : form["attestation"].map { Data($0.utf8) }
         let requirement = services.attestation?.requirement(client)
@@ -67,7 +67,7 @@ extension TokenEndpoint {
         let deviceInfo = try deviceInfo(form)
         try requireBiometric()
         let device = try await services.verifier.verifyAuthentication(request, for: audience(client))
-        guard services.biometricLimit.admit(device.userID) else { throw OAuthError.rateLimited() }
+        guard try await services.biometricLimit.admit(device.userID) else { throw OAuthError.rateLimited() }
         try services.attestation?.requireProof(device.attestation, for: client)
         guard let user = try await services.users.user(id: device.userID), !user.isDisabled else {
             throw OAuthError.serverError
@@ -139,7 +139,7 @@ extension TokenEndpoint {
         client: ClientConfiguration, scopes: [String], shares: [String: String]?
     ) async throws -> Response {
         try enrolment.requireClient(client.id)
-        try locker.userLimit.require(enrolment.userID)
+        try await locker.userLimit.require(enrolment.userID)
         guard let user = try await services.users.user(id: enrolment.userID), !user.isDisabled else {
             throw OAuthError.invalidGrant("the user may not log in")
         }

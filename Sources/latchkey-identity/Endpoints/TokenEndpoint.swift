@@ -18,8 +18,8 @@ struct TokenEndpoint: Sendable {
     let services: IdentityServices
 
     func exchange(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        guard services.tokenLimit.admit(context.network) else {
-            throw OAuthError.rateLimited(retryAfter: services.tokenLimit.secondsToWait(context.network))
+        guard try await services.tokenLimit.admit(context.network) else {
+            throw OAuthError.rateLimited(retryAfter: try await services.tokenLimit.secondsToWait(context.network))
         }
         let form = try await request.form(context)
         guard let client = form["client_id"].flatMap(services.configuration.client) else {

@@ -1,5 +1,4 @@
 import FoundationEssentials
-import GRDB
 import Hummingbird
 import HummingbirdCore
 import LatchkeyRelyingParty
@@ -114,9 +113,10 @@ struct IdentityServices: Sendable {
     let pages: PageRenderer
 
     init(
-        _ configuration: ServerConfiguration, database: any DatabaseWriter, hasher: PasswordHasher,
-        clock: WallClock = .system
+        _ configuration: ServerConfiguration, database: any SQLDatabase, hasher: PasswordHasher,
+        clock: WallClock? = nil
     ) async throws {
+        let clock = clock ?? database.clock
         self.configuration = configuration
         self.clock = clock
         origin = Origin(configuration.publicOrigin)
@@ -133,10 +133,16 @@ struct IdentityServices: Sendable {
             configuration, database: database, secrets: secrets, clock: clock)
         signer = try await IDTokenSigner(configuration.idTokenSigningAlg, secrets: secrets)
         forms = FormGuard(key: try await secrets.value("form guard") { .random(32) })
-        throttle = LoginThrottle(clock: clock)
-        tokenLimit = RateLimiter(limit: configuration.rateLimits.tokenPerAddress, per: 60, clock: clock)
-        challengeLimit = RateLimiter(limit: configuration.rateLimits.challengePerAddress, per: 60, clock: clock)
-        biometricLimit = RateLimiter(limit: configuration.rateLimits.biometricPerUser, per: 60, clock: clock)
+        throttle = LoginThrottle(database: database, clock: clock)
+        tokenLimit = RateLimiter(
+            "tokenPerAddress", limit: configuration.rateLimits.tokenPerAddress, per: 60, database: database,
+            clock: clock)
+        challengeLimit = RateLimiter(
+            "challengePerAddress", limit: configuration.rateLimits.challengePerAddress, per: 60, database: database,
+            clock: clock)
+        biometricLimit = RateLimiter(
+            "biometricPerUser", limit: configuration.rateLimits.biometricPerUser, per: 60, database: database,
+            clock: clock)
         pages = try PageRenderer()
     }
 

@@ -1,79 +1,91 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeyRelyingParty
-import Synchronization
 
-/// Counts events per name within a time window, in memory.
-final class RateLimiter: Sendable {
-    private struct Window {
-        var startedAt: Date
-        var count: Int
+/// Limits events per name and time window: in memory for a server with SQLite, which is one process, and in the database for
+/// servers that share a PostgreSQL database.
+struct RateLimiter: Sendable {
+    private enum Counters: Sendable {
+        case memory(MemoryRateCounters)
+        case database(any SQLDatabase)
     }
 
     /// The length in bytes above which a name is stored as a digest: requests can contain names of any length.
     private static let maximumNameLength = 128
 
-    private let windows = Mutex<[String: Window]>([:])
-    private let limit: Int
+    private let counters: Counters
+    private let kind: String
+    let limit: Int
     private let duration: TimeInterval
-    private let maximumNames: Int
     private let clock: WallClock
 
     /// - Parameters:
+    ///   - kind: Limiters of different kinds on the same database do not share counts.
     ///   - duration: The length of a window in seconds.
-    ///   - maximumNames: The maximum number of names. Above it, the limiter drops names whose window is over, and then
-    ///     the names with the lowest counts. An attacker who invents names cannot displace a name near its limit.
-    init(limit: Int, per duration: TimeInterval, maximumNames: Int = 10_000, clock: WallClock) {
+    ///   - maximumNames: The maximum number of names in memory; see ``MemoryRateCounters``.
+    init(
+        _ kind: String, limit: Int, per duration: TimeInterval, maximumNames: Int = 10_000,
+        database: (any SQLDatabase)? = nil, clock: WallClock
+    ) {
+        self.kind = kind
         self.limit = limit
-        self.maximumNames = maximumNames
         self.duration = duration
         self.clock = clock
+        if let database, database.dialect == .postgreSQL {
+            counters = .database(database)
+        } else {
+            counters = .memory(
+                MemoryRateCounters(limit: limit, per: duration, maximumNames: maximumNames, clock: clock))
+        }
     }
 
     /// Counts one event.
     ///
     /// - Returns: Whether the event is within the limit.
-    func admit(_ name: String) -> Bool {
-        windows.withLock { count(Self.key(name), in: &$0) <= limit }
+    func admit(_ name: String) async throws -> Bool {
+        switch counters {
+        case .memory(let counters): counters.admit(Self.key(name))
+        case .database(let database): try await database.write { try count(name, in: $0).count <= limit }
+        }
     }
 
     /// Seconds until the next event of this name is admitted; nil if it would be admitted now. Counts nothing.
-    func wait(_ name: String) -> TimeInterval? {
-        windows.withLock { windows in
-            guard let window = windows[Self.key(name)], window.count >= limit else { return nil }
-            let left = duration - clock.now.timeIntervalSince(window.startedAt)
-            return left > 0 ? left : nil
+    func wait(_ name: String) async throws -> TimeInterval? {
+        switch counters {
+        case .memory(let counters): counters.wait(Self.key(name))
+        case .database(let database): try await database.read { try wait(name, in: $0) }
         }
     }
 
     /// Sets the count of a name to zero.
-    func reset(_ name: String) {
-        windows.withLock { $0[Self.key(name)] = nil }
+    func reset(_ name: String) async throws {
+        switch counters {
+        case .memory(let counters): counters.reset(Self.key(name))
+        case .database(let database): try await database.write { try reset(name, in: $0) }
+        }
     }
 
     /// Subtracts one event.
-    func withdraw(_ name: String) {
-        let key = Self.key(name)
-        windows.withLock { if let count = $0[key]?.count { $0[key]?.count = max(0, count - 1) } }
+    func withdraw(_ name: String) async throws {
+        switch counters {
+        case .memory(let counters): counters.withdraw(Self.key(name))
+        case .database(let database): try await database.write { try withdraw(name, in: $0) }
+        }
     }
 
-    private func count(_ name: String, in windows: inout [String: Window]) -> Int {
-        let now = clock.now
-        if windows[name] == nil, windows.count >= maximumNames { makeRoom(in: &windows, now: now) }
-        var window = windows[name] ?? Window(startedAt: now, count: 0)
-        if now.timeIntervalSince(window.startedAt) >= duration { window = Window(startedAt: now, count: 0) }
-        window.count += 1
-        windows[name] = window
-        return window.count
+    /// Counts one event.
+    ///
+    /// - Throws: ``OAuthError`` with `Retry-After` if the event exceeds the limit.
+    func require(_ name: String) async throws {
+        guard try await admit(name) else {
+            throw OAuthError(
+                429, "rate_limited", "there were too many requests", retryAfter: try await secondsToWait(name))
+        }
     }
 
-    /// Drops a quarter of the names, so that the next new name does not trigger it again.
-    private func makeRoom(in windows: inout [String: Window], now: Date) {
-        windows = windows.filter { now.timeIntervalSince($0.value.startedAt) < duration }
-        let surplus = windows.count - maximumNames * 3 / 4
-        guard surplus > 0 else { return }
-        let least = windows.sorted { ($0.value.count, $0.value.startedAt) < ($1.value.count, $1.value.startedAt) }
-        for (name, _) in least.prefix(surplus) { windows[name] = nil }
+    /// Whole seconds until the next event of this name is admitted, at least one.
+    func secondsToWait(_ name: String) async throws -> Int {
+        max(1, Int((try await wait(name) ?? 0).rounded(.up)))
     }
 
     private static func key(_ name: String) -> String {
@@ -82,75 +94,46 @@ final class RateLimiter: Sendable {
 }
 
 extension RateLimiter {
-    /// Counts one event.
-    ///
-    /// - Throws: ``OAuthError`` with `Retry-After` if the event exceeds the limit.
-    func require(_ name: String) throws(OAuthError) {
-        guard admit(name) else {
-            throw OAuthError(429, "rate_limited", "there were too many requests", retryAfter: secondsToWait(name))
-        }
+    private func row(_ name: String) -> String { "\(kind) \(Self.key(name))" }
+
+    /// Counts one event; one statement, so that no event of another server is lost.
+    func count(_ name: String, in database: any SQLConnection) throws -> (count: Int, wait: TimeInterval) {
+        let now = clock.timestamp(in: database)
+        try database.deleteExpired(from: "rate_limit", where: "expires_at <= \(now)")
+        let counted = try database.row(
+            """
+            INSERT INTO rate_limit AS old (name, started_at, expires_at, count)
+            VALUES (\(row(name)), \(now), \(now + duration), 1)
+            ON CONFLICT (name) DO UPDATE SET
+                started_at = CASE WHEN old.expires_at <= \(now) THEN \(now) ELSE old.started_at END,
+                expires_at = CASE WHEN old.expires_at <= \(now) THEN \(now + duration) ELSE old.expires_at END,
+                count = CASE WHEN old.expires_at <= \(now) THEN 1 ELSE old.count + 1 END
+            RETURNING count, expires_at
+            """)
+        guard let counted else { throw SQLFailure(.statement, "the database did not count a request") }
+        return (try counted.integer("count"), max(0, try counted.real("expires_at") - now))
     }
 
-    /// Whole seconds until the next event of this name is admitted, at least one.
-    func secondsToWait(_ name: String) -> Int {
-        max(1, Int((wait(name) ?? 0).rounded(.up)))
-    }
-}
-
-/// Limits password guessing per user and address, per address, and per user over all addresses.
-struct LoginThrottle: Sendable {
-    /// The account whose password is tried.
-    struct Account: Sendable {
-        fileprivate let name: String
-
-        /// The account of an existing user, regardless of the spelling of the user name, or else of an unknown name.
-        /// Unknown names that differ only in the case of ASCII letters are one account, as in the database, so that
-        /// unknown users are throttled exactly as existing ones.
-        init(_ user: User?, named username: String) {
-            if let user {
-                name = "id \(user.id)"
-                return
-            }
-            let bytes = username.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
-            // Strings compare by Unicode equivalence, the database compares bytes.
-            name = "name \(Base64URL.encode(Data(bytes)))"
-        }
+    func wait(_ name: String, in database: any SQLConnection) throws -> TimeInterval? {
+        let now = clock.timestamp(in: database)
+        return try database.row(
+            """
+            SELECT expires_at FROM rate_limit
+            WHERE name = \(row(name)) AND count >= \(limit) AND expires_at > \(now)
+            """
+        ).map { try $0.real("expires_at") - now }
     }
 
-    /// Five minutes.
-    static let window: TimeInterval = 300
-    static let failuresPerUserAndAddress = 5
-    static let failuresPerAddress = 50
-    static let failuresPerUser = 100
-
-    private let pairs: RateLimiter
-    private let addresses: RateLimiter
-    private let users: RateLimiter
-
-    init(clock: WallClock) {
-        pairs = RateLimiter(limit: Self.failuresPerUserAndAddress, per: Self.window, clock: clock)
-        addresses = RateLimiter(limit: Self.failuresPerAddress, per: Self.window, clock: clock)
-        users = RateLimiter(limit: Self.failuresPerUser, per: Self.window, clock: clock)
+    func reset(_ name: String, in database: any SQLConnection) throws {
+        try database.execute("DELETE FROM rate_limit WHERE name = \(row(name))")
     }
 
-    /// Seconds until the next attempt for this account is checked; nil if it would be checked now.
-    func wait(_ account: Account, address: String) -> TimeInterval? {
-        [
-            pairs.wait("\(address) \(account.name)"), addresses.wait(address), users.wait(account.name),
-        ].compactMap { $0 }.max()
+    func withdraw(_ name: String, in database: any SQLConnection) throws {
+        try database.execute("UPDATE rate_limit SET count = count - 1 WHERE name = \(row(name)) AND count > 0")
     }
 
-    /// Counts an attempt. Call it before the password is checked, so that parallel attempts do not exceed the limit.
-    func begin(_ account: Account, address: String) {
-        _ = pairs.admit("\(address) \(account.name)")
-        _ = addresses.admit(address)
-        _ = users.admit(account.name)
-    }
-
-    /// Subtracts an attempt whose password was correct, and clears the user's failures from this address.
-    func succeeded(_ account: Account, address: String) {
-        pairs.reset("\(address) \(account.name)")
-        addresses.withdraw(address)
-        users.withdraw(account.name)
+    /// The database that counts; nil for memory.
+    var database: (any SQLDatabase)? {
+        if case .database(let database) = counters { database } else { nil }
     }
 }

@@ -33,12 +33,24 @@ struct RefusalMiddleware: RouterMiddleware {
             return try error.response()
         } catch let error as HTTPError {
             return try error.response(from: request, context: context)
+        } catch let error as SQLFailure {
+            return try refusal(error, request, context)
         } catch is NIOTooManyBytesError {
             return try .refusal(OAuthError(status: 413, "invalid_request", "the request is too long"))
         } catch {
             context.logger.error("failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
             return try .refusal(.serverError)
         }
+    }
+
+    /// 503 with `Retry-After` if the client can repeat the request.
+    private func refusal(_ error: SQLFailure, _ request: Request, _ context: IdentityContext) throws -> Response {
+        if error.code == .invalidText {
+            return try .refusal(OAuthError.invalidRequest("the request contains a NUL character"))
+        }
+        context.logger.error(
+            "database failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
+        return try .refusal(error.isTemporary ? .temporarilyUnavailable : .serverError)
     }
 
     private func log<Code>(_ message: Logger.Message, _ error: VerificationError<Code>, _ context: IdentityContext) {
@@ -93,6 +105,10 @@ extension OAuthError {
         OAuthError(
             403, "insufficient_user_authentication", "the user has to be authenticated again", maximumAge: maximumAge)
     }
+
+    /// The database is not available, or busy. The client can repeat the request (RFC 6749 section 4.1.2.1).
+    static let temporarilyUnavailable = OAuthError(
+        503, "temporarily_unavailable", "the server is busy, please try again later", retryAfter: 1)
 
     /// There were too many requests, with the words of deployed Authgear servers.
     static func rateLimited(retryAfter: Int? = nil) -> OAuthError {

@@ -40,15 +40,14 @@ struct LoginForm: Sendable {
         else { return .failure(.wrongPassword) }
         let found = try await services.users.user(named: username)
         let account = LoginThrottle.Account(found, named: username)
-        if let seconds = services.throttle.wait(account, address: context.network) {
+        if let seconds = try await services.throttle.begin(account, address: context.network) {
             return .failure(.throttled(seconds: Int(seconds.rounded(.up))))
         }
-        services.throttle.begin(account, address: context.network)
         guard let user = try await services.users.authenticate(found, password: password) else {
             context.logger.notice("login failed", metadata: ["address": "\(context.address)"])
             return .failure(.wrongPassword)
         }
-        services.throttle.succeeded(account, address: context.network)
+        try await services.throttle.succeeded(account, address: context.network)
         guard pinnedUserID == nil || pinnedUserID == user.id else { return .failure(.wrongUser) }
         return .success(user)
     }

@@ -1,7 +1,6 @@
 import Crypto
 import CryptoExtras
 import FoundationEssentials
-import GRDB
 import JWTKit
 import Latchkey
 import LatchkeyJOSE

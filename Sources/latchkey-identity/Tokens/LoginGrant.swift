@@ -1,12 +1,9 @@
 import FoundationEssentials
-import GRDB
 import Latchkey
 import LatchkeyRelyingParty
 
 /// The grant of one login of one user in one client. All tokens of the login belong to it.
-struct LoginGrant: Sendable, Codable, FetchableRecord, PersistableRecord {
-    static let databaseTableName = "offline_grant"
-
+struct LoginGrant: Sendable {
     /// A random UUID in lower case; the first part of the refresh token.
     let id: String
     let clientID: String
@@ -27,19 +24,6 @@ struct LoginGrant: Sendable, Codable, FetchableRecord, PersistableRecord {
     let idleExpiresAt: Double
     /// The JSON that the client sent as `x_device_info`.
     let deviceInfo: String?
-
-    enum CodingKeys: String, CodingKey {
-        case id, scope, amr
-        case clientID = "client_id"
-        case userID = "user_id"
-        case deviceID = "device_id"
-        case enrolmentID = "enrolment_id"
-        case easyAccessKeyID = "easy_access_kid"
-        case authTime = "auth_time"
-        case expiresAt = "expires_at"
-        case idleExpiresAt = "idle_expires_at"
-        case deviceInfo = "device_info"
-    }
 
     var scopes: Set<String> { Set(scope.split(separator: " ").map(String.init)) }
 
@@ -92,8 +76,7 @@ enum DeviceAuthentication: String, Sendable, Codable {
 }
 
 /// A stored authorization code.
-struct AuthorizationCode: Sendable, Codable, FetchableRecord, PersistableRecord {
-    static let databaseTableName = "authorization_code"
+struct AuthorizationCode: Sendable {
     /// Seconds.
     static let lifetime = 60.0
 
@@ -110,18 +93,6 @@ struct AuthorizationCode: Sendable, Codable, FetchableRecord, PersistableRecord 
     let authTime: Double
     let expiresAt: Double
     let isUsed: Bool
-
-    enum CodingKeys: String, CodingKey {
-        case digest, scope, nonce
-        case grantID = "grant_id"
-        case clientID = "client_id"
-        case userID = "user_id"
-        case redirectURI = "redirect_uri"
-        case codeChallenge = "code_challenge"
-        case authTime = "auth_time"
-        case expiresAt = "expires_at"
-        case isUsed = "is_used"
-    }
 
     /// Whether a PKCE verifier matches the request's challenge.
     func accepts(verifier: String) -> Bool {

@@ -59,7 +59,7 @@ import Testing
             var configuration = TestServer.configuration
             configuration.attestation = AttestationConfiguration()
             configuration.attestation?.tpmAnchors = [try tpm.anchors(in: directory)]
-            let database = try IdentityDatabase.open(path: nil)
+            let database = try await TestDatabase.open()
             var issuers: [Data] = []
             for _ in 1...2 {
                 let services = try await IdentityServices(

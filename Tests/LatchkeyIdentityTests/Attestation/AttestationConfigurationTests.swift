@@ -112,7 +112,7 @@ import Testing
                 configuration.attestation?.pivAnchors = [anchors]
                 let error = await #expect(throws: ConfigurationError.self) {
                     try await IdentityServices(
-                        configuration, database: IdentityDatabase.open(path: nil),
+                        configuration, database: await TestDatabase.open(),
                         hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)))
                 }
                 #expect(

@@ -1,5 +1,4 @@
 import Foundation
-import GRDB
 import HTTPTypes
 import Latchkey
 import LatchkeyRelyingParty
@@ -78,15 +77,18 @@ import Testing
             #expect(try await server.backgroundAccess(device).success()["level_shares"] == nil)
             #expect(try await server.levelShares(device, bearer: device.tokens.access).status == 404)
             let stored = try await server.services.grants.database.read {
-                try Bool.fetchOne(
-                    $0, sql: "SELECT background_share IS NULL AND active_share IS NULL FROM latchkey_locker_enrolment")
+                try $0.row(
+                    """
+                    SELECT background_share IS NULL AND active_share IS NULL AS are_null FROM latchkey_locker_enrolment
+                    """
+                )?.bool("are_null")
             }
             #expect(stored == true)
         }
     }
 
     @Test func `stored shares remain while level shares are off`() async throws {
-        let database = try IdentityDatabase.open(path: nil)
+        let database = try await TestDatabase.open()
         func locker(keepingShares: Bool) async throws -> LockerServices {
             var configuration = TestServer.configuration
             configuration.extensions.locker.levelShares = keepingShares

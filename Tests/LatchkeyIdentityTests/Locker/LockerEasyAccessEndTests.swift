@@ -1,5 +1,4 @@
 import FoundationEssentials
-import GRDB
 import HTTPTypes
 import Latchkey
 import LatchkeyRelyingParty
@@ -111,7 +110,7 @@ import Testing
             }
             func rows(_ table: String) async throws -> Int? {
                 try await server.services.grants.database.read {
-                    try Int.fetchOne($0, sql: "SELECT count(*) FROM \(table)")
+                    try $0.row("SELECT count(*) AS count FROM \(SQLText(stringLiteral: table))")?.integer("count")
                 }
             }
             #expect(try await rows("offline_grant") == 7)

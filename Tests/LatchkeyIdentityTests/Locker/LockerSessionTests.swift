@@ -1,5 +1,4 @@
 import FoundationEssentials
-import GRDB
 import HTTPTypes
 import Latchkey
 import LatchkeyJOSE
@@ -186,13 +185,14 @@ import Testing
             let (device, other) = (try await server.enrolledDevice("alice"), try await server.enrolledDevice("bob"))
             let alice = server.alice.id
             try await server.services.grants.database.write {
-                try $0.execute(sql: "DELETE FROM user WHERE id = ?", arguments: [alice])
+                try $0.execute("DELETE FROM \"user\" WHERE id = \(alice)")
             }
             try await server.easyAccess(device).expectRevoked()
             try await server.backgroundAccess(device).expectRevoked()
             let left = try await server.services.grants.database.read { database in
-                try ["latchkey_locker_enrolment", "latchkey_locker_easy_access_key"].map {
-                    try Int.fetchOne(database, sql: "SELECT count(*) FROM \($0)")
+                try ["latchkey_locker_enrolment", "latchkey_locker_easy_access_key"].map { table in
+                    try database.row("SELECT count(*) AS count FROM \(SQLText(stringLiteral: table))")?
+                        .integer("count")
                 }
             }
             #expect(left == [1, 1])

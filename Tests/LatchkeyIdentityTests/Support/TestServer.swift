@@ -13,7 +13,7 @@ import Testing
 
 @testable import latchkey_identity
 
-/// The real server on a free port, in memory, with two users and a clock that the test controls.
+/// The real server on a free port, with a new database (``TestDatabase``), two users and a clock that the test controls.
 struct TestServer: Sendable {
     static let redirectURI = "http://127.0.0.1:4711/callback"
     /// A redirect URI of a single site, for which a browser session is sufficient.
@@ -57,7 +57,7 @@ struct TestServer: Sendable {
         configure(&configuration)
         let time = SettableClock.atWholeSecond()
         let services = try await IdentityServices(
-            configuration, database: IdentityDatabase.open(path: nil),
+            configuration, database: await TestDatabase.open(),
             hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)), clock: time.clock)
         let alice = try await services.users.add(username: "alice", password: password)
         let bob = try await services.users.add(username: "bob", password: password)

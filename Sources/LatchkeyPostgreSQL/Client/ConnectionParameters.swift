@@ -1,0 +1,68 @@
+internal import CPostgreSQL
+internal import FoundationEssentials
+internal import Glibc
+internal import LatchkeyRelyingParty
+
+/// libpq's parameters: those of the address, and safe defaults for the others.
+struct ConnectionParameters: Sendable {
+    /// The files with trusted authorities of Debian, Fedora and Alpine.
+    private static let systemRoots = [
+        "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
+    ]
+
+    let statementTimeout: Duration
+    private let values: [(String, String)]
+
+    /// - Throws: ``PostgreSQLConfigurationError``
+    init(_ configuration: PostgreSQLConfiguration) throws {
+        var given: [String: String] = [:]
+        guard let options = PQconninfoParse(configuration.address, nil) else {
+            throw PostgreSQLConfigurationError(
+                "the address of the database is not valid. Use postgresql://HOST/DATABASE.")
+        }
+        defer { PQconninfoFree(options) }
+        var option = options
+        while let keyword = option.pointee.keyword {
+            if let value = option.pointee.val { given[String(cString: keyword)] = String(cString: value) }
+            option += 1
+        }
+        guard given["password"] == nil, given["sslpassword"] == nil else {
+            throw PostgreSQLConfigurationError(
+                "the address of the database contains a password. Remove it, and store the password in a file that the "
+                    + "environment variable PGPASSFILE names.")
+        }
+        let environment = ProcessInfo.processInfo.environment
+        let hosts = (given["host"] ?? environment["PGHOST"] ?? "").split(separator: ",")
+        let isLocal = given["hostaddr"] == nil && hosts.allSatisfy { $0.hasPrefix("/") || $0.hasPrefix("@") }
+        if !isLocal, given["sslmode"] == nil, environment["PGSSLMODE"] == nil {
+            given["sslmode"] = "verify-full"
+        }
+        if !isLocal, given["sslrootcert"] == nil, environment["PGSSLROOTCERT"] == nil,
+            access("\(environment["HOME"] ?? "")/.postgresql/root.crt", R_OK) != 0
+        {
+            given["sslrootcert"] = Self.systemRoots.first { access($0, R_OK) == 0 }
+        }
+        let (seconds, attoseconds) = configuration.statementTimeout.components
+        let milliseconds = max(1, seconds * 1_000 + attoseconds / 1_000_000_000_000_000)
+        given["options"] =
+            "-c statement_timeout=\(milliseconds) -c lock_timeout=\(milliseconds) "
+            + "-c idle_in_transaction_session_timeout=\(4 * milliseconds) " + (given["options"] ?? "")
+        let defaults = [
+            "application_name": "latchkey-identity", "target_session_attrs": "read-write",
+            // Milliseconds until a connection without an answer of the other machine is lost.
+            "tcp_user_timeout": "10000",
+        ]
+        given.merge(defaults) { own, _ in own }
+        given["client_encoding"] = "UTF8"
+        values = given.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        statementTimeout = configuration.statementTimeout
+    }
+
+    func withPointers<R>(
+        _ body: (UnsafePointer<UnsafePointer<CChar>?>, UnsafePointer<UnsafePointer<CChar>?>) -> R
+    ) -> R {
+        let (names, texts) = (values.map { strdup($0.0) }, values.map { strdup($0.1) })
+        defer { for text in names + texts { free(text) } }
+        return body(names.map { UnsafePointer($0) } + [nil], texts.map { UnsafePointer($0) } + [nil])
+    }
+}

@@ -1,0 +1,216 @@
+internal import CPostgreSQL
+internal import FoundationEssentials
+internal import Glibc
+internal import LatchkeyRelyingParty
+
+/// libpq's connection. Used on its connection's thread only, which waits for the socket with `poll`.
+final class PostgreSQLHandle {
+    /// A statement's rows, or the number of rows that it changed.
+    struct Answer {
+        var rows: [SQLRow] = []
+        var changes = 0
+    }
+
+    /// The maximum number of prepared statements. The repositories have fewer.
+    private static let maximumPrepared = 500
+    /// The additional time after which the server does not answer, although it should have ended the statement.
+    private static let grace: Duration = .seconds(5)
+
+    private let connection: OpaquePointer
+    private let wake: WakeSocket
+    private let statementTimeout: Duration
+    /// The names of prepared statements by text and types.
+    private var prepared: [String: String] = [:]
+    /// Whether the current transaction sent `COMMIT`, so that its effect is not known without an answer.
+    private var isCommitting = false
+    private var wasCancelled = false
+
+    /// - Throws: `SQLFailure` with code `unavailable`.
+    init(_ parameters: ConnectionParameters, wake: WakeSocket, until deadline: ContinuousClock.Instant) throws {
+        self.wake = wake
+        statementTimeout = parameters.statementTimeout
+        let connecting = parameters.withPointers { PQconnectStartParams($0, $1, 0) }
+        guard let connecting else { throw SQLFailure(.unavailable, "there is not enough memory to connect") }
+        connection = connecting
+        guard PQstatus(connection) != CONNECTION_BAD else { throw lost() }
+        var next = PGRES_POLLING_WRITING
+        while next != PGRES_POLLING_OK {
+            guard next != PGRES_POLLING_FAILED else { throw lost() }
+            try wait(for: next == PGRES_POLLING_READING ? POLLIN : POLLOUT, until: deadline)
+            next = PQconnectPoll(connection)
+        }
+        // Notices can contain values.
+        _ = PQsetNoticeProcessor(connection, { _, _ in }, nil)
+        PQsetnonblocking(connection, 1)
+    }
+
+    deinit { PQfinish(connection) }
+
+    /// Whether the connection is open and outside a transaction.
+    var isIdle: Bool { PQstatus(connection) == CONNECTION_OK && PQtransactionStatus(connection) == PQTRANS_IDLE }
+
+    /// Discards a cancellation that arrived after the last transaction.
+    func forgetCancellation() {
+        wake.clear()
+        wasCancelled = false
+        isCommitting = false
+    }
+
+    /// Begins a transaction.
+    ///
+    /// - Returns: The database's time.
+    func begin(_ statements: String) throws -> Double {
+        guard let row = try simple(statements).rows.first else { throw lost() }
+        return try row.real("now")
+    }
+
+    /// - Throws: `SQLFailure` with code `outcomeUnknown` if the connection is lost before the answer.
+    func commit() throws {
+        isCommitting = true
+        defer { isCommitting = false }
+        _ = try simple("COMMIT")
+    }
+
+    /// Ends the transaction without effect; if this fails, the connection is no longer idle, and the pool closes it.
+    func rollBack() {
+        wasCancelled = false
+        guard PQstatus(connection) == CONNECTION_OK else { return }
+        _ = try? simple("ROLLBACK")
+    }
+
+    /// Runs constant statements without parameters.
+    func simple(_ statements: String) throws -> Answer {
+        try send { PQsendQuery(connection, statements) }
+        return try answer()
+    }
+
+    /// Runs one statement with parameters, prepared at its first use.
+    func query(_ statement: SQLText) throws -> Answer {
+        let (text, values) = statement.rendered(for: .postgreSQL)
+        let parameters = Parameters(values)
+        let key = parameters.types.map(String.init).joined(separator: ",") + " " + text
+        if prepared[key] == nil, prepared.count < Self.maximumPrepared {
+            let name = "s\(prepared.count)"
+            try send {
+                PQsendPrepare(connection, name, text, Int32(parameters.types.count), parameters.types)
+            }
+            _ = try answer()
+            prepared[key] = name
+        }
+        try send {
+            parameters.withPointers { pointers, lengths, formats in
+                if let name = prepared[key] {
+                    PQsendQueryPrepared(connection, name, parameters.count, pointers, lengths, formats, 1)
+                } else {
+                    PQsendQueryParams(
+                        connection, text, parameters.count, parameters.types, pointers, lengths, formats, 1)
+                }
+            }
+        }
+        return try answer()
+    }
+
+    private func send(_ body: () -> Int32) throws {
+        guard !wasCancelled else { throw CancellationError() }
+        guard body() == 1 else { throw lost() }
+    }
+
+    /// Waits for all results of the sent statements.
+    private func answer() throws -> Answer {
+        // A migration has no statement timeout, but the server and the network must still exist: TCP checks this.
+        let deadline = ContinuousClock.now + statementTimeout + Self.grace
+        var answer = Answer()
+        var failure: SQLFailure?
+        while true {
+            while PQflush(connection) == 1 { try wait(for: POLLIN | POLLOUT, until: deadline) }
+            while PQisBusy(connection) == 1 { try wait(for: POLLIN, until: deadline) }
+            guard let result = PQgetResult(connection) else { break }
+            defer { PQclear(result) }
+            switch PQresultStatus(result) {
+            case PGRES_COMMAND_OK:
+                answer.changes = PQcmdTuples(result).flatMap { Int(String(cString: $0)) } ?? 0
+            case PGRES_TUPLES_OK:
+                answer.changes = PQcmdTuples(result).flatMap { Int(String(cString: $0)) } ?? 0
+                answer.rows = try RowReader(result).rows()
+            default: failure = failure ?? Self.failure(result)
+            }
+        }
+        if PQstatus(connection) == CONNECTION_BAD { throw lost() }
+        if let failure {
+            if wasCancelled { throw CancellationError() }
+            throw failure
+        }
+        return answer
+    }
+
+    /// Waits for the socket. A cancellation cancels the statement, whose answer is then an error.
+    private func wait(for events: Int32, until deadline: ContinuousClock.Instant) throws {
+        while true {
+            let left = deadline - .now
+            guard left > .zero else { throw silent() }
+            var descriptors = [
+                pollfd(fd: PQsocket(connection), events: Int16(events), revents: 0),
+                // COMMIT is not cancelled: its effect would be unknown.
+                pollfd(fd: isCommitting || wasCancelled ? -1 : wake.descriptor, events: Int16(POLLIN), revents: 0),
+            ]
+            let milliseconds = left.components.seconds * 1_000 + left.components.attoseconds / 1_000_000_000_000_000
+            let count = poll(&descriptors, 2, Int32(clamping: milliseconds + 1))
+            if count < 0, errno != EINTR { throw silent() }
+            if count > 0, descriptors[1].revents != 0 {
+                wasCancelled = true
+                cancel()
+            }
+            if count > 0, descriptors[0].revents != 0 {
+                if PQstatus(connection) == CONNECTION_OK,
+                    descriptors[0].revents & Int16(POLLIN | POLLHUP | POLLERR) != 0
+                {
+                    guard PQconsumeInput(connection) == 1 else { throw lost() }
+                }
+                return
+            }
+        }
+    }
+
+    private func cancel() {
+        guard PQstatus(connection) == CONNECTION_OK, let cancel = PQgetCancel(connection) else { return }
+        defer { PQfreeCancel(cancel) }
+        var message = [CChar](repeating: 0, count: 256)
+        _ = PQcancel(cancel, &message, Int32(message.count))
+    }
+
+    /// The server does not answer in time: the connection is closed, because a late answer would belong to another statement.
+    private func silent() -> SQLFailure {
+        shutdown(PQsocket(connection), Int32(SHUT_RDWR))
+        _ = PQconsumeInput(connection)
+        return SQLFailure(
+            isCommitting ? .outcomeUnknown : .unavailable, "the database does not answer within the time limit")
+    }
+
+    private func lost() -> SQLFailure {
+        let message = String(cString: PQerrorMessage(connection)).split(separator: "\n").first.map(String.init)
+        return SQLFailure(
+            isCommitting ? .outcomeUnknown : .unavailable,
+            "the connection to the database failed: \(message ?? "no reason")")
+    }
+
+    /// PostgreSQL's error without its details, which can contain values.
+    private static func failure(_ result: OpaquePointer) -> SQLFailure {
+        func field(_ code: Unicode.Scalar) -> String? {
+            PQresultErrorField(result, Int32(code.value)).map { String(cString: $0) }
+        }
+        let state = field("C") ?? ""
+        let message = field("M") ?? "the database reported an error"
+        let code: SQLFailure.Code =
+            switch state {
+            case "40001", "40P01": .conflict
+            case "57014", "55P03": .timeout
+            case "22021": .invalidText
+            // The schema or the session changed under a prepared statement.
+            case "0A000", "26000": .conflict
+            case "25006": .unavailable
+            case _ where state.hasPrefix("08") || state.hasPrefix("57P") || state.hasPrefix("53"): .unavailable
+            default: .statement
+            }
+        return SQLFailure(code, sqlState: state, message)
+    }
+}

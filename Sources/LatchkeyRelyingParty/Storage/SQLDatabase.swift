@@ -1,0 +1,134 @@
+/// A database for the stores of this library: SQLite (``SQLiteDatabase``), PostgreSQL (`LatchkeyPostgreSQL`), or another
+/// client of these engines.
+///
+/// The body of a transaction is synchronous: it contains statements only, and can be repeated. An implementation runs it on a
+/// thread that may block, not on the cooperative thread pool.
+public protocol SQLDatabase: Sendable {
+    /// The engine's SQL.
+    var dialect: SQLDialect { get }
+    /// Seconds to add to this machine's clock to get the database's time; 0 for a database in this process.
+    var clockOffset: Double { get }
+
+    /// Runs statements that change nothing, in one transaction.
+    ///
+    /// - Throws: ``SQLFailure``, or the body's error.
+    func read<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R) async throws -> R
+
+    /// Runs statements in one transaction, which takes effect completely or, if the body throws, not at all. The body can be
+    /// called again after a conflict or a lost connection, if the transaction had no effect.
+    ///
+    /// - Throws: ``SQLFailure``, or the body's error.
+    @discardableResult
+    func write<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R) async throws -> R
+
+    /// Runs the migrations that this database does not contain, in this order. Of several processes, one runs them, and the
+    /// others wait.
+    func migrate(_ migrations: [SQLMigration]) async throws
+}
+
+/// The statements of one transaction. Valid within the transaction's body only.
+public protocol SQLConnection {
+    /// The engine's SQL.
+    var dialect: SQLDialect { get }
+    /// The database's time when the transaction began, in seconds since 1970; nil for a database in this process.
+    var now: Double? { get }
+
+    /// Runs one statement.
+    ///
+    /// - Returns: The number of rows that the statement inserted, changed or deleted.
+    @discardableResult
+    func execute(_ statement: SQLText) throws -> Int
+
+    /// Runs one statement and returns its rows.
+    func rows(_ statement: SQLText) throws -> [SQLRow]
+
+    /// Runs constant statements without parameters, separated by semicolons.
+    func script(_ statements: String) throws
+}
+
+/// The SQL of an engine.
+public enum SQLDialect: Hashable, Sendable {
+    /// SQLite 3.35 or newer. Write transactions exclude each other.
+    case sqlite
+    /// PostgreSQL 13 or newer, with transactions at the level `READ COMMITTED`.
+    case postgreSQL
+}
+
+/// A failure of the database itself.
+public struct SQLFailure: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The kind of a failure.
+    public enum Code: Hashable, Sendable {
+        /// There is no connection to the database. The transaction had no effect.
+        case unavailable
+        /// All connections were in use for too long. The transaction had no effect.
+        case poolExhausted
+        /// A statement took too long. The transaction had no effect.
+        case timeout
+        /// The connection was lost while the database committed. The transaction took effect completely or not at all.
+        case outcomeUnknown
+        /// Transactions prevented each other from committing. The transaction had no effect.
+        case conflict
+        /// A text contains a character that the database does not store: NUL.
+        case invalidText
+        /// A constraint, with SQLSTATE class 23, or any other error that the database reports.
+        case statement
+    }
+
+    /// The kind.
+    public let code: Code
+    /// The five characters of the standard's SQLSTATE, if the database reported one.
+    public let sqlState: String?
+    /// The database's message. Does not contain the values of statements.
+    public let message: String
+
+    /// Creates a failure.
+    public init(_ code: Code, sqlState: String? = nil, _ message: String) {
+        self.code = code
+        self.sqlState = sqlState
+        self.message = message
+    }
+
+    /// Whether the same request can succeed later.
+    public var isTemporary: Bool {
+        switch code {
+        case .unavailable, .poolExhausted, .timeout, .outcomeUnknown, .conflict: true
+        case .invalidText, .statement: false
+        }
+    }
+
+    public var description: String { message + (sqlState.map { " (SQLSTATE \($0))" } ?? "") }
+}
+
+extension SQLDatabase {
+    /// The time of the database's machine.
+    package var clock: WallClock { WallClock(offset: { clockOffset }) }
+}
+
+extension SQLConnection {
+    /// Returns the first row.
+    package func row(_ statement: SQLText) throws -> SQLRow? { try rows(statement).first }
+
+    /// Waits until no other transaction has locked this name, and locks it until the end of the transaction. In SQLite, write
+    /// transactions exclude each other anyway.
+    package func lock(_ name: String) throws {
+        guard dialect == .postgreSQL else { return }
+        _ = try rows("SELECT 1 FROM pg_advisory_xact_lock(hashtextextended(\(name), 0))")
+    }
+
+    /// Deletes expired rows. In PostgreSQL at most 100, and none that another transaction uses, so that cleaning neither waits
+    /// nor takes longer with more rows.
+    ///
+    /// - Parameter condition: A condition for which the table has an index.
+    package func deleteExpired(from table: StaticString, where condition: SQLText) throws {
+        let name = SQLText(constant: table)
+        switch dialect {
+        case .sqlite: try execute("DELETE FROM \(name) WHERE \(condition)")
+        case .postgreSQL:
+            try execute(
+                """
+                DELETE FROM \(name) WHERE ctid = ANY (ARRAY(
+                    SELECT ctid FROM \(name) WHERE \(condition) LIMIT 100 FOR UPDATE SKIP LOCKED))
+                """)
+        }
+    }
+}
