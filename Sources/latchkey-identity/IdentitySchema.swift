@@ -147,7 +147,7 @@ enum IdentitySchema {
         CREATE INDEX rate_limit_expiry ON rate_limit (expires_at);
         CREATE TABLE pending_activation (
             id TEXT PRIMARY KEY NOT NULL,
-            user_id TEXT NOT NULL REFERENCES "user" (id) ON DELETE CASCADE,
+            user_id TEXT NOT NULL,
             state TEXT NOT NULL,
             expires_at DOUBLE PRECISION NOT NULL
         );
