@@ -146,6 +146,7 @@ enum IdentitySchema {
         );
         CREATE INDEX rate_limit_expiry ON rate_limit (expires_at);
         CREATE TABLE pending_activation (
+            number BIGINT GENERATED ALWAYS AS IDENTITY,
             id TEXT PRIMARY KEY NOT NULL,
             user_id TEXT NOT NULL,
             state TEXT NOT NULL,

@@ -75,7 +75,7 @@ final class PendingActivations: Sendable {
                 """
                 DELETE FROM pending_activation WHERE user_id = \(userID) AND id NOT IN (
                     SELECT id FROM pending_activation WHERE user_id = \(userID)
-                    ORDER BY expires_at DESC, id LIMIT \(Self.maximumPerUser - 1))
+                    ORDER BY number DESC LIMIT \(Self.maximumPerUser - 1))
                 """)
             return try database.execute(
                 """
