@@ -47,7 +47,7 @@ DOCUMENTS = (".md", ".tutorial", ".1", ".8", ".Debian")
 MOST_DECLARATIONS = {
     "Latchkey": 290, "LatchkeyTPM": 28, "LatchkeyPKCS11": 43, "LatchkeyPresence": 38, "LatchkeyLogin": 84,
     "LatchkeyVault": 72, "LatchkeyCredentials": 125, "LatchkeyLocker": 121, "LatchkeyOAuth": 24, "LatchkeyHTTP": 5,
-    "LatchkeyJOSE": 16, "LatchkeyCertificates": 12, "LatchkeyRelyingParty": 225, "LatchkeyPostgreSQL": 16,
+    "LatchkeyJOSE": 16, "LatchkeyCertificates": 12, "LatchkeyRelyingParty": 225, "LatchkeyPostgreSQL": 20,
     "LatchkeySimulators": 55,
     "LatchkeyTesting": 43, "TPM2": 161, "TPM2TCTI": 6, "VirtualSmartCard": 36,
 }
