@@ -46,6 +46,7 @@ let package = Package(
         .library(name: "LatchkeyCredentials", targets: ["LatchkeyCredentials"]),
         .library(name: "LatchkeyCredentialsFoundation", targets: ["LatchkeyCredentialsFoundation"]),
         .library(name: "LatchkeyLocker", targets: ["LatchkeyLocker"]),
+        .library(name: "LatchkeyPasskeys", targets: ["LatchkeyPasskeys"]),
         .library(name: "LatchkeyRelyingParty", targets: ["LatchkeyRelyingParty"]),
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
@@ -172,6 +173,8 @@ let package = Package(
             name: "LatchkeyLocker",
             dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", crypto, httpTypes],
             swiftSettings: strict),
+        .target(
+            name: "LatchkeyPasskeys", dependencies: ["Latchkey", crypto, cryptoExtras], swiftSettings: strict),
         .target(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", "UNIXSockets", asn1, certificates, crypto],
             swiftSettings: strict),
@@ -308,6 +311,15 @@ let package = Package(
                 "VirtualSmartCard", "latchkey-card", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
                 crypto,
             ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeyPasskeysTests",
+            dependencies: [
+                "Latchkey", "LatchkeyPasskeys", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport",
+                "LatchkeyTesting", "LatchkeySimulators", "TPM2", "TPM2TCTI", crypto, cryptoExtras, subprocess, system,
+            ],
+            exclude: ["Clients"],
             swiftSettings: strict
         ),
         .testTarget(
