@@ -48,6 +48,7 @@ let package = Package(
         .library(name: "LatchkeyLocker", targets: ["LatchkeyLocker"]),
         .library(name: "LatchkeyPasskeys", targets: ["LatchkeyPasskeys"]),
         .library(name: "LatchkeyRelyingParty", targets: ["LatchkeyRelyingParty"]),
+        .library(name: "LatchkeySSH", targets: ["LatchkeySSH"]),
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
         .library(name: "VirtualSmartCard", targets: ["VirtualSmartCard"]),
@@ -55,6 +56,7 @@ let package = Package(
         .executable(name: "latchkey-identity", targets: ["latchkey-identity"]),
         .executable(name: "latchkey-card", targets: ["latchkey-card"]),
         .executable(name: "latchkey-presenced", targets: ["latchkey-presenced"]),
+        .executable(name: "latchkey-agent", targets: ["latchkey-agent"]),
     ],
     // A trait names the packages of some products, so that an app fetches only those that it needs: `traits: []` for a TPM.
     traits: [
@@ -185,6 +187,13 @@ let package = Package(
                 "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
             ],
             swiftSettings: strict),
+        .target(name: "LatchkeySSH", dependencies: ["Latchkey", crypto, cryptoExtras], swiftSettings: strict),
+        .target(
+            name: "LatchkeySettings",
+            dependencies: [
+                "Latchkey", "LatchkeyJOSE", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyTPM", "TPM2TCTI",
+            ],
+            swiftSettings: strict),
         .target(name: "LatchkeyLogging", dependencies: ["Latchkey", "UNIXSockets", logging], swiftSettings: strict),
         .target(
             name: "LatchkeySimulators",
@@ -205,9 +214,9 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
                 "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials",
-                "LatchkeyLocker",
-                "LatchkeyLogging", "LatchkeySimulators", "TPM2", "TPM2TCTI", "UNIXSockets", arguments, asn1,
-                certificates,
+                "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyRelyingParty",
+                "LatchkeyLogging", "LatchkeySSH", "LatchkeySettings", "LatchkeySimulators", "TPM2", "TPM2TCTI",
+                "UNIXSockets", arguments, asn1, certificates,
                 crypto, httpTypes, logging, subprocess,
                 system,
             ],
@@ -225,6 +234,16 @@ let package = Package(
             name: "latchkey-presenced",
             dependencies: [
                 "Latchkey", "LatchkeyLogging", "LatchkeyTPM", "LatchkeyPresence", arguments, crypto, logging,
+                .product(
+                    name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])),
+            ],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "latchkey-agent",
+            dependencies: [
+                "Latchkey", "LatchkeyLogging", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeySSH", "LatchkeySettings",
+                "LatchkeyTPM", "UNIXSockets", arguments, logging,
                 .product(
                     name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])),
             ],
@@ -291,9 +310,10 @@ let package = Package(
         .testTarget(
             name: "LatchkeyTPMTests",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "TPM2",
-                "TPM2TCTI", crypto,
+                "Latchkey", "LatchkeyRelyingParty", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeySimulators", "TPM2", "TPM2TCTI", asn1, crypto,
             ],
+            exclude: ["Oracles"],
             swiftSettings: strict
         ),
         .testTarget(
@@ -370,6 +390,15 @@ let package = Package(
             name: "LatchkeyPresenceTests",
             dependencies: [
                 "Latchkey", "LatchkeyPresence", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeySSHTests",
+            dependencies: [
+                "Latchkey", "LatchkeySSH", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTestSupport",
+                "LatchkeyTesting",
+                "RawDatabase", crypto, cryptoExtras, grdb,
             ],
             swiftSettings: strict
         ),
@@ -466,7 +495,7 @@ let package = Package(
                 "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyJOSE",
                 "LatchkeyLocker",
                 "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty",
-                "LatchkeyTPM", "TPM2",
+                "LatchkeySSH", "LatchkeyTPM", "TPM2",
                 "VirtualSmartCard", asn1, certificates, crypto, grdb, httpTypes,
             ],
             exclude: ["Package.swift", "CLibFuzzer", "Driver", "Corpus"],
@@ -475,9 +504,10 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "greeting", "LatchkeyJOSE", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
-                "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "LatchkeyVault",
-                "RawDatabase", "TPM2", "TPM2TCTI", "VirtualSmartCard", crypto, grdb, subprocess, system,
+                "greeting", "LatchkeyJOSE", "latchkey", "latchkey-agent", "latchkey-identity", "latchkey-presenced",
+                "notes", "Latchkey", "LatchkeySSH", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeySimulators", "LatchkeyVault",
+                "RawDatabase", "TPM2", "TPM2TCTI", "UNIXSockets", "VirtualSmartCard", crypto, grdb, subprocess, system,
             ],
             exclude: ["Golden", "Stores"],
             swiftSettings: strict

@@ -10,7 +10,7 @@ extension CredentialErrorCode: OAuthErrorCode {
             case .refused(let refusal) where refusal.isRateLimit: .rateLimited
             case .refused(let refusal): refusal.oauthError == nil ? .unexpectedStatus : .oauthError
             case .malformed, .metadata, .authorization: .invalidResponse
-            case .missingEndpoint: .unsupported
+            case .missingEndpoint, .attestation: .unsupported
             case .idToken: .invalidToken
             case .keysTooFresh: .transient
             }

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 public import Latchkey
 internal import LatchkeyHTTP
+internal import LatchkeyOAuth
 
 extension Container {
     /// Makes a key for the logged-in user, and registers it with the server. Prompts once.
@@ -71,6 +72,7 @@ extension Container {
             if let required { required } else {
                 await keystore.preferredPolicy(for: .signing, through: presence)
             }
+        let prover = try await prover(for: policy, at: server, access)
         let presence = PresenceSession(presence)
         let made = try await records.createKey(
             KeyRequest(policy: policy, label: endpoint.authority, prompt: prompt), revocably: .preferred,
@@ -87,8 +89,12 @@ extension Container {
             }
             let jwt = try await signedRequest(
                 .setup, challenge, made.key, for: server.audience(for: existing), prompt, presence)
+            let attestation = try await prover?.statement(about: made.key, challenge: challenge.token)
             isSent = true
-            try await server.register(jwt: jwt, access: access)
+            try await server.register(
+                jwt: jwt,
+                attestation: try attestation.map { String(decoding: try JSONEncoder().encode($0), as: UTF8.self) },
+                access: access)
         } catch {
             if isSent, (error as? LoginError)?.isDefiniteRefusal != true {
                 // The server may have registered the key. The next call repeats a failed cleanup.
@@ -104,6 +110,19 @@ extension Container {
             throw error
         }
         return try await finish { try await self.commit(enrolment, reservation) }
+    }
+
+    /// Prepares the proof that the new key is in hardware. Reports a requirement that the key cannot meet before it exists.
+    ///
+    /// - Returns: nil if the server gets no proof.
+    private func prover(
+        for policy: AccessPolicy, at server: LoginEndpoints, _ access: AccessToken
+    ) async throws -> KeyProver<LoginErrorCode>? {
+        guard let prover = try await KeyProver(server.client, keystore) else { return nil }
+        try prover.check(policy)
+        try await prover.prepare(
+            authorization: access.authorization, now: now, isAgreed: configuration.disclosesHardware)
+        return prover
     }
 
     /// The enabled key, if it belongs to the logged-in user and has the required policy. The next authentication

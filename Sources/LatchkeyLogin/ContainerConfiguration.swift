@@ -11,6 +11,7 @@ public struct ContainerConfiguration: Sendable {
     let device: DeviceInfo
     let additionalOrigins: Set<String>
     let bindsEarlierLogin: @Sendable (_ configured: LoginServer) async throws -> Bool
+    let disclosesHardware: @Sendable (AttestationDisclosure) async throws -> Bool
     let now: @Sendable () -> Date
 
     /// - Parameters:
@@ -27,11 +28,15 @@ public struct ContainerConfiguration: Sendable {
     ///     the configured server. Show the server's name to the user and ask. The default is no: operations throw
     ///     ``LoginError`` with code `conflict`. It is called at the first operation with such a store. After a yes, the rows
     ///     name this server.
+    ///   - disclosesHardware: Decides whether the server may get a proof that keys are in this hardware, if it requires one. Show
+    ///     the text to the user. The default is no: enabling biometric login at such a server throws ``LoginError`` with code
+    ///     `refused`. It is called once for each server with a TPM, and for each key with a token.
     ///   - now: The clock.
     public init(
         endpoint: String, clientID: String, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy? = nil,
         device: DeviceInfo = .current(), additionalOrigins: Set<String> = [],
         bindsEarlierLogin: @escaping @Sendable (_ configured: LoginServer) async throws -> Bool = { _ in false },
+        disclosesHardware: @escaping @Sendable (AttestationDisclosure) async throws -> Bool = { _ in false },
         now: @escaping @Sendable () -> Date = { Date() }
     ) {
         self.endpoint = endpoint
@@ -41,6 +46,7 @@ public struct ContainerConfiguration: Sendable {
         self.device = device
         self.additionalOrigins = additionalOrigins
         self.bindsEarlierLogin = bindsEarlierLogin
+        self.disclosesHardware = disclosesHardware
         self.now = now
     }
 }

@@ -26,7 +26,10 @@ struct LoginEndpoints: Sendable {
                 throw .invalidResponse("the server's metadata has no ‘\(required.rawValue)’")
             }
         }
-        let secret = [ProviderMetadata.EndpointName.authorization, .token, .userInfo, .revocation, .biometricRemoval]
+        let secret = [
+            ProviderMetadata.EndpointName.authorization, .token, .userInfo, .revocation, .biometricRemoval,
+            .attestation,
+        ]
         do throws(MetadataFlaw) {
             try metadata.check(secretsGoTo: secret.compactMap { metadata[$0] }, additionalOrigins: additionalOrigins)
         } catch {
@@ -55,9 +58,12 @@ struct LoginEndpoints: Sendable {
     }
 
     /// Registers the key in `jwt` for the user. The response has no body.
-    func register(jwt: String, access: AccessToken) async throws(LoginError) {
+    ///
+    /// - Parameter attestation: The proof that the key is in hardware; nil for a server that gets none.
+    func register(jwt: String, attestation: String?, access: AccessToken) async throws(LoginError) {
+        let proof = attestation.map { [("attestation", $0)] } ?? []
         _ = try await client.requestToken(
-            BiometricRequest.grantType, [("jwt", jwt)], authorization: access.authorization)
+            BiometricRequest.grantType, [("jwt", jwt)] + proof, authorization: access.authorization)
     }
 
     /// Logs in with the key that signed `jwt`.

@@ -16,6 +16,7 @@ extension LoginErrorCode: OAuthErrorCode {
             case .authorization(.timedOut): .timedOut
             case .authorization(.linkReused): .linkReused
             case .authorization(.noPort): .network
+            case .attestation: .refused
             }
     }
 
@@ -23,6 +24,8 @@ extension LoginErrorCode: OAuthErrorCode {
         self =
             if refusal.isRateLimit {
                 .rateLimited
+            } else if refusal.attestationRefusal != nil {
+                .refused
             } else if refusal.oauthError != nil {
                 .oauthError
             } else {

@@ -57,6 +57,8 @@ public struct LoginErrorCode: LatchkeyErrorCode {
     public static let serverError = Self("serverError", .refused)
     /// The server responded with the status `httpStatus` and no explanation.
     public static let unexpectedStatus = Self("unexpectedStatus", .refused)
+    /// The server requires a proof that the key is in hardware, and this machine cannot give it, or the server does not accept it.
+    public static let refused = Self("refused", .refused)
     /// The server limits the rate of requests.
     public static let rateLimited = Self("rateLimited", .refused)
     /// The server's response does not follow the protocol.
@@ -82,7 +84,8 @@ extension LoginError {
 
     /// Whether the server has ended the session.
     var isInvalidGrant: Bool {
-        oauthError?.error == "invalid_grant" || serverError?.reason == "InvalidGrant"
+        (oauthError?.error == "invalid_grant" && details?.attestationRefusal == nil)
+            || serverError?.reason == "InvalidGrant"
     }
 
     /// Whether the server certainly did not carry out the request. Without a response, or with a 5xx status, it may have.

@@ -17,11 +17,14 @@ public struct OAuth2Error: Hashable, Sendable {
     public let description: String?
     /// The address of a page about the error (`error_uri`).
     public let uri: String?
+    /// The cause of `attestation_refused`, for example `untrustedEndorsement`.
+    package let reason: String?
 
-    package init(error: String, description: String? = nil, uri: String? = nil) {
+    package init(error: String, description: String? = nil, uri: String? = nil, reason: String? = nil) {
         self.error = String(oneLine: error, limit: Self.maximumCodeLength)
         self.description = description.map { String(oneLine: $0, limit: Self.maximumTextLength) }
         self.uri = uri.map { String(oneLine: $0, limit: Self.maximumTextLength) }
+        self.reason = reason.map { String(oneLine: $0, limit: Self.maximumCodeLength) }
     }
 }
 
@@ -60,8 +63,9 @@ public struct ServerRefusal: Hashable, Sendable {
     package init(status: Int, body: Data) {
         if let body = try? JSONDecoder().decode(OAuthBody.self, from: body) {
             self.init(
-                OAuth2Error(error: body.error, description: body.error_description, uri: body.error_uri), status: status
-            )
+                OAuth2Error(
+                    error: body.error, description: body.error_description, uri: body.error_uri, reason: body.reason),
+                status: status)
         } else {
             let error = try? JSONDecoder().decode(APIBody.self, from: body).error
             self.init(
@@ -74,6 +78,7 @@ public struct ServerRefusal: Hashable, Sendable {
         let error: String
         let error_description: String?
         let error_uri: String?
+        let reason: String?
     }
 
     private struct APIBody: Decodable {
@@ -92,6 +97,7 @@ public struct ServerRefusal: Hashable, Sendable {
     /// The cause, as a clause.
     package var reason: String {
         if isRateLimit { return "the server rejects requests because there were too many" }
+        if let refusal = attestationRefusal { return refusal.explanation.reason }
         if let oauthError {
             return "the server refused with ‘\(oauthError.error)’" + (oauthError.description.map { " (\($0))" } ?? "")
         }
@@ -102,6 +108,7 @@ public struct ServerRefusal: Hashable, Sendable {
     /// The next step, as a sentence.
     package var recovery: String {
         if isRateLimit { return "Wait a minute, then try again." }
+        if let refusal = attestationRefusal { return refusal.explanation.recovery }
         return oauthError != nil || serverError != nil
             ? "Ask the server's operator what this means, or log in again."
             : "Check the server's address, and try again later."

@@ -33,6 +33,8 @@ package enum OAuthFailure: Error, Sendable {
     /// No known key verifies the signature, and the keys were read too recently to be read again.
     case keysTooFresh
     case authorization(AuthorizationFailure)
+    /// A key cannot be proven to be in hardware.
+    case attestation(AttestationRefusal)
 
     /// The server's refusal, if that is the failure.
     package var refusal: ServerRefusal? {
@@ -67,6 +69,7 @@ package enum OAuthFailure: Error, Sendable {
                 case .revocation: "Remove the tokens from this device."
                 case .introspection: "Request the user's data instead."
                 case .userInfo: "Use the claims of the ID token."
+                case .attestation: "Nothing has to be done: this server takes no proofs about TPMs."
                 default: checkServer
                 }
             return ("the server's metadata has no ‘\(name.rawValue)’", recovery)
@@ -77,6 +80,7 @@ package enum OAuthFailure: Error, Sendable {
                 "Try again in 30 seconds, when the server's keys can be read again."
             )
         case .authorization(let failure): return failure.explanation
+        case .attestation(let refusal): return refusal.explanation
         }
     }
 }

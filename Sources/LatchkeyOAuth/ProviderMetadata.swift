@@ -20,6 +20,11 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
     package let backgroundScopes: [String]
     /// Whether a client secret is sent in the form and not with HTTP Basic.
     package let takesSecretInForm: Bool
+    /// The formats of attestations that the server verifies: `tpm`, `piv`. Empty for a server that does not announce support:
+    /// it gets no attestation and no certificate.
+    package let attestationFormats: Set<String>
+    /// The requirement for new keys, in the server's words.
+    package let requiredAttestation: String
     private let endpoints: [EndpointName: Endpoint]
 
     /// The members that are endpoints.
@@ -33,6 +38,7 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         /// Removes a biometric identity. Deployed Authgear servers have no such endpoint.
         case biometricRemoval = "biometric_removal_endpoint"
         case lockerEnrolment = "locker_enrolment_endpoint"
+        case attestation = "attestation_endpoint"
     }
 
     private enum CodingKeys: String, CodingKey {
@@ -43,6 +49,8 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         case requiresAudience = "biometric_audience_required"
         case hasLevelShares = "locker_level_shares_supported"
         case backgroundScopes = "locker_background_scopes_supported"
+        case attestationFormats = "attestation_formats_supported"
+        case requiredAttestation = "attestation_required"
     }
 
     package init(from decoder: any Decoder) throws {
@@ -64,6 +72,9 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         var endpoints: [EndpointName: Endpoint] = [:]
         for name in EndpointName.allCases { endpoints[name] = try named.decodeIfPresent(Endpoint.self, forKey: name) }
         self.endpoints = endpoints
+        attestationFormats = endpoints[.attestation] == nil ? [] : Set(try list(.attestationFormats))
+        requiredAttestation =
+            try container.decodeIfPresent(String.self, forKey: .requiredAttestation) ?? AttestationLevel.none.rawValue
         for required in [EndpointName.token, .keys] where endpoints[required] == nil {
             throw DecodingError.keyNotFound(required, .init(codingPath: [], debugDescription: "no endpoint"))
         }
@@ -95,15 +106,18 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
 extension ProviderMetadata {
     /// Reads a server's metadata, and checks that it names the server (RFC 8414 section 3.3).
     ///
-    /// - Parameter address: The configured server. A slash at its end makes no difference.
+    /// - Parameters:
+    ///   - address: The configured server. A slash at its end makes no difference.
+    ///   - clientID: The client whose requirement for attestation to read; nil for the server's.
     package static func read<Code>(
-        at address: String, over connection: ServerConnection<Code>
+        at address: String, for clientID: String? = nil, over connection: ServerConnection<Code>
     ) async throws(LatchkeyError<Code>) -> ProviderMetadata {
         guard let endpoint = Endpoint(address), !endpoint.hasQuery else {
             throw LatchkeyError(.invalidAddress(address))
         }
+        let query = clientID.map { "?" + FormEncoding.encode([("client_id", $0)]) } ?? ""
         let metadata = try await connection.json(
-            ProviderMetadata.self, endpoint.appending("/.well-known/openid-configuration").request(.get))
+            ProviderMetadata.self, endpoint.appending("/.well-known/openid-configuration" + query).request(.get))
         func bare(_ text: String) -> Substring { text.hasSuffix("/") ? text.dropLast() : text[...] }
         guard bare(metadata.issuer) == bare(address) else {
             throw LatchkeyError(.metadata(.issuer(metadata.issuer, expected: String(bare(address)))))

@@ -2,6 +2,7 @@ package import FoundationEssentials
 package import HTTPTypes
 package import Latchkey
 package import LatchkeyHTTP
+package import LatchkeyJOSE
 
 /// Sends requests, and throws a facade's errors.
 package struct ServerConnection<Code: OAuthErrorCode>: Sendable {
@@ -28,6 +29,15 @@ package struct ServerConnection<Code: OAuthErrorCode>: Sendable {
     /// - Returns: The response, with any status.
     package func post(
         _ members: [String: String], to endpoint: Endpoint, authorization: String? = nil
+    ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
+        try await post(members.mapValues { JSONValue.string($0) }, to: endpoint, authorization: authorization)
+    }
+
+    /// Posts a JSON object.
+    ///
+    /// - Returns: The response, with any status.
+    package func post(
+        _ members: [String: JSONValue], to endpoint: Endpoint, authorization: String? = nil
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
         guard let body = try? JSONEncoder().encode(members) else { throw LatchkeyError(.malformed) }
         var request = endpoint.request(.post, [.contentType: "application/json"])

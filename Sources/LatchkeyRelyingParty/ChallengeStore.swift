@@ -57,6 +57,8 @@ public enum ChallengePurpose: String, Sendable {
     case app2appRequest = "app2app_request"
     /// A locker assertion.
     case lockerRequest = "locker_request"
+    /// An administrator's enrolment of a presence broker's approval key.
+    case approvalKeyRequest = "approval_key_request"
 }
 
 /// Challenges in memory, for a server of one process. They are lost when the process ends.

@@ -9,7 +9,7 @@ extension TPMKeystore {
         do throws(KeystoreError) {
             let made = try await make(
                 .loadable, sealing: nil, policy: request.policy,
-                boundTo: KeyBinding(id: request.id, label: request.label), request.prompt, presence)
+                boundTo: KeyBinding(id: request.id, label: request.label), form: request.form, request.prompt, presence)
             return try hardwareKey(made.blob, for: request, assurance: made.assurance)
         } catch { throw error.during("create a key") }
     }
@@ -22,9 +22,11 @@ extension TPMKeystore {
             return try await device.operate { () async throws(KeystoreError) in
                 let (blob, root) = try await checkedBlob(of: key)
                 let use = KeyUse(
-                    blob: blob, policy: key.policy, use: .sign(digest), root: root, prompt: prompt,
+                    blob: blob, policy: key.policy,
+                    use: blob.scheme == .null ? .sign(digest) : .signNamingScheme(digest), root: root, prompt: prompt,
                     authorization: try authorization(of: key, blob))
-                let signature = try await perform(use, authorizedBy: presence, Self.signing(digest, with: key))
+                let signature = try await perform(
+                    use, authorizedBy: presence, Self.signing(digest, with: key, blob.scheme))
                 guard let signature else {
                     throw KeystoreError(TPMError(.forged, command: .sign, reason: "the signature is not the key's"))
                 }
@@ -35,10 +37,10 @@ extension TPMKeystore {
 
     /// Signs, and verifies the signature. The result is nil if the verification fails.
     private static func signing(
-        _ digest: MessageDigest, with key: HardwareKey
+        _ digest: MessageDigest, with key: HardwareKey, _ scheme: Scheme
     ) -> UseBody<TPMSignature, ECDSASignature?> {
         UseBody { (tpm, object, authorization) throws(TPMError) in
-            try tpm.sign(digest.bytes, with: object, authorizedBy: authorization([]))
+            try tpm.sign(digest.bytes, with: object, scheme: scheme, authorizedBy: authorization([]))
         } result: { answer in
             guard let signature = ECDSASignature(answer), key.publicKey.isValid(signature, for: digest) else {
                 return nil
@@ -147,11 +149,12 @@ extension TPMKeystore {
     /// Creates a key or sealed secret: ReadPublic, the prompt, StartAuthSession, Create.
     func make(
         _ kind: TSS2PrivateKey.Kind, sealing secret: SecretBytes?, policy: AccessPolicy, boundTo binding: KeyBinding?,
-        _ prompt: PromptContext, _ presence: any PresenceAuthority
+        form: KeyForm = .fixedScheme, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (blob: TPMKeyBlob, assurance: AssuranceLevel) {
         try checkSupport(policy)
         let root = try await presentRoot()
-        let protection = try await protection(for: policy, under: root, prompt, presence)
+        let protection = try await protection(
+            for: policy, certifies: kind == .loadable, under: root, prompt, presence)
         guard policy.fits(protection) else {
             throw .unsupported(
                 "a TPM cannot reuse the proof of a key's own PIN",
@@ -164,7 +167,7 @@ extension TPMKeystore {
             return try PINHardening.ownAuthValue(pin, salt: salt, boundTo: binding)
         }
         let created = try await createObject(
-            try template(kind, policy, protection), authValue: authValue, sealing: secret, under: root)
+            try template(kind, policy, protection, form), authValue: authValue, sealing: secret, under: root)
         if pin != nil { presence.accepted() }
         let blob = TPMKeyBlob(
             created, kind, hasEmptyAuth: policy.requirement == .none, under: root, pinSalt: salt,
@@ -173,11 +176,11 @@ extension TPMKeystore {
     }
 
     func template(
-        _ kind: TSS2PrivateKey.Kind, _ policy: AccessPolicy, _ protection: PresenceProtection?
+        _ kind: TSS2PrivateKey.Kind, _ policy: AccessPolicy, _ protection: PresenceProtection?, _ form: KeyForm
     ) throws(KeystoreError) -> PublicArea {
         try KeystoreError.explaining { () throws(TPMError) in
             switch kind {
-            case .loadable: try KeyTemplates.signingKey(policy, protection)
+            case .loadable: try KeyTemplates.signingKey(policy, protection, form)
             case .sealed: try KeyTemplates.sealedData(policy, protection)
             }
         }

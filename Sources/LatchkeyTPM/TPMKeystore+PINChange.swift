@@ -70,7 +70,7 @@ extension TPMKeystore {
                 }
             }
             for secret in unchanged.reversed() {
-                try await changeRevocablePIN(of: secret, under: root, from: old, to: new)
+                try await changeAuthValue(of: secret, to: secret, from: old, to: new, under: root)
             }
             return replacements
         }

@@ -5,9 +5,13 @@ internal import TPM2
 extension TPMKeystore {
     /// Changes the label of a key.
     ///
-    /// The authorization of a key with its own PIN, and of a revocable key, depends on the label: the TPM wraps the key again,
-    /// and `presence` prompts for the PIN. All other keys need no proof. Renaming a key of an earlier version also binds it to
-    /// its row.
+    /// The authorization of a revocable key or a key with its own PIN depends on the label, so `presence` prompts for the PIN. The
+    /// TPM wraps the key again, or changes the authValue of the index whose PIN opens it. All other keys need no proof. Renaming
+    /// a key of an earlier version also binds it to its row.
+    ///
+    /// A change of the index affects all copies of the key. If the call was interrupted after it, another call with the same
+    /// label finishes the change. To find this out, it tries a PIN that the TPM refused a second time with the new label, so a
+    /// wrong PIN counts twice. The last attempt is never used for this.
     public func rename(
         _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
@@ -16,7 +20,12 @@ extension TPMKeystore {
             let binding = KeyBinding(id: key.id, label: label)
             let renamed: TPMKeyBlob
             if let kept = try authorization(of: key, blob) {
-                renamed = try await rebindRevocable(blob, kept, to: binding, under: root, prompt, presence)
+                renamed =
+                    if kept.isGate {
+                        try await rebindGate(blob, kept, to: binding, under: root, prompt, presence)
+                    } else {
+                        try await rebindRevocable(blob, kept, to: binding, under: root, prompt, presence)
+                    }
             } else if blob.pinSalt != nil {
                 renamed = try await rebindPIN(blob, to: binding, under: root, prompt, presence)
             } else {
@@ -40,6 +49,27 @@ extension TPMKeystore {
                 }
             }
         }
+    }
+
+    /// Changes the authValue of the index whose PIN opens the key.
+    private func rebindGate(
+        _ blob: TPMKeyBlob, _ kept: RevocableSecret, to binding: KeyBinding, under root: StorageRoot,
+        _ prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> TPMKeyBlob {
+        try await checkExisting([kept], under: root)
+        let pin = try await currentPIN(prompt, presence)
+        var renamed = kept
+        renamed.binding = binding
+        try await presence.reporting(pin) { [renamed] () async throws(KeystoreError) in
+            do throws(KeystoreError) {
+                try await changeAuthValue(of: kept, to: renamed, from: pin, to: pin, under: root)
+            } catch {
+                guard error.code == .wrongProof, error.attemptsLeft ?? 2 > 1 else { throw error }
+                // An interrupted call may have changed it already.
+                try await changeAuthValue(of: renamed, to: renamed, from: pin, to: pin, under: root)
+            }
+        }
+        return blob.replacing(privatePart: blob.key.privatePart, pinSalt: nil, binding: binding)
     }
 
     /// Wraps a revocable key for another binding. The index with its secret does not change, so a crash leaves the old key or

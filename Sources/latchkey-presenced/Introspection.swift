@@ -73,6 +73,16 @@ enum Introspection {
             <method name="ResetPIN">
               <arg name="uid" type="u" direction="in"/>
             </method>
+            <!-- Lets the TPM state, signed by an attestation key of this TPM, that the service's approval key is in it. Only for
+                 the administrator. -->
+            <method name="CertifyKey">
+              <arg name="attestation_key_public" type="ay" direction="in"/>
+              <arg name="attestation_key_private" type="ay" direction="in"/>
+              <arg name="challenge" type="ay" direction="in"/>
+              <arg name="key" type="ay" direction="out"/>
+              <arg name="statement" type="ay" direction="out"/>
+              <arg name="signature" type="ay" direction="out"/>
+            </method>
             <!-- Subscribes the caller to the prompts of its user. -->
             <method name="Subscribe"/>
             <!-- The progress: queued, waiting, retry, swipe-too-short, centre-finger, remove-finger, matched, not-matched

@@ -152,7 +152,7 @@ actor PresenceService {
         switch method {
         case .subscribe: await reply(message, watch(requester))
         case .approve: await approve(message, requester)
-        case .state, .terms, .makePIN, .resetPIN, .cancel:
+        case .state, .terms, .makePIN, .resetPIN, .certifyKey, .cancel:
             guard underWay.enter(requester.user) else {
                 return await reply(message, Self.refuse(.transient, "too many requests are running"))
             }
@@ -179,6 +179,7 @@ actor PresenceService {
                 case .terms: PresenceWire.arguments(try await terms(for: requester, message.arguments))
                 case .makePIN: PresenceWire.arguments(try await makePIN(for: requester))
                 case .resetPIN: try await resetPIN(requester, message.arguments)
+                case .certifyKey: PresenceWire.arguments(try await certifyKey(requester, message.arguments))
                 case .approve, .cancel, .subscribe: []
                 }
             await reply(message, .success(values))

@@ -33,7 +33,7 @@ enum Main {
                 try console.result(Release.version)
                 return .done
             }
-            var command = try LatchkeyTool.parseAsRoot(arguments)
+            var command = try LatchkeyTool.parse(arguments)
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()
             } else {
@@ -84,7 +84,9 @@ struct LatchkeyTool: AsyncParsableCommand {
                     LoginCommand.self, EnableCommand.self, AuthenticateCommand.self, DisableCommand.self,
                     StatusCommand.self, LogoutCommand.self,
                 ]),
-            CommandGroup(name: "Keys", subcommands: [KeyCommand.self, PINCommand.self, TokenCommand.self]),
+            CommandGroup(
+                name: "Keys", subcommands: [KeyCommand.self, SSHCommand.self, PINCommand.self, TokenCommand.self]),
+            CommandGroup(name: "Proof to servers", subcommands: [AttestationCommand.self, BrokerCommand.self]),
             CommandGroup(
                 name: "Secrets", subcommands: [VaultCommand.self, CredentialCommand.self, LockerCommand.self]),
         ])

@@ -27,8 +27,8 @@ struct KeyCommandTests {
         let outcome = try await machine.run("key", "create", "--label", "mine", "--json", pins: ["2580"])
         let created = try outcome.json()
         let expected: Set = [
-            "assurance", "backend", "createdAt", "enforcedPresence", "id", "isRevocable", "label", "pinProtection",
-            "policy", "publicKeyJWK", "uri",
+            "assurance", "backend", "createdAt", "enforcedPresence", "id", "isAttestable", "isRevocable", "label",
+            "pinProtection", "policy", "publicKeyJWK", "uri",
         ]
         #expect(Set(created.keys) == expected)
         #expect(created["policy"] == "pin")
@@ -322,13 +322,16 @@ struct KeyCommandTests {
             #expect(error["attemptsLeft"]?.number == Double(left))
             #expect(error["underlying"]?["code"]?.number == 0x98E)
         }
-        // Keys that need space in the TPM cannot be created during the lockout; the error has its end.
-        for arguments in [["key", "create", "--revocable"], ["vault", "store", "app", "--biometrics"]] {
-            let refused = try await machine.run(arguments + ["--json"], pins: ["1357"], input: "secret")
-            #expect(refused.status == 5)
-            #expect(try refused.json()["error"]?["recovery"]?.string?.contains("at most") == true, "\(refused.output)")
-        }
-        #expect(try await machine.run("doctor").output.contains("revocable keys cannot be created"))
+        // A new key with its own PIN can be created during the lockout, and cannot be used. A secret cannot be written under a
+        // new PIN; the error has the end of the lockout.
+        let created = try await machine.run("key", "create", "--revocable", "--json", pins: ["1357"])
+        let unusable = try #require(created.json()["id"]?.string, "\(created.output)")
+        #expect(try await machine.run("key", "sign", unusable, "/dev/null", pins: ["1357"]).status == 5)
+        let refused = try await machine.run(
+            "vault", "store", "app", "--biometrics", "--json", pins: ["1357"], input: "secret")
+        #expect(refused.status == 5)
+        #expect(try refused.json()["error"]?["recovery"]?.string?.contains("at most") == true, "\(refused.output)")
+        #expect(try await machine.run("doctor").output.contains("vaults with biometrics cannot be created"))
         let locked = try await machine.run("key", "sign", id, "/dev/null", "--json", pins: ["2580"])
         #expect(locked.status == 5)
         let error = try #require(locked.json()["error"])
@@ -382,7 +385,8 @@ struct KeyCommandTests {
         let checks = try #require(outcome.json()["checks"]?.array)
         #expect(
             checks.compactMap { $0["name"]?.string } == [
-                "store", "tpm", "srk", "lockout", "revocation", "tokens", "finger", "pin-source", "server",
+                "store", "tpm", "srk", "lockout", "revocation", "tokens", "finger", "attestation", "pin-source",
+                "server",
             ])
         #expect(checks.allSatisfy { $0["state"] != "problem" })
     }

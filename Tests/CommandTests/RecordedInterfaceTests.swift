@@ -140,6 +140,29 @@ struct RecordedInterfaceTests {
         try await expectRecorded("bogus", as: "error of the usage", on: machine)
     }
 
+    @Test(.softwareTPM, .requires(program: "swtpm"))
+    func `results for SSH keys have the recorded fields`() async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        try await expectRecorded(
+            "key", "create", "--ssh", "--label", "k", as: "key create for SSH", on: machine, pins: ["2580"])
+        let certificate = machine.directory.path(of: "k-cert.pub")
+        let line = try await expectRecorded("ssh", "export", "k", on: machine)["publicKey"]?.string ?? ""
+        try Data(line.utf8).write(to: URL(filePath: machine.directory.path(of: "k.pub")))
+        try await program("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", machine.directory.path(of: "ca")])
+        try await program(
+            "ssh-keygen",
+            ["-q", "-s", machine.directory.path(of: "ca"), "-I", "a", "-n", "ada", machine.directory.path(of: "k.pub")])
+        try await expectRecorded("ssh", "certificate", "k", certificate, on: machine)
+        try await expectRecorded("ssh", "export", "k", "--certificate", as: "ssh export certificate", on: machine)
+        try await expectRecorded(
+            "ssh", "restrict", "k", "--host", "SHA256:\(String(repeating: "x", count: 43))", on: machine)
+        try await expectRecorded("ssh", "list", on: machine)
+        let installed = try await expectRecorded("ssh", "install", "--write", on: machine)
+        #expect(installed["isConfigured"] == true)
+        try await expectRecorded("ssh", "remove", "k", on: machine)
+        try await expectRecorded("ssh", "add", "k", on: machine)
+    }
+
     @Test(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"))
     func `results for logins and stored data have the recorded fields`() async throws {
         try await Machine.withServer { machine in

@@ -185,7 +185,7 @@ struct UsageTests {
         "latchkey", "latchkey enable", "latchkey key", "latchkey key csr", "latchkey key sign", "latchkey locker",
         "latchkey locker background", "latchkey locker decrypt", "latchkey locker easy-access",
         "latchkey locker encrypt", "latchkey locker end", "latchkey locker start", "latchkey locker status",
-        "latchkey pin", "latchkey token", "latchkey token pin",
+        "latchkey pin", "latchkey ssh", "latchkey ssh restrict", "latchkey token", "latchkey token pin",
     ])
     func `help is the recorded text`(command: String) async throws {
         let page = command.replacing(" ", with: "-")

@@ -48,6 +48,9 @@ struct Attacker {
             policyRef: reference ?? self.reference)
     }
 
+    /// Names the branches, after the assertions of one of them.
+    func join(_ tpm: TPM, _ session: Session) throws { try tpm.policyOR(branches, in: session) }
+
     /// Starts a policy session, has `satisfy` do what it can, and signs.
     ///
     /// - Parameter authValue: Of the key, for a session that proves it.

@@ -101,8 +101,7 @@ struct CommandBudgetTests {
         #expect(wire.codes == lockout + [.startAuthSession, .load, .unseal, .flushContext])
     }
 
-    /// A key that only a finger opens needs seven commands (``FingerPolicyTests``). This policy has a second branch,
-    /// which adds PolicyOR. If the program can prompt for the PIN, NV_Read gets the attempts left.
+    /// As for a key that only a finger opens (``FingerPolicyTests``). If the program can prompt for the PIN, NV_Read gets the attempts left.
     @Test(arguments: [PresencePreference.any, .finger])
     func `with a policy of finger or PIN, a finger takes eight commands, or nine with a PIN prompt`(
         _ preference: PresencePreference

@@ -10,7 +10,7 @@ import Testing
 /// Keys that a finger opens, with the broker's key in this process and a scripted finger.
 @Suite(.softwareTPM)
 struct FingerPolicyTests {
-    @Test func `without a resource manager a finger takes seven commands, without a PIN prompt`() async throws {
+    @Test func `without a resource manager a finger takes eight commands, without a PIN prompt`() async throws {
         try await Scene.withBroker(.matches, .matches) { wire, keystore, broker in
             let presence = ScriptedPresence([], broker: broker)
             let key = try await Scene.key(keystore, .biometryAny, presence)
@@ -21,14 +21,15 @@ struct FingerPolicyTests {
             try await Scene.sign(keystore, key, presence)
             #expect(
                 wire.codes == [
-                    .startAuthSession, .contextSave, .load, .contextLoad, .policySigned, .sign, .flushContext,
+                    .startAuthSession, .contextSave, .load, .contextLoad, .policySigned, .policyOR, .sign,
+                    .flushContext,
                 ])
             #expect(broker.requests.last?.use == .sign(Scene.digest))
             #expect(presence.requests.isEmpty)
         }
     }
 
-    @Test func `with a resource manager, two commands and FlushContext follow the finger`() async throws {
+    @Test func `with a resource manager, three commands and FlushContext follow the finger`() async throws {
         try await Scene.withBroker(.stays, .differs, .matches) { wire, _, broker in
             let keystore = wire.keystore(try SoftwareTPM.current, isShared: true)
             let presence = ScriptedPresence([], broker: broker)
@@ -49,7 +50,7 @@ struct FingerPolicyTests {
             try Scene.expectNothingLoaded("after another finger")
             wire.forget()
             try await Scene.sign(keystore, key, presence)
-            #expect(wire.codes == [.startAuthSession, .load, .policySigned, .sign, .flushContext])
+            #expect(wire.codes == [.startAuthSession, .load, .policySigned, .policyOR, .sign, .flushContext])
         }
     }
 
@@ -141,7 +142,9 @@ struct FingerPolicyTests {
             wire.forget()
             try await Scene.sign(keystore, key, presence)
             #expect(
-                wire.codes == [.startAuthSession, .policyTicket, .load, .policyAuthValue, .sign, .flushContext])
+                wire.codes == [
+                    .startAuthSession, .policyTicket, .load, .policyOR, .policyAuthValue, .sign, .flushContext,
+                ])
             #expect(broker.requests.count == 1)
 
             let brief = try await Scene.key(

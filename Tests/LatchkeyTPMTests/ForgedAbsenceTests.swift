@@ -111,7 +111,8 @@ struct ForgedAbsenceTests {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         let key = try await key(keystore, policy)
-        for denied in [TPMCommandCode.nvReadPublic, .nvRead] {
+        let proof = policy == .none ? TPMCommandCode.nvRead : .policySecret
+        for denied in [TPMCommandCode.nvReadPublic, proof] {
             wire.intercept { code, _ in code == denied || code == .nvReadPublic ? Self.absent : nil }
             let presence = ScriptedPresence(pins: "123456")
             let error = await Scene.error { () async throws(KeystoreError) in
@@ -124,11 +125,11 @@ struct ForgedAbsenceTests {
             }
             if denied == .nvReadPublic { #expect(presence.requests.isEmpty) }
         }
-        wire.intercept { code, _ in code == .nvRead ? Self.absent : nil }
+        wire.intercept { code, _ in code == proof ? Self.absent : nil }
         let denied = await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key) }
         #expect(denied?.code == .unavailable)
         // TPM_RC_BAD_AUTH of session 1.
-        wire.intercept { code, _ in code == .nvRead ? Wire.error(0x9a2) : nil }
+        wire.intercept { code, _ in code == proof ? Wire.error(0x9a2) : nil }
         let refused = await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key) }
         #expect(refused?.code == (policy == .none ? .refused : .wrongProof))
         wire.behave()

@@ -29,7 +29,10 @@ struct ForgedBusyTests {
         ) { _ in }
         for key in [plain, revocable] { try await Scene.sign(keystore, key) }
         wire.tamper { code, response in
-            [.sign, .unseal, .nvRead, .objectChangeAuth, .nvChangeAuth].contains(code) ? Wire.error(answer) : response
+            let commands: [TPMCommandCode] = [
+                .sign, .unseal, .nvRead, .objectChangeAuth, .nvChangeAuth, .policySecret,
+            ]
+            return commands.contains(code) ? Wire.error(answer) : response
         }
         let presence = ScriptedPresence(pins: "000000", "654321")
         let error = await Scene.error { () async throws(KeystoreError) in

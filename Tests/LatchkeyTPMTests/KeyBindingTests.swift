@@ -80,7 +80,7 @@ struct KeyBindingTests {
         let edited = row(of: other, material: mine, blob: try forged.serialized)
         #expect(try keystore.keyBlob(of: edited) == forged, "the store itself shows nothing")
         let refusal = await refusal(keystore, edited)
-        #expect(refusal == (way == .ownPIN ? (.wrongProof, 0x98e) : (.damaged, 0x9a2)))
+        #expect(refusal == (way.policy == .pin ? (.wrongProof, 0x98e) : (.damaged, 0x9a2)))
         for key in [mine, other] { try await Scene.sign(keystore, key) }
     }
 
@@ -99,6 +99,21 @@ struct KeyBindingTests {
         #expect(await refusal(keystore, row(of: renamed, label: "mine")).0 == .damaged)
         #expect(await refusal(keystore, row(of: key, label: "ours")).0 == .damaged)
         try Scene.expectNothingLoaded("after renaming")
+    }
+
+    @Test func `an interrupted renaming of a revocable key is finished by another call`() async throws {
+        let keystore = try keystore()
+        let key = try await key(keystore, .revocablePIN, "mine")
+        let rename = { () async throws(KeystoreError) in
+            try await keystore.rename(
+                key, to: "ours", for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456"))
+        }
+        // The result of the first call is lost, as in a crash before the row is stored.
+        let lost = try await rename()
+        let renamed = try await rename()
+        #expect(renamed.blob == lost.blob)
+        try await Scene.sign(keystore, renamed)
+        #expect(await refusal(keystore, key) == (.wrongProof, 0x98e))
     }
 
     @Test(arguments: [Way.ownPIN, .revocablePIN])
@@ -151,7 +166,7 @@ struct KeyBindingTests {
         ) { _ in }
         let authValue = try #require(value.withUnsafeBytes { AuthValue($0) })
         let created = try await keystore.createObject(
-            KeyTemplates.revocableKey, authValue: authValue, sealing: nil, under: root)
+            KeyTemplates.revocableKey(), authValue: authValue, sealing: nil, under: root)
         let blob = TPMKeyBlob(
             key: TSS2PrivateKey(
                 kind: .loadable, hasEmptyAuth: false, parent: root.parentHandle, publicArea: created.publicArea,

@@ -48,6 +48,16 @@ enum Scene {
         }
     }
 
+    /// The TPM's code of an error.
+    static func code(_ body: () throws -> Void) -> UInt32? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return (error as? TPMError)?.responseCode?.rawValue
+        }
+    }
+
     /// A direct look at the TPM.
     static func look<R>(_ body: (TPM) throws -> R) throws -> R {
         let connection = try TCTIConnection(try SoftwareTPM.current.tcti)

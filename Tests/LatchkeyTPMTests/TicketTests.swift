@@ -123,7 +123,8 @@ struct TicketTests {
         of key: HardwareKey, _ keystore: TPMKeystore, _ anchors: any TrustAnchors
     ) async throws -> HardwareKey {
         let blob = try TPMKeyBlob(key.blob)
-        let protection = PresenceProtection(finger: blob.protection?.finger, userPIN: nil, authValue: nil)
+        let protection = PresenceProtection(
+            finger: blob.protection?.finger, userPIN: nil, authValue: nil, certifies: false)
         let root = try StorageRoot(anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
         let created = try await keystore.createObject(
             try KeyTemplates.signingKey(key.policy, protection), authValue: .empty, sealing: nil, under: root)

@@ -23,7 +23,8 @@ struct UserPINTests {
             try await Scene.sign(keystore, second, presence)
             #expect(
                 wire.codes == [
-                    .nvRead, .startAuthSession, .startAuthSession, .policySecret, .load, .sign, .flushContext,
+                    .nvRead, .startAuthSession, .startAuthSession, .policySecret, .load, .policyOR, .sign,
+                    .flushContext,
                 ])
             #expect(presence.requests.last?.attemptsLeft == 10)
         }

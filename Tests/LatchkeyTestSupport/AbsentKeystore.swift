@@ -1,4 +1,3 @@
-package import FoundationEssentials
 package import Latchkey
 
 /// A keystore whose hardware is not available: every call fails.
@@ -38,7 +37,11 @@ package struct AbsentKeystore: BackendKeystore {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) { throw Self.absent }
 
-    package func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+    package func attest(
+        _ key: HardwareKey, for request: AttestationRequest
+    ) async throws(KeystoreError) -> KeyAttestation { throw Self.absent }
+
+    package func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
         throw Self.absent
     }
 }

@@ -99,7 +99,35 @@ extension KeystoreWrapper {
         try await keystore.rename(key, to: label, for: prompt, authorizedBy: presence)
     }
 
-    package func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
-        try await keystore.attest(key, challenge: challenge)
+    package func attest(
+        _ key: HardwareKey, for request: AttestationRequest
+    ) async throws(KeystoreError) -> KeyAttestation {
+        try await keystore.attest(key, for: request)
+    }
+
+    package func isAttestable(_ key: HardwareKey) -> Bool { keystore.isAttestable(key) }
+
+    package func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
+        try await keystore.attestationIdentity(for: issuer)
+    }
+
+    package func activate(
+        _ challenge: ActivationChallenge, for issuer: String
+    ) async throws(KeystoreError) -> SecretBytes {
+        try await keystore.activate(challenge, for: issuer)
+    }
+
+    package func keepAttestationCertificates(
+        _ certificates: [Data], for issuer: String
+    ) async throws(KeystoreError) {
+        try await keystore.keepAttestationCertificates(certificates, for: issuer)
+    }
+
+    package func forgetAttestation(for issuer: String) async throws(KeystoreError) {
+        try await keystore.forgetAttestation(for: issuer)
+    }
+
+    package func attestationIssuers() async throws(KeystoreError) -> [String] {
+        try await keystore.attestationIssuers()
     }
 }

@@ -106,9 +106,9 @@ struct CommandTests {
                     let said = try test.tpm.certifyCreation(
                         of: object, creationHash: key.creationHash, creationTicket: key.creationTicket,
                         challenge: challenge, by: signer)
-                    #expect(said.statement.extraData == challenge)
+                    #expect(said.attest.extraData == challenge)
                     #expect(
-                        said.statement.statement == .creation(objectName: object.name, creationHash: key.creationHash))
+                        said.attest.statement == .creation(objectName: object.name, creationHash: key.creationHash))
                     let code = TestTPM.code { () throws(TPMError) in
                         _ = try test.tpm.certifyCreation(
                             of: object, creationHash: [UInt8](repeating: 0, count: 32),

@@ -23,7 +23,7 @@ OTHERS = [
 ]
 # The tests with another name than their target.
 OWN = {"latchkey": ["CommandTests"], "latchkey-identity": ["LatchkeyIdentityTests"],
-       "latchkey-presenced": ["PresenceBrokerTests"], "latchkey-card": ["VirtualSmartCardTests"],
+       "latchkey-presenced": ["PresenceBrokerTests"], "latchkey-agent": ["CommandTests"], "latchkey-card": ["VirtualSmartCardTests"],
        "TPM2TCTI": ["TPM2Tests"], "LatchkeyTesting": ["LatchkeySimulatorsTests"]}
 
 

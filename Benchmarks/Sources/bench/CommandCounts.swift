@@ -1,3 +1,4 @@
+import Foundation
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
@@ -33,6 +34,17 @@ struct CommandCounts {
             count("sign with a PIN", atMost: 5)
             _ = try await keystore(isShared: true).sign(digest, with: key, for: prompt, authorizedBy: presence)
             count("sign with a PIN, behind a resource manager", atMost: 5)
+            let revocable = try await keystore().createRevocableKey(
+                KeyRequest(policy: .pin, prompt: prompt), authorizedBy: presence
+            ) { _ in }
+            _ = counter.take()
+            _ = try await keystore().sign(digest, with: revocable, for: prompt, authorizedBy: presence)
+            count("sign with the PIN of a revocable key", atMost: 9)
+            let request = AttestationRequest(challenge: Data(digest.bytes))
+            _ = try await keystore().attest(revocable, for: request)
+            _ = counter.take()
+            _ = try await keystore().attest(revocable, for: request)
+            count("attest a revocable key", atMost: 8)
             let secret = try await keystore().seal(
                 .random(count: 32), policy: .none, for: prompt, authorizedBy: presence)
             count("make a protection class", atMost: 3)

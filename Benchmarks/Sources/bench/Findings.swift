@@ -15,7 +15,8 @@ struct Findings: Sendable {
     func show() {
         for table in tables { Self.show(table.title, Table.columns, table.cells) }
         if !counts.isEmpty { Self.show("TPM commands per operation", Self.countColumns, countCells) }
-        Self.show("Speed, as quality.md wants it", Goal.columns, goals.map(\.cells))
+        Self.show("Goals", Goal.columns, goals.map(\.cells))
+        for attempt in Attempt.forMissed(goals) { print("\n  \(attempt.work): \(attempt.text)") }
     }
 
     static let countColumns = ["operation", "commands", "at most", "which"]

@@ -5,7 +5,8 @@ struct Goal: Sendable {
     let floor: String
     let ratio: String
     let goal: String
-    let isMet: Bool
+    /// nil if this run did not measure it.
+    let isMet: Bool?
 
     /// A time as a multiple of the floor.
     static func ratio(
@@ -26,7 +27,12 @@ struct Goal: Sendable {
             goal: "≤ \(Decimals.format(limit, limit == limit.rounded() ? 0 : 1)) \(unit)", isMet: value <= limit)
     }
 
-    var cells: [String] { [work, value, floor, ratio, goal, isMet ? "ok" : "OVER"] }
+    /// A row without a value in this run.
+    static func unmeasured(_ work: String, goal: String) -> Goal {
+        Goal(work: work, value: "not measured", floor: "–", ratio: "–", goal: goal, isMet: nil)
+    }
+
+    var cells: [String] { [work, value, floor, ratio, goal, isMet.map { $0 ? "ok" : "OVER" } ?? "–"] }
 
     static let columns = ["work", "measured", "floor", "ratio", "goal", ""]
 }

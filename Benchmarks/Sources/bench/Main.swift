@@ -34,6 +34,7 @@ import Foundation
                 rounds: isShort ? 10 : 50
             ).run()
         }
+        try await add("CI") { ContinuousIntegration().findings }
         if CommandLine.arguments.contains("--builds") {
             try await add("builds") { try Builds().run() }
         }

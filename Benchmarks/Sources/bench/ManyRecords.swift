@@ -87,8 +87,8 @@ struct ManyRecords {
         let growth = perRecord.large / perRecord.small
         let opening = last.opening.median / first.opening.median
         let goals: [Goal] = [
-            .limit("\(name): find by tag", last.byTag.median.milliseconds, "ms", atMost: 5),
-            .limit("\(name): find by claim", last.byClaim.median.milliseconds, "ms", atMost: 5),
+            .limit("\(name): find by tag", last.byTag.median.milliseconds, "ms", atMost: 1),
+            .limit("\(name): find by claim", last.byClaim.median.milliseconds, "ms", atMost: 1),
             Goal(
                 work: "\(name): the store's bytes per record", value: "\(Int(perRecord.large))",
                 floor: "\(Int(perRecord.small)) with \(small.count)", ratio: Decimals.format(growth, 2),
@@ -99,7 +99,7 @@ struct ManyRecords {
                 goal: "≤ 1.50", isMet: opening <= 1.5),
             .limit(
                 "\(name): memory of opening, above an empty store", Double(memory.full - memory.empty) / 1e6, "MB",
-                atMost: 20),
+                atMost: 5),
         ]
         func curve(_ samples: (Stage) -> Samples) -> [(Double, Double)] {
             stages.map { (Double($0.count), samples($0).median.milliseconds) }

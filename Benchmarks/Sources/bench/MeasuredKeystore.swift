@@ -96,7 +96,27 @@ struct MeasuredKeystore: Keystore {
         try await inner.changePIN(of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
     }
 
-    func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
-        try await inner.attest(key, challenge: challenge)
+    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError) -> KeyAttestation {
+        try await inner.attest(key, for: request)
     }
+
+    func isAttestable(_ key: HardwareKey) -> Bool { inner.isAttestable(key) }
+
+    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
+        try await inner.attestationIdentity(for: issuer)
+    }
+
+    func activate(_ challenge: ActivationChallenge, for issuer: String) async throws(KeystoreError) -> SecretBytes {
+        try await inner.activate(challenge, for: issuer)
+    }
+
+    func keepAttestationCertificates(_ certificates: [Data], for issuer: String) async throws(KeystoreError) {
+        try await inner.keepAttestationCertificates(certificates, for: issuer)
+    }
+
+    func forgetAttestation(for issuer: String) async throws(KeystoreError) {
+        try await inner.forgetAttestation(for: issuer)
+    }
+
+    func attestationIssuers() async throws(KeystoreError) -> [String] { try await inner.attestationIssuers() }
 }

@@ -32,6 +32,9 @@ struct ResultsPage {
             ## Goals
             """,
             Self.table(Goal.columns, findings.goals.map(\.cells)),
+        ]
+        parts += Attempt.forMissed(findings.goals).map { "**\($0.work).** \($0.text)" }
+        parts += [
             """
             R2 and P2 are the commands of a key with two branches, StartAuthSession (salted), Load, PolicyAuthValue, PolicyOR,
             Sign, FlushContext: written by hand in C with their session cryptography on libcrypto (R2), and through ESAPI

@@ -116,52 +116,27 @@ public struct KeyRequest: Hashable, Sendable {
     public var label: String?
     /// The text of the prompt for a new PIN.
     public var prompt: PromptContext
+    /// The signature schemes that the hardware permits for the key. It cannot change later.
+    public var form: KeyForm
 
     /// Creates a request, by default with a random identifier.
-    public init(id: KeyID = .random(), policy: AccessPolicy, label: String? = nil, prompt: PromptContext) {
+    public init(
+        id: KeyID = .random(), policy: AccessPolicy, label: String? = nil, prompt: PromptContext,
+        form: KeyForm = .fixedScheme
+    ) {
         self.id = id
         self.policy = policy
         self.label = label
         self.prompt = prompt
+        self.form = form
     }
 }
 
-/// A statement by the hardware, signed by the hardware, that it created a key.
-///
-/// There are two formats:
-///
-/// - `tpm`: `statement` is a `TPMS_ATTEST` of type `TPM_ST_ATTEST_CREATION` that contains the challenge, signed with
-///   ECDSA-SHA256 (TPM 2.0 Part 2 section 10.12.8).
-/// - `piv`: `statement` is an X.509 certificate in DER, which a YubiKey created for the key (Yubico's PIV attestation).
-///   It carries its own signature and contains no challenge: a signature of the attested key proves freshness.
-public struct KeyAttestation: Hashable, Sendable, Codable {
-    /// The format of a TPM.
-    package static let tpm = "tpm"
-    /// The format of a YubiKey.
-    package static let piv = "piv"
-
-    /// The format of the other fields: `tpm` or `piv`.
-    public let format: String
-    /// `tpm`: the signed bytes. `piv`: the certificate of the attested key.
-    package let statement: Data
-    /// `tpm`: `r ‖ s`, 64 bytes, over SHA-256 of `statement`. `piv`: empty.
-    package let signature: Data
-    /// The attested key. `tpm`: its public area (`TPMT_PUBLIC`). `piv`: its uncompressed point, 65 bytes.
-    package let publicArea: Data
-    /// The key that signed. `tpm`: its public area (`TPMT_PUBLIC`). `piv`: its SubjectPublicKeyInfo, DER.
-    package let attestationKey: Data
-    /// The certificate chain from the hardware to its manufacturer, DER, the hardware's own certificate first. Empty if
-    /// the hardware has no certificate.
-    package let certificates: [Data]
-
-    package init(
-        format: String, statement: Data, signature: Data, publicArea: Data, attestationKey: Data, certificates: [Data]
-    ) {
-        self.format = format
-        self.statement = statement
-        self.signature = signature
-        self.publicArea = publicArea
-        self.attestationKey = attestationKey
-        self.certificates = certificates
-    }
+/// The signature schemes that the hardware permits for a key. Latchkey signs with ECDSA and SHA-256 in both forms.
+public enum KeyForm: String, Hashable, Sendable {
+    /// ECDSA with SHA-256 only.
+    case fixedScheme = "fixed-scheme"
+    /// Any scheme of the hardware. Some WebAuthn libraries (py_webauthn, python-fido2, webauthn-rs) refuse the attestation of
+    /// a TPM key with a fixed scheme. Only a TPM creates keys of this form.
+    case webAuthn = "webauthn"
 }

@@ -155,16 +155,73 @@ public protocol Keystore: Sendable {
         _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey
 
-    /// Returns the hardware's statement that it created the key, for a verifier's challenge of 8 to 32 bytes.
+    /// Returns the hardware's statement about a key, for a verifier's challenge. Does not prompt.
     ///
-    /// - Throws: ``KeystoreError``; `unsupported` if the hardware cannot attest.
-    func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation
+    /// A TPM signs with the attestation key for the request's issuer, and creates that key at the first use. The result
+    /// contains its certificate if ``keepAttestationCertificates(_:for:)`` stored one that is still valid. A token returns
+    /// the statement that it made when it created the key, regardless of the form.
+    ///
+    /// - Throws: ``KeystoreError``; `invalidInput` for a challenge of a wrong length or an issuer that is no URL, `unsupported` if the hardware cannot
+    ///   attest the key in this form (see ``isAttestable(_:)``), `wrongState` if the form contains the certificate of the
+    ///   attestation key and there is none: activate the attestation key first.
+    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError) -> KeyAttestation
+
+    /// Whether ``attest(_:for:)`` works for the key in the forms of the standards, without a prompt. Keys that an earlier
+    /// version created under a policy with user verification can only be attested in the form
+    /// ``AttestationRequest/Form/creation``. Does not use the hardware.
+    func isAttestable(_ key: HardwareKey) -> Bool
+
+    /// Returns the hardware's identity towards one issuer of certificates for attestation keys. Does not prompt. Creates the
+    /// attestation key at the first use.
+    ///
+    /// **The endorsement certificates identify the machine permanently.** Send them only to an issuer that announces
+    /// support, and tell the user before.
+    ///
+    /// - Parameter issuer: The URL of the issuer; `""` is the key for local use. Each issuer gets its own attestation key.
+    /// - Throws: ``KeystoreError``; `unsupported` if the hardware needs no activation: a token has a certificate of its
+    ///   manufacturer, and attests without it.
+    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity
+
+    /// Opens an issuer's challenge. This proves that the attestation key for the issuer and the endorsement key are in the
+    /// same TPM. Does not prompt. May take some seconds if the endorsement key is not kept in the TPM.
+    ///
+    /// - Returns: The secret to return to the issuer.
+    /// - Throws: ``KeystoreError``; `refused` if the challenge is not for this TPM and attestation key, `unsupported` if the
+    ///   TPM has no endorsement key with a certificate.
+    func activate(_ challenge: ActivationChallenge, for issuer: String) async throws(KeystoreError) -> SecretBytes
+
+    /// Stores the certificate that an issuer returned after ``activate(_:for:)``, in place of an earlier one.
+    ///
+    /// If the process ends before this call, ``attestationIdentity(for:)`` returns the same attestation key without a
+    /// certificate, and the activation can be repeated.
+    ///
+    /// - Parameter certificates: The certificate of the attestation key and its issuers', DER (`x5c`).
+    /// - Throws: ``KeystoreError``; `invalidInput` unless the first certificate is that of the attestation key for the issuer.
+    func keepAttestationCertificates(_ certificates: [Data], for issuer: String) async throws(KeystoreError)
+
+    /// Deletes the attestation key for an issuer and its certificate. The next use creates another one, which the issuer
+    /// cannot link to the old one by the key. Forgetting an issuer again is no error.
+    func forgetAttestation(for issuer: String) async throws(KeystoreError)
+
+    /// Returns the issuers for which there is an attestation key, in alphabetical order. Does not use the hardware.
+    func attestationIssuers() async throws(KeystoreError) -> [String]
+}
+
+extension Keystore {
+    /// Returns the hardware's statement that it created the key, in the form ``AttestationRequest/Form/creation``, by the
+    /// attestation key for local use.
+    ///
+    /// - Parameter challenge: 8 to 32 bytes.
+    /// - Throws: As ``attest(_:for:)``.
+    public func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+        try await attest(key, for: AttestationRequest(challenge: challenge, form: .creation))
+    }
 }
 
 /// A keystore of this package. The default implementations are for hardware that has no fingerprint reader, cannot
 /// determine which secrets it sealed, stores no proof, and cannot revoke. This hardware has one counter of wrong PINs
-/// that no proof resets, and deletes keys without a prompt. Renaming changes only the label. ``Keystore`` itself has no
-/// default implementations, because a keystore that forwards to another one must not omit a call.
+/// that no proof resets, and deletes keys without a prompt. Renaming changes only the label. Attestation keys need no
+/// activation. ``Keystore`` itself has no default implementations, because a keystore that forwards to another one must not omit a call.
 package protocol BackendKeystore: Keystore {}
 
 extension BackendKeystore {
@@ -219,5 +276,32 @@ extension BackendKeystore {
         _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         try await delete(key)
+    }
+
+    public func isAttestable(_ key: HardwareKey) -> Bool { false }
+
+    public func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
+        throw Self.noActivation
+    }
+
+    public func activate(
+        _ challenge: ActivationChallenge, for issuer: String
+    ) async throws(KeystoreError) -> SecretBytes {
+        throw Self.noActivation
+    }
+
+    public func keepAttestationCertificates(
+        _ certificates: [Data], for issuer: String
+    ) async throws(KeystoreError) {
+        throw Self.noActivation
+    }
+
+    public func forgetAttestation(for issuer: String) async throws(KeystoreError) {}
+
+    public func attestationIssuers() async throws(KeystoreError) -> [String] { [] }
+
+    private static var noActivation: KeystoreError {
+        .unsupported(
+            "this hardware has no endorsement key", recovery: "Attest the key without an activation, or use a TPM.")
     }
 }

@@ -69,6 +69,9 @@ package struct ApprovalRequest: Hashable, Sendable {
     package enum Use: Hashable, Sendable {
         /// Signing this digest.
         case sign(MessageDigest)
+        /// Signing this digest with a key that permits several schemes (``KeyForm/webAuthn``): the command names ECDSA with
+        /// SHA-256.
+        case signNamingScheme(MessageDigest)
         /// Opening a sealed secret.
         case unseal
     }

@@ -14,3 +14,11 @@ extension RecordContainer {
     /// The last result of ``isForeign()``, or of an attempt to open the records. False before both.
     package var isKnownForeign: Bool { keyring.isKnownForeign ?? false }
 }
+
+extension RecordContainer {
+    /// The kind of keystore that seals the container's device key: `tpm` or `pkcs11`; nil if the container has none yet. Does
+    /// not use the hardware.
+    package func sealingBackend() async throws(KeystoreError) -> String? {
+        try await keyring.stored(ProtectionClass.device.name)?.backend
+    }
+}

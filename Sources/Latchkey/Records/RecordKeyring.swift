@@ -209,7 +209,7 @@ final class RecordKeyring: Sendable {
         }
     }
 
-    private func stored(_ name: String) async throws(KeystoreError) -> SealedSecret? {
+    func stored(_ name: String) async throws(KeystoreError) -> SealedSecret? {
         let container = container
         return try await store.read("read a record key") { database in
             try RecordKeyRow.fetch(database, container: container, name: name)?.sealed

@@ -172,6 +172,24 @@ extension RecordStore: TrustAnchors {
         }
     }
 
+    public func replaceAnchor(_ name: String, with value: Data?) async throws(KeystoreError) {
+        try await write("replace a stored value") { database in
+            guard let value else {
+                return try database.execute(sql: "DELETE FROM anchor WHERE name = ?", arguments: [name])
+            }
+            try database.execute(
+                sql: "INSERT OR REPLACE INTO anchor (name, value) VALUES (?, ?)", arguments: [name, value])
+        }
+    }
+
+    public func anchorNames(with prefix: String) async throws(KeystoreError) -> [String] {
+        try await read("list stored values") { database in
+            try String.fetchAll(
+                database, sql: "SELECT name FROM anchor WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name",
+                arguments: [prefix])
+        }
+    }
+
     /// The blobs of all containers. A row that cannot be decoded is left out: its use fails as damaged.
     public func storedBlobs(of backend: String) async throws(KeystoreError) -> [Data] {
         try await read("look for stored keys") { database in

@@ -3,7 +3,9 @@ internal import Synchronization
 
 /// The values that a keystore trusts, for example the public area of a TPM's storage root key.
 ///
-/// The first value under a name is final. ``RecordStore`` is the durable implementation.
+/// The first value under a name is final, except the values that ``replaceAnchor(_:with:)`` changes: the keystore uses them
+/// for data of which it trusts no part before it has checked it again, for example certificates. ``RecordStore`` is the durable
+/// implementation.
 public protocol TrustAnchors: Sendable {
     /// Returns the value under `name`, or nil.
     func anchor(_ name: String) async throws(KeystoreError) -> Data?
@@ -17,12 +19,23 @@ public protocol TrustAnchors: Sendable {
     ///
     /// A keystore that finds no anchor compares them with the hardware before it sets one: if there are stored keys, the
     /// anchor was deleted. The default implementation returns nothing.
-
     func storedBlobs(of backend: String) async throws(KeystoreError) -> [Data]
+
+    /// Replaces the value under `name`, or removes it if `value` is nil. The default implementation throws `unsupported`.
+    func replaceAnchor(_ name: String, with value: Data?) async throws(KeystoreError)
+
+    /// Returns the names that begin with `prefix`, sorted. The default implementation returns nothing.
+    func anchorNames(with prefix: String) async throws(KeystoreError) -> [String]
 }
 
 extension TrustAnchors {
     public func storedBlobs(of backend: String) async throws(KeystoreError) -> [Data] { [] }
+
+    public func replaceAnchor(_ name: String, with value: Data?) async throws(KeystoreError) {
+        throw .unsupported("this store cannot replace a value", recovery: "Use a RecordStore.")
+    }
+
+    public func anchorNames(with prefix: String) async throws(KeystoreError) -> [String] { [] }
 }
 
 /// Trust anchors in memory only, for callers without a store.
@@ -42,5 +55,13 @@ public final class MemoryTrustAnchors: TrustAnchors {
             values[name] = candidate
             return candidate
         }
+    }
+
+    public func replaceAnchor(_ name: String, with value: Data?) async throws(KeystoreError) {
+        values.withLock { $0[name] = value }
+    }
+
+    public func anchorNames(with prefix: String) async throws(KeystoreError) -> [String] {
+        values.withLock { $0.keys.filter { $0.hasPrefix(prefix) }.sorted() }
     }
 }

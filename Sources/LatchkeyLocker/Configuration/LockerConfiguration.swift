@@ -22,6 +22,7 @@ public struct LockerConfiguration: Sendable {
     package var sessionIdleTimeout: Duration?
     package var logger: (any Logger)?
     package var device: DeviceInfo
+    package var disclosesHardware: @Sendable (AttestationDisclosure) async throws -> Bool
     package var now: @Sendable () -> Date
 
     /// Makes a configuration.
@@ -49,6 +50,9 @@ public struct LockerConfiguration: Sendable {
     ///   - logger: Receives the log messages of all levels. nil writes to standard error in debug builds, and discards
     ///     the messages in other builds.
     ///   - device: The description of this machine that the server stores.
+    ///   - disclosesHardware: Decides whether the server may get a proof that keys are in this hardware, if it requires one. Show
+    ///     the text to the user. The default is no: an enrolment at such a server throws ``ErsteGroupAuthError`` with code
+    ///     `refused`. It is called once for each server with a TPM, and for each key with a token.
     ///   - now: The clock.
     public init(
         issuer: String, clientID: String, records: RecordContainer, presence: any PresenceAuthority,
@@ -60,6 +64,7 @@ public struct LockerConfiguration: Sendable {
         offlineVerification: OfflineVerification? = nil, cachedSecretLife: Duration? = nil,
         sessionIdleTimeout: Duration? = nil,
         logger: (any Logger)? = nil, device: DeviceInfo = .current(),
+        disclosesHardware: @escaping @Sendable (AttestationDisclosure) async throws -> Bool = { _ in false },
         now: @escaping @Sendable () -> Date = { Date() }
     ) {
         self.issuer = issuer
@@ -79,6 +84,7 @@ public struct LockerConfiguration: Sendable {
         self.sessionIdleTimeout = sessionIdleTimeout
         self.logger = logger
         self.device = device
+        self.disclosesHardware = disclosesHardware
         self.now = now
     }
 }

@@ -41,13 +41,15 @@ extension Locker {
     func enrol(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         guard let userID = draft.userID, let token = draft.token?.handle.secret else { throw CancellationError() }
         let server = try await server()
+        let prover = try await prover(for: easyAccessPolicy(through: context.presence), server, token)
         let pending = try await makeKey(.device, policy: .none, context)
         do {
             let enrolmentID = pending.key.publicKey.thumbprint
-            let assertion = try await sign(.enrol, with: pending.key, enrolmentID: nil, server, context)
+            let (assertion, attestation) = try await signNewKey(
+                .enrol, pending.key, enrolmentID: nil, provenBy: prover, server, context)
             let tombstone = try await storeRevocation(enrolmentID, pending.key, server, context)
             do {
-                let answer = try await server.enrol(assertion, as: enrolmentID, token)
+                let answer = try await server.enrol(assertion, attestation: attestation, as: enrolmentID, token)
                 try await complete(answer, pending, tombstone, userID, token, server, context, &draft)
             } catch {
                 await finishRevocations()
@@ -148,6 +150,7 @@ extension Locker {
         _ context: FlowContext
     ) async throws -> NewSecret {
         let policy = await easyAccessPolicy(through: context.presence)
+        let prover = try await prover(for: policy, server, token)
         let pending = try await makeKey(.easyAccess, policy: policy, context)
         do {
             let prepared = try await prompting {
@@ -155,10 +158,11 @@ extension Locker {
                     Enrolment.offlineClasses(of: enrolmentID).newClass(policy), revocably: .preferred,
                     for: context.prompt, authorizedBy: context.presence)
             }
-            let assertion = try await sign(
-                .easyAccessEnable, with: pending.key, enrolmentID: enrolmentID, server, context)
+            let (assertion, attestation) = try await signNewKey(
+                .easyAccessEnable, pending.key, enrolmentID: enrolmentID, provenBy: prover, server, context)
             let deviceSignature = try await countersign(assertion, with: deviceKey, context)
-            try await server.enableEasyAccess(enrolmentID, assertion, deviceSignature: deviceSignature, token)
+            try await server.enableEasyAccess(
+                enrolmentID, assertion, deviceSignature: deviceSignature, attestation: attestation, token)
             return (pending, prepared)
         } catch {
             // If the server may have the key, the row stays, so that the key is removed there later.

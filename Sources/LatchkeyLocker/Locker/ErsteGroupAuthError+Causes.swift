@@ -117,6 +117,8 @@ extension ErsteGroupAuthErrorCode: OAuthErrorCode {
         self =
             switch failure {
             case .transport(let error): error.code == .cancelled ? .userCancelled : .network
+            case .refused(let refusal) where refusal.attestationRefusal != nil: .refused
+            case .attestation: .refused
             // A gateway that can't reach the server counts as a missing network.
             case .refused(let refusal) where refusal.oauthError == nil && (502...504).contains(refusal.status ?? 0):
                 .network

@@ -56,6 +56,8 @@ public struct ErsteGroupAuthErrorCode: LatchkeyErrorCode {
     public static let network = Self("network", .unavailable)
     /// The server refused, or its answer does not follow the protocol.
     public static let server = Self("server", .refused)
+    /// The server requires a proof that a key is in hardware, and this machine cannot give it, or the server does not accept it.
+    public static let refused = Self("refused", .refused)
     /// The server no longer knows the enrolment; it was deleted here too.
     public static let enrolmentRevoked = Self("enrolmentRevoked", .notFound)
     /// The server no longer knows the secret's key; easy access was disabled here too.

@@ -2,6 +2,7 @@ internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
 internal import LatchkeyHTTP
+internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 /// The endpoints of a server with the locker protocol as calls: <doc:LockerProtocol>.
@@ -27,7 +28,7 @@ struct LockerServer: Sendable {
         let origin = Endpoint(metadata.issuer)?.origin
         let endpoints = [metadata[.authorization], metadata[.token], metadata[.keys]].map { $0?.origin }
         guard let origin, endpoints.allSatisfy({ $0 == origin }), metadata.enrolment?.origin ?? origin == origin,
-            metadata.enrolment?.hasQuery != true
+            metadata[.attestation]?.origin ?? origin == origin, metadata.enrolment?.hasQuery != true
         else { throw ErsteGroupAuthError(.malformed) }
         return metadata
     }
@@ -59,9 +60,15 @@ struct LockerServer: Sendable {
 
     // MARK: Enrolment
 
-    /// - Parameter id: The required name of the enrolment.
-    func enrol(_ assertion: String, as id: String, _ token: SecretBytes) async throws -> LockerEnrolmentAnswer {
-        let answer = try await post("", ["assertion": assertion], token).json(LockerEnrolmentAnswer.self)
+    /// - Parameters:
+    ///   - attestation: The proof that the key is in hardware; nil for a server that gets none.
+    ///   - id: The required name of the enrolment.
+    func enrol(
+        _ assertion: String, attestation: JSONValue?, as id: String, _ token: SecretBytes
+    ) async throws -> LockerEnrolmentAnswer {
+        var members: [String: JSONValue] = ["assertion": .string(assertion)]
+        members["attestation"] = attestation
+        let answer = try await post("", members, token).json(LockerEnrolmentAnswer.self)
         guard answer.enrolmentID == id else {
             throw ErsteGroupAuthError.invalidResponse(
                 "the enrolment's ID from the server does not match its device key")
@@ -69,11 +76,16 @@ struct LockerServer: Sendable {
         return answer
     }
 
-    /// - Parameter deviceSignature: The device key's signature over the assertion: base64url of 64 bytes.
+    /// - Parameters:
+    ///   - deviceSignature: The device key's signature over the assertion: base64url of 64 bytes.
+    ///   - attestation: The proof that the key is in hardware; nil for a server that gets none.
     func enableEasyAccess(
-        _ id: String, _ assertion: String, deviceSignature: String, _ token: SecretBytes
+        _ id: String, _ assertion: String, deviceSignature: String, attestation: JSONValue?, _ token: SecretBytes
     ) async throws {
-        let members = ["assertion": assertion, "device_signature": deviceSignature]
+        var members: [String: JSONValue] = [
+            "assertion": .string(assertion), "device_signature": .string(deviceSignature),
+        ]
+        members["attestation"] = attestation
         try await post("/\(id)/easy-access", members, token).checkNoContent()
     }
 
@@ -85,16 +97,16 @@ struct LockerServer: Sendable {
 
     /// Removes the key that the device's assertion names. Requires no session.
     func removeEasyAccessKey(_ id: String, _ assertion: String) async throws {
-        try await post("/\(id)/easy-access/disable", ["assertion": assertion]).checkNoContent()
+        try await post("/\(id)/easy-access/disable", ["assertion": .string(assertion)]).checkNoContent()
     }
 
     func levelShares(_ id: String, _ assertion: String, _ token: SecretBytes) async throws -> LevelShares? {
-        try await post("/\(id)/level-shares", ["assertion": assertion], token).shares()
+        try await post("/\(id)/level-shares", ["assertion": .string(assertion)], token).shares()
     }
 
     /// Revokes an enrolment with the device's statement. Requires no session.
     func revoke(_ id: String, statement: String) async throws {
-        try await post("/\(id)/revoke", ["assertion": statement]).checkNoContent()
+        try await post("/\(id)/revoke", ["assertion": .string(statement)]).checkNoContent()
     }
 
     // MARK: Helpers
@@ -106,7 +118,7 @@ struct LockerServer: Sendable {
 
     /// Posts JSON to a path below the enrolment endpoint.
     private func post(
-        _ path: String, _ members: [String: String], _ token: SecretBytes? = nil
+        _ path: String, _ members: [String: JSONValue], _ token: SecretBytes? = nil
     ) async throws -> ServerResponse<ErsteGroupAuthErrorCode> {
         let authorization = token.map { "Bearer \($0.text)" }
         return try await client.connection.post(members, to: enrolment(path), authorization: authorization)

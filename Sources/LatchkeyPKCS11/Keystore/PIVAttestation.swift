@@ -1,4 +1,4 @@
-public import FoundationEssentials
+internal import FoundationEssentials
 public import Latchkey
 internal import SwiftASN1
 internal import X509
@@ -74,15 +74,19 @@ extension Session {
 }
 
 extension PKCS11Keystore {
+    public func isAttestable(_ key: HardwareKey) -> Bool {
+        (try? TokenKeyBlob.of(key))?.attestation.count == 2
+    }
+
     /// Returns a YubiKey's attestation of a key that it generated, in the format `KeyAttestation.piv`. The certificate was
     /// read when the key was created or adopted, and is stored with it; the card is not used.
     ///
     /// - Throws: `KeystoreError`; `unsupported` for a key without an attestation.
-    public func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+    public func attest(
+        _ key: HardwareKey, for request: AttestationRequest
+    ) async throws(KeystoreError) -> KeyAttestation {
         do throws(KeystoreError) {
-            guard (8...32).contains(challenge.count) else {
-                throw .invalidInput("the challenge has \(challenge.count) bytes and must have 8 to 32")
-            }
+            try request.checkChallenge()
             let blob = try TokenKeyBlob.of(key)
             guard blob.attestation.count == 2 else {
                 throw .unsupported(

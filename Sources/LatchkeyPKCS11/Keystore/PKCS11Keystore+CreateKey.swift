@@ -14,6 +14,11 @@ extension PKCS11Keystore {
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
         do throws(KeystoreError) {
+            guard request.form == .fixedScheme else {
+                throw .unsupported(
+                    "only a TPM creates keys for the attestation of WebAuthn",
+                    recovery: "Create the key without this form, or in a TPM.")
+            }
             let (snapshot, place) = try await prepareCreation(request.policy)
             let newKey =
                 if let place {

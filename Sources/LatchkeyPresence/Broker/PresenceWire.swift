@@ -18,6 +18,7 @@ package enum PresenceWire {
         case cancel = "Cancel"
         case makePIN = "MakePIN"
         case resetPIN = "ResetPIN"
+        case certifyKey = "CertifyKey"
         case subscribe = "Subscribe"
     }
 
@@ -101,6 +102,7 @@ extension PresenceWire {
         let (use, digest): (String, [UInt8]) =
             switch request.use {
             case .sign(let digest): ("sign", digest.bytes)
+            case .signNamingScheme(let digest): ("sign-es256", digest.bytes)
             case .unseal: ("unseal", [])
             }
         return [.string(use), .bytes(Array(request.keyName)), .bytes(digest), .bytes(Array(request.nonceTPM))]
@@ -136,6 +138,7 @@ extension PresenceWire {
     private static func use(_ use: BusValue, _ digest: BusValue) -> ApprovalRequest.Use? {
         switch (use.string, digest.bytes) {
         case ("sign", let bytes?): MessageDigest(bytes: bytes).map(ApprovalRequest.Use.sign)
+        case ("sign-es256", let bytes?): MessageDigest(bytes: bytes).map(ApprovalRequest.Use.signNamingScheme)
         case ("unseal", let bytes?) where bytes.isEmpty: .unseal
         default: nil
         }

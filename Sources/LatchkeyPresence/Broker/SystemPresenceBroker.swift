@@ -98,7 +98,7 @@ public struct SystemPresenceBroker: ApprovalService {
     }
 
     /// - Parameter decode: Returns nil for an answer that is not valid.
-    private func call<R>(
+    func call<R>(
         _ method: PresenceWire.Method, _ arguments: [BusValue], _ decode: ([BusValue]) -> R?
     ) async throws(KeystoreError) -> R {
         do throws(BusError) {

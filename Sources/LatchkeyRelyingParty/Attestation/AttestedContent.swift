@@ -41,18 +41,10 @@ struct AttestedContent: Sendable {
             extraData = attest.extraData
             switch attest.statement {
             case .creation(let name, let hash): subject = .creation(name, hash: hash)
-            case .other(_, let content):
-                var reader = TPMReader(content)
-                let name = try reader.read(TPMName.self)
-                if type == Self.certify {
-                    // The qualified Name of the key.
-                    _ = try reader.read(TPMName.self)
-                    subject = .certify(name)
-                } else {
-                    let offset = try reader.read(UInt16.self)
-                    subject = .nv(index: name, offset: offset, try reader.readSized(maximum: 512))
-                }
-                try reader.finish()
+            case .certify(let name, _): subject = .certify(name)
+            case .nv(let name, let offset, let contents): subject = .nv(index: name, offset: offset, contents)
+            // Excluded by the check of the type.
+            case .other: throw TPMError(.malformed, reason: "the type is unknown")
             }
         } catch {
             throw AttestationError(.malformed, "the statement is not a TPM structure: \(error.reason)")

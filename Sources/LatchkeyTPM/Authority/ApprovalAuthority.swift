@@ -120,6 +120,7 @@ extension ApprovalRequest {
         let name = TPMName(bytes: Array(keyName))
         return switch use {
         case .sign(let digest): TPM.signCommandHash(digest.bytes, with: name)
+        case .signNamingScheme(let digest): TPM.signCommandHash(digest.bytes, with: name, scheme: .ecdsaSHA256)
         case .unseal: TPM.unsealCommandHash(name)
         }
     }

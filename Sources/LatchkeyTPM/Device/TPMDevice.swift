@@ -26,6 +26,9 @@ actor TPMDevice {
     /// For each Name, whether this TPM has the storage root key with that Name.
     nonisolated let knownRoots = Mutex<[TPMName: Bool]>([:])
 
+    /// The endorsement key that was found, with its certificates.
+    nonisolated let knownEndorsementKey = Mutex<EndorsementKey?>(nil)
+
     private let thread = BlockingThread()
     private let connect: @Sendable () throws(TPMError) -> any TPMTransport
     private var held: [UInt64: Held] = [:]

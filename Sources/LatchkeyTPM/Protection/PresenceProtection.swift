@@ -3,7 +3,8 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import TPM2
 
-/// The authorizations of a key other than its own PIN: the presence broker's approval, the user's PIN, or either.
+/// The authorizations of a key other than its own PIN: the presence broker's approval, the PIN of an index, or either, and
+/// for certification none.
 ///
 /// It is stored with the key and is not trusted: the digest of the policy is computed from it and must match that of the key.
 struct PresenceProtection: Hashable, Sendable {
@@ -26,10 +27,12 @@ struct PresenceProtection: Hashable, Sendable {
         var bytes: [UInt8] { value.marshalled }
     }
 
-    /// The branch of the policy that the user's PIN satisfies.
+    /// The branch of the policy that the PIN of an index satisfies: the user's PIN, which the presence broker manages, or the
+    /// PIN of a revocable key.
     struct UserPIN: Hashable, Sendable {
         let index: NVIndex
-        /// The branch of the index's policy with which the broker writes the count.
+        /// The branch of the index's policy with which the broker writes the count, or with which the index of a revocable key
+        /// was written once.
         let resetPolicy: PolicyDigest
 
         /// The branch with which the current PIN authorizes its change.
@@ -47,12 +50,22 @@ struct PresenceProtection: Hashable, Sendable {
     /// this secret, which never crosses the bus, so that a ticket alone authorizes nothing.
     let authValue: [UInt8]?
 
+    /// Whether the last branch of the policy permits `TPM2_Certify` without any authorization. It permits nothing else, so that
+    /// a verifier can learn the policy of the key without a prompt. False for secrets and for keys of earlier versions.
+    let certifies: Bool
+
     static let authValueBytes = 32
+
+    /// The branch for `TPM2_Certify`.
+    static let certification = PolicyDigest().commandCode(.certify)
+
+    /// The user's PIN that the presence broker manages. Wrong PINs count for its index alone.
+    var brokerPIN: UserPIN? { userPIN.flatMap { $0.isOnce ? nil : $0 } }
 
     /// ``authValue`` in the TPM's type.
     var ownAuthValue: AuthValue? { authValue?.withUnsafeBytes { AuthValue($0) } }
 
-    /// The branches of the key's policy, that of the fingerprint first.
+    /// The branches of the key's policy: fingerprint, PIN, certification.
     func branches(under policy: AccessPolicy) throws(TPMError) -> [PolicyDigest] {
         var branches: [PolicyDigest] = []
         if let finger {
@@ -64,6 +77,7 @@ struct PresenceProtection: Hashable, Sendable {
             branches.append(
                 PolicyDigest().secret(of: userPIN.index.name, policyRef: PresenceReference.pin(under: policy)))
         }
+        if certifies { branches.append(Self.certification) }
         return branches
     }
 
@@ -84,14 +98,19 @@ extension PresenceProtection.Finger {
 extension PresenceProtection {
     /// Decodes and checks the broker's terms for a policy.
     ///
+    /// - Parameter certifies: See ``certifies``.
     /// - Throws: ``TPMError`` of kind `malformed` for terms that are not valid.
-    init(_ terms: PresenceTerms, for policy: AccessPolicy) throws(TPMError) {
+    init(_ terms: PresenceTerms, for policy: AccessPolicy, certifies: Bool) throws(TPMError) {
+        self.certifies = certifies
         finger = policy.hasFinger ? try Finger(terms, for: policy) : nil
         userPIN = policy.hasPIN ? try terms.userPIN.map { (pin) throws(TPMError) in try UserPIN(pin) } : nil
         authValue =
             policy.reuseSeconds > 0
             ? SecretBytes.random(count: Self.authValueBytes).withUnsafeBytes { Array($0) } : nil
     }
+
+    /// The protection of a key with its own PIN: only the branch for certification.
+    static let certificationOnly = PresenceProtection(finger: nil, userPIN: nil, authValue: nil, certifies: true)
 }
 
 extension PresenceProtection.Finger {
@@ -114,18 +133,31 @@ extension PresenceProtection.Finger {
 }
 
 extension PresenceProtection.UserPIN {
+    /// The user's PIN in the terms of the presence broker.
     init(_ pin: PresenceTerms.UserPIN) throws(TPMError) {
-        index = try NVIndex(unmarshalling: pin.publicArea)
-        guard let resetPolicy = PolicyDigest(bytes: Array(pin.resetPolicy)),
-            index.publicArea.attributes == Self.attributes.union(.written),
-            index.publicArea.dataSize == 8,
-            index.publicArea.authPolicy == PolicyDigest.or([resetPolicy, Self.changePolicy])?.bytes
-        else { throw TPMError(.malformed, reason: "the index of the user's PIN has another format") }
-        self.resetPolicy = resetPolicy
+        try self.init(index: try NVIndex(unmarshalling: pin.publicArea), resetPolicy: Array(pin.resetPolicy))
+        guard !isOnce else { throw Self.otherFormat }
     }
+
+    init(index: NVIndex, resetPolicy bytes: [UInt8]) throws(TPMError) {
+        guard let resetPolicy = PolicyDigest(bytes: bytes),
+            [Self.attributes, Self.onceAttributes].contains(index.publicArea.attributes.subtracting(.written)),
+            index.publicArea.attributes.contains(.written), index.publicArea.dataSize == Self.dataSize,
+            index.publicArea.authPolicy == PolicyDigest.or([resetPolicy, Self.changePolicy])?.bytes
+        else { throw Self.otherFormat }
+        self.init(index: index, resetPolicy: resetPolicy)
+    }
+
+    private static let otherFormat = TPMError(.malformed, reason: "the index of a PIN has another format")
 
     /// Only the broker writes the count. Wrong PINs count for this index alone, not for the whole TPM.
     static let attributes: NVAttributes = [.policyWrite, .authRead, .ownerRead, .noDA, .pinFail]
+    /// The index of a revocable key, which nobody can write again. Wrong PINs count for the whole TPM.
+    static let onceAttributes: NVAttributes = [.policyWrite, .authRead]
+    static let dataSize: UInt16 = 8
+
+    /// Whether it is the index of a revocable key.
+    var isOnce: Bool { index.publicArea.attributes == Self.onceAttributes.union(.written) }
 }
 
 extension PresenceProtection {
@@ -149,7 +181,7 @@ extension PresenceProtection {
     /// The optional parts of the stored bytes, one bit for each.
     private var parts: UInt8 {
         (finger == nil ? 0 : 1) | (finger?.counter == nil ? 0 : 2) | (userPIN == nil ? 0 : 4)
-            | (authValue == nil ? 0 : 8)
+            | (authValue == nil ? 0 : 8) | (certifies ? 16 : 0)
     }
 
     /// - Throws: ``TPMError`` of kind `malformed`.
@@ -159,7 +191,7 @@ extension PresenceProtection {
             throw TPMError(.malformed, reason: "a key's protection has another version")
         }
         let parts = try reader.read(UInt8.self)
-        guard parts & ~15 == 0, parts & 3 != 2, parts & 5 != 0 else {
+        guard parts & ~31 == 0, parts & 3 != 2, parts & 5 != 0 || parts == 16 else {
             throw TPMError(.malformed, reason: "a key's protection has unknown parts")
         }
         finger = parts & 1 == 0 ? nil : try Finger(from: &reader, hasCounter: parts & 2 != 0)
@@ -167,8 +199,8 @@ extension PresenceProtection {
             parts & 4 == 0
             ? nil
             : try UserPIN(
-                PresenceTerms.UserPIN(
-                    publicArea: Data(try reader.readSized(maximum: 256)), resetPolicy: Data(try reader.readBytes(32))))
+                index: try reader.readSized(NVIndex.self, maximum: 256), resetPolicy: try reader.readBytes(32))
+        certifies = parts & 16 != 0
         authValue = parts & 8 == 0 ? nil : try reader.readBytes(Self.authValueBytes)
         try reader.finish()
     }

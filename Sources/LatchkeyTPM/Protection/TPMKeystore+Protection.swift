@@ -6,17 +6,21 @@ extension TPMKeystore {
     ///
     /// A policy with a fingerprint requires the presence broker. A PIN does not. If there is a broker, all keys of the user share
     /// one PIN with its own count: the user sets it once, and proves it to create another key.
+    ///
+    /// - Parameter certifies: Whether the policy of the object gets the branch for certification.
     func protection(
-        for policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext, _ presence: any PresenceAuthority
+        for policy: AccessPolicy, certifies: Bool, under root: StorageRoot, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProtection? {
         guard policy.requirement != .none else { return nil }
+        let ownPIN = certifies ? PresenceProtection.certificationOnly : nil
         guard let broker = presence.broker?.approvals else {
-            guard policy.hasFinger else { return nil }
+            guard policy.hasFinger else { return ownPIN }
             throw KeystoreError(
                 code: .unavailable, reason: "only the presence broker can verify a fingerprint",
                 recovery: "Install and start latchkey-presenced, or use the policy ‘pin’.")
         }
-        guard var terms = try await terms(of: broker, policy) else { return nil }
+        guard var terms = try await terms(of: broker, policy) else { return ownPIN }
         if policy.hasPIN {
             if let existing = terms.userPIN {
                 try await confirmUserPIN(existing, root, prompt, presence)
@@ -24,9 +28,9 @@ extension TPMKeystore {
                 terms.userPIN = try await newUserPIN(broker, root, prompt, presence)
             }
         }
-        guard policy.hasFinger || terms.userPIN != nil else { return nil }
+        guard policy.hasFinger || terms.userPIN != nil else { return ownPIN }
         do {
-            return try PresenceProtection(terms, for: policy)
+            return try PresenceProtection(terms, for: policy, certifies: certifies)
         } catch {
             throw KeystoreError(
                 code: .refused, reason: "the presence broker's terms are not valid: \(error)",
@@ -100,8 +104,11 @@ extension TPMKeystore {
 extension PresenceProtection.UserPIN {
     /// The authValue for a PIN. The salt comes from the policy of the index, which is different for each user and index. Like the
     /// salt of a key's own PIN, it does not prevent guessing.
-    func authValue(_ pin: PIN) throws(TPMError) -> AuthValue {
-        try PINHardening.authValue(pin, salt: Array(index.publicArea.authPolicy.prefix(PINHardening.saltBytes)))
+    ///
+    /// - Parameter binding: That of the only key that the PIN opens; nil for the user's PIN, which many keys share.
+    func authValue(_ pin: PIN, boundTo binding: KeyBinding? = nil) throws(TPMError) -> AuthValue {
+        try PINHardening.authValue(
+            pin, salt: Array(index.publicArea.authPolicy.prefix(PINHardening.saltBytes)), boundTo: binding)
     }
 }
 

@@ -4,7 +4,10 @@ internal import Latchkey
 internal import SwiftASN1
 internal import TPM2
 
-/// A secret in an NV index of the TPM. The stored record has the location of the index and its authorization. A copy of the store
+/// An NV index of the TPM that a revocable key or secret needs. There are two forms: an index with a secret, and an index whose
+/// PIN opens a key.
+///
+/// In the first form, the stored record has the location of the index and its authorization. A copy of the store
 /// does not contain the secret, and removing the index destroys the secret.
 ///
 /// Only the authValue authorizes reading the index, not the owner. The authValue is 32 random bytes in the store, so that
@@ -15,6 +18,10 @@ internal import TPM2
 /// that no assertions satisfy. It makes the Name unique. Each proof includes the Name, so another index at the same handle, in
 /// this or another TPM, does not accept it. If the owner has no password, an attacker can define an index with this public area
 /// from the store, but with another authValue and other content.
+///
+/// In the second form, the content of the index means nothing. The key's policy requires the PIN of the index
+/// (`PolicySecret`), so no value exists that opens the key without the PIN. The first branch of the index's policy was
+/// satisfied by a key that was erased after the only write.
 struct RevocableSecret: Hashable, Sendable {
     static let byteCount = 32
     /// The handles of the indices, after those of the presence broker in the owner's range (TCG registry of reserved TPM 2.0
@@ -25,25 +32,36 @@ struct RevocableSecret: Hashable, Sendable {
     let parentName: TPMName
     /// The index after its only write.
     let index: NVIndex
-    /// The random branch of the policy.
+    /// The first branch of the policy: random, or that of the erased key.
     let branch: PolicyDigest
     /// The authValue of an index without a PIN: 32 bytes.
     let storedAuthValue: [UInt8]?
+    /// Whether the PIN of the index opens a key, and the index contains no secret.
+    let isGate: Bool
+    /// The ID and label of the key that the PIN opens: the authValue depends on them. Stored with the key. Nil for an index with
+    /// a secret.
+    var binding: KeyBinding?
 
     var hasPIN: Bool { storedAuthValue == nil }
 
-    /// - Throws: ``TPMError`` of kind `malformed` unless the public area is that of ``unwritten(_:hasPIN:at:)`` after the write.
+    /// - Throws: ``TPMError`` of kind `malformed` unless the public area is that of ``unwritten(_:hasPIN:isGate:at:)`` after the
+    ///   write.
     init(
-        parentName: TPMName, index publicArea: NVPublicArea, branch: PolicyDigest, storedAuthValue: [UInt8]?
+        parentName: TPMName, index publicArea: NVPublicArea, branch: PolicyDigest, storedAuthValue: [UInt8]? = nil,
+        isGate: Bool = false
     ) throws(TPMError) {
-        let expected = Self.unwritten(branch, hasPIN: storedAuthValue == nil, at: publicArea.index).written
-        guard publicArea == expected, Self.indices.contains(publicArea.index.rawValue),
+        let expected = Self.unwritten(
+            branch, hasPIN: storedAuthValue == nil, isGate: isGate, at: publicArea.index
+        ).written
+        guard publicArea == expected, !isGate || storedAuthValue == nil,
+            Self.indices.contains(publicArea.index.rawValue),
             storedAuthValue?.count ?? SHA256.byteCount == SHA256.byteCount
         else { throw TPMError(.malformed, reason: "the index of a revocable secret has another format") }
         index = try NVIndex(publicArea: publicArea)
         self.parentName = parentName
         self.branch = branch
         self.storedAuthValue = storedAuthValue
+        self.isGate = isGate
     }
 
     /// - Throws: `KeystoreError` with code `invalidInput` unless the secret has ``byteCount`` bytes.
@@ -57,15 +75,25 @@ struct RevocableSecret: Hashable, Sendable {
     var branches: [PolicyDigest] { Self.branches(branch) }
 
     /// The public area of a new index before its write.
-    static func unwritten(_ branch: PolicyDigest, hasPIN: Bool, at handle: TPMHandle) -> NVPublicArea {
-        NVPublicArea(
-            index: handle, attributes: hasPIN ? [.authRead, .authWrite] : [.authRead, .authWrite, .noDA],
-            authPolicy: PolicyDigest.or(branches(branch))?.bytes ?? [], dataSize: UInt16(byteCount))
+    static func unwritten(
+        _ branch: PolicyDigest, hasPIN: Bool, isGate: Bool = false, at handle: TPMHandle
+    ) -> NVPublicArea {
+        let secretAttributes: NVAttributes = hasPIN ? [.authRead, .authWrite] : [.authRead, .authWrite, .noDA]
+        return NVPublicArea(
+            index: handle, attributes: isGate ? PresenceProtection.UserPIN.onceAttributes : secretAttributes,
+            authPolicy: PolicyDigest.or(branches(branch))?.bytes ?? [],
+            dataSize: isGate ? PresenceProtection.UserPIN.dataSize : UInt16(byteCount))
+    }
+
+    /// The branch of a key's policy that the PIN of this index satisfies.
+    var userPIN: PresenceProtection.UserPIN {
+        get throws(TPMError) { try PresenceProtection.UserPIN(index: index, resetPolicy: branch.bytes) }
     }
 
     /// Derives the authValue from the PIN, or returns the stored one. The salt gives two indices with the same PIN different
     /// authValues.
     func authValue(_ pin: PIN?) throws(TPMError) -> AuthValue {
+        if let pin, isGate { return try userPIN.authValue(pin, boundTo: binding) }
         if let pin {
             return try PINHardening.authValue(pin, salt: Array(branch.bytes.prefix(PINHardening.saltBytes)))
         }
@@ -90,7 +118,7 @@ extension PolicyDigest {
 /// The stored record: a DER structure, followed by its SHA-256.
 ///
 ///     LatchkeyTPMRevocableSecret ::= SEQUENCE {
-///         version     INTEGER (1),
+///         version     INTEGER,                                 -- 1: with a secret, 2: its PIN opens a key
 ///         parentName  OCTET STRING,                            -- the Name of the storage root key
 ///         index       OCTET STRING,                            -- TPMS_NV_PUBLIC
 ///         branch      OCTET STRING,                            -- 32 bytes
@@ -98,13 +126,12 @@ extension PolicyDigest {
 ///
 /// The digest detects accidental damage. With a damaged Name, the TPM would count the right PIN as a wrong one.
 extension RevocableSecret: StoredStructure {
-    private static let version = 1
-
     static var defaultIdentifier: ASN1Identifier { .sequence }
 
     init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
         self = try DER.sequence(node, identifier: identifier) { nodes in
-            guard try Int(derEncoded: &nodes) == Self.version else {
+            let version = try Int(derEncoded: &nodes)
+            guard (1...2).contains(version) else {
                 throw ASN1Error.invalidASN1Object(reason: "unknown version")
             }
             let parentName = TPMName(bytes: try DER.octets(&nodes))
@@ -113,13 +140,14 @@ extension RevocableSecret: StoredStructure {
                 throw ASN1Error.invalidASN1Object(reason: "a branch is not a digest")
             }
             return try RevocableSecret(
-                parentName: parentName, index: index, branch: branch, storedAuthValue: try DER.octets(&nodes, tag: 0))
+                parentName: parentName, index: index, branch: branch, storedAuthValue: try DER.octets(&nodes, tag: 0),
+                isGate: version == 2)
         }
     }
 
     func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
         try coder.appendConstructedNode(identifier: identifier) { coder in
-            try coder.serialize(Self.version)
+            try coder.serialize(isGate ? 2 : 1)
             try coder.serialize(octets: parentName.bytes)
             try coder.serialize(octets: index.publicArea.marshalled)
             try coder.serialize(octets: branch.bytes)

@@ -43,6 +43,33 @@ extension TPM {
         }
     }
 
+    /// Defines an index whose PIN opens a key, and writes it once: StartAuthSession, NV_DefineSpace, LoadExternal,
+    /// StartAuthSession, PolicySigned, FlushContext, PolicyOR, NV_Write. Removes the index on failure.
+    ///
+    /// - Parameter key: Authorizes the write, and must be erased afterwards.
+    func writeNewGate(
+        _ gate: RevocableSecret, in area: NVPublicArea, _ authValue: AuthValue, by key: OnceKey, under root: StorageRoot
+    ) throws(TPMError) {
+        let index = try withSaltedSession(under: root) { (session, _) throws(TPMError) in
+            try nvDefineSpace(area, authValue: authValue, authorizedBy: .lastUse(of: session, protecting: .decrypt))
+        }
+        do throws(TPMError) {
+            try withSaltedSession(.policy, under: root) { (session, _) throws(TPMError) in
+                let approval = Approval(nonceTPM: session.nonceTPM, policyRef: OnceKey.reference)
+                let signature = try key.sign(approval)
+                try lending(try loadExternal(key.publicArea, in: .owner)) { (authority) throws(TPMError) in
+                    _ = try policySigned(approval, signature: signature, by: authority, in: session)
+                }
+                try policyOR(gate.branches, in: session)
+                try nvWrite(
+                    [UInt8](repeating: 0, count: Int(area.dataSize)), to: index, authorizedBy: .lastUse(of: session))
+            }
+        } catch {
+            try? nvUndefineSpace(index)
+            throw error
+        }
+    }
+
     /// Reads a secret: StartAuthSession, NV_Read.
     ///
     /// Only the pinned key can decrypt the salt, so another TPM learns nothing about the PIN.

@@ -2,7 +2,8 @@ internal import FoundationEssentials
 public import Latchkey
 internal import TPM2
 
-/// Keys whose authValue is derived from 32 random bytes in an NV index. The PIN authorizes reading the index.
+/// Keys that need an NV index. The policy of a key with a PIN requires the PIN of the index. The authValue of any other key is
+/// derived from 32 random bytes in the index, as in keys with a PIN of earlier versions.
 ///
 /// A change of PIN changes the index, and deleting the key removes it. Both affect all copies of the stored key.
 extension TPMKeystore {
@@ -17,12 +18,14 @@ extension TPMKeystore {
         do throws(KeystoreError) {
             try await checkRevocable(request.policy, presence)
             let root = try await presentRoot()
-            let value = SecretBytes.random(count: RevocableSecret.byteCount)
+            let value = request.policy.hasPIN ? nil : SecretBytes.random(count: RevocableSecret.byteCount)
             let authorization = try await storeRevocably(
-                value, request.policy, under: root, request.prompt, presence, willCreate)
+                value, request.policy,
+                boundTo: value == nil ? KeyBinding(id: request.id, label: request.label) : nil, under: root,
+                request.prompt, presence, willCreate)
             do throws(KeystoreError) {
-                let binding = KeyBinding(id: request.id, label: request.label)
-                let blob = try await makeKey(authorizedBy: value, boundTo: binding, under: root)
+                let kept = try revocable(authorization)
+                let blob = try await makeKey(request, authorizedBy: value, kept, under: root)
                 return try hardwareKey(
                     blob, for: request, assurance: authorization.assurance, authorization: authorization)
             } catch {
@@ -37,22 +40,37 @@ extension TPMKeystore {
         of key: HardwareKey, _ blob: TPMKeyBlob
     ) throws(KeystoreError) -> RevocableSecret? {
         guard let authorization = key.authorization else { return nil }
-        let kept = try revocable(authorization)
-        guard authorization.policy == key.policy, authorization.isRevocable, kept.parentName == blob.parentName else {
+        var kept = try revocable(authorization)
+        if kept.isGate { kept.binding = blob.binding }
+        guard authorization.policy == key.policy, authorization.isRevocable, kept.parentName == blob.parentName,
+            blob.protection?.userPIN?.index == (kept.isGate ? kept.index : nil)
+        else {
             throw .damaged("the key's authorization belongs to another key")
         }
         return kept
     }
 
+    /// - Parameter value: The secret in the index, or nil for a key whose policy requires the PIN of the index.
     private func makeKey(
-        authorizedBy value: SecretBytes, boundTo binding: KeyBinding, under root: StorageRoot
+        _ request: KeyRequest, authorizedBy value: SecretBytes?, _ kept: RevocableSecret, under root: StorageRoot
     ) async throws(KeystoreError) -> TPMKeyBlob {
+        let binding = KeyBinding(id: request.id, label: request.label)
+        guard let value else {
+            let (protection, template) = try KeystoreError.explaining { () throws(TPMError) in
+                let protection = PresenceProtection(
+                    finger: nil, userPIN: try kept.userPIN, authValue: nil, certifies: true)
+                return (protection, try KeyTemplates.signingKey(request.policy, protection, request.form))
+            }
+            let created = try await createObject(template, authValue: .empty, under: root)
+            return TPMKeyBlob(created, under: root, protection: protection, binding: binding)
+        }
         let authValue = try KeystoreError.explaining { () throws(TPMError) in
             try value.withUnsafeBytes { (bytes) throws(TPMError) in
                 try PINHardening.authValue(ofSecret: bytes, boundTo: binding)
             }
         }
-        let created = try await createObject(KeyTemplates.revocableKey, authValue: authValue, under: root)
+        let created = try await createObject(
+            KeyTemplates.revocableKey(request.form), authValue: authValue, under: root)
         return TPMKeyBlob(created, under: root, binding: binding)
     }
 }

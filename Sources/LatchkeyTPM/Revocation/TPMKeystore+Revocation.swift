@@ -45,26 +45,36 @@ extension TPMKeystore {
         }
     }
 
-    /// Stores a secret in a new index. Prompts for a new PIN if the policy has one.
+    /// Stores a secret in a new index, or creates an index whose PIN opens a key. Prompts for a new PIN if the policy has one.
+    ///
+    /// - Parameters:
+    ///   - secret: nil for an index whose PIN opens a key.
+    ///   - binding: That of the key, if the PIN opens one.
     func storeRevocably(
-        _ secret: SecretBytes, _ policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext,
-        _ presence: any PresenceAuthority, _ willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        _ secret: SecretBytes?, _ policy: AccessPolicy, boundTo binding: KeyBinding? = nil, under root: StorageRoot,
+        _ prompt: PromptContext, _ presence: any PresenceAuthority,
+        _ willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         var handle = try await freeHandle(isContended: false)
         let pin = policy.hasPIN ? try await newPIN(prompt, presence) : nil
-        let branch = PolicyDigest.random()
+        let content: IndexContent = secret.map { .secret($0) } ?? .gate(OnceKey())
+        let branch = try KeystoreError.explaining { () throws(TPMError) in try content.branch }
         let storedAuthValue = pin == nil ? PolicyDigest.random().bytes : nil
         for _ in 0..<Self.maximumHandles {
-            let area = RevocableSecret.unwritten(branch, hasPIN: pin != nil, at: handle)
+            let area = RevocableSecret.unwritten(
+                branch, hasPIN: pin != nil, isGate: secret == nil, at: handle)
             let planned = try KeystoreError.explaining { () throws(TPMError) in
-                try RevocableSecret(
-                    parentName: root.name, index: area.written, branch: branch, storedAuthValue: storedAuthValue)
+                var planned = try RevocableSecret(
+                    parentName: root.name, index: area.written, branch: branch, storedAuthValue: storedAuthValue,
+                    isGate: secret == nil)
+                planned.binding = binding
+                return planned
             }
             let sealed = SealedSecret(
                 backend: backend, policy: policy, assurance: Self.assurance(of: policy, nil, under: root),
                 isRevocable: true, blob: try serialized(planned))
             try await willCreate(sealed)
-            if try await define(planned, area, holding: secret, pin, under: root) {
+            if try await define(planned, area, holding: content, pin, under: root) {
                 if pin != nil { presence.accepted() }
                 return sealed
             }
@@ -93,6 +103,7 @@ extension TPMKeystore {
         _ secret: SealedSecret, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         let revocable = try revocable(secret)
+        guard !revocable.isGate else { throw .damaged("the index opens a key, and contains no secret") }
         let root = try await root(named: revocable.parentName)
         try check(secret.assurance, of: secret.policy, nil, under: root)
         try await checkExisting([revocable], under: root)
@@ -152,14 +163,16 @@ extension TPMKeystore {
                 reason: "it says that an index is missing, but the TPM proved that the index exists"))
     }
 
-    /// Changes the PIN in the TPM. The stored bytes stay the same, and the old PIN no longer works for any copy of them.
-    func changeRevocablePIN(
-        of secret: RevocableSecret, under root: StorageRoot, from old: PIN, to new: PIN
+    /// Changes the PIN in the TPM, or the key that the PIN opens. The old PIN or key no longer works for any copy.
+    ///
+    /// - Parameter changed: The same index, with another key or the same.
+    func changeAuthValue(
+        of secret: RevocableSecret, to changed: RevocableSecret, from old: PIN, to new: PIN, under root: StorageRoot
     ) async throws(KeystoreError) {
         let explain: Explanation = { await explainRevocable($0, secret, root) }
         try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
             try tpm.changeIndexPIN(
-                of: secret.index, secret.branches, from: secret.authValue(old), to: secret.authValue(new), under: root)
+                of: secret.index, secret.branches, from: secret.authValue(old), to: changed.authValue(new), under: root)
         }
     }
 
@@ -182,12 +195,17 @@ extension TPMKeystore {
     ///
     /// - Returns: Whether its handle was still free.
     private func define(
-        _ planned: RevocableSecret, _ area: NVPublicArea, holding secret: SecretBytes, _ pin: PIN?,
+        _ planned: RevocableSecret, _ area: NVPublicArea, holding content: IndexContent, _ pin: PIN?,
         under root: StorageRoot
     ) async throws(KeystoreError) -> Bool {
         try await withTPM(explainedBy: { await explainDefinition($0) }) { (tpm) throws(TPMError) in
             do throws(TPMError) {
-                try tpm.writeNewIndex(secret, in: area, try planned.authValue(pin), under: root)
+                switch content {
+                case .secret(let secret):
+                    try tpm.writeNewIndex(secret, in: area, try planned.authValue(pin), under: root)
+                case .gate(let key):
+                    try tpm.writeNewGate(planned, in: area, try planned.authValue(pin), by: key, under: root)
+                }
                 return true
             } catch {
                 guard error.responseCode == .nvDefined else { throw error }
@@ -215,13 +233,14 @@ extension TPMKeystore {
     ) async -> KeystoreError {
         switch (error.command, error.responseCode?.base) {
         case (.nvRead, .handle), (.nvRead, .badAuth), (.nvRead, .authFail), (.nvChangeAuth, .handle),
-            (.nvChangeAuth, .authFail), (.nvChangeAuth, .policyFail):
+            (.nvChangeAuth, .authFail), (.nvChangeAuth, .policyFail), (.policySecret, .handle),
+            (.policySecret, .badAuth), (.policySecret, .authFail), (.policyOR, .value):
             do throws(KeystoreError) {
                 guard try await hasIndex(secret.index, under: root) else {
                     return .revoked(underlying: error)
                 }
                 // The proven Name includes the policy.
-                guard ![.handle, .policyFail].contains(error.responseCode?.base) else {
+                guard ![.handle, .policyFail, .value].contains(error.responseCode?.base) else {
                     return Self.forgedAbsence(error)
                 }
                 guard secret.hasPIN else { return Self.refusedIndex(error) }
@@ -240,5 +259,23 @@ extension TPMKeystore {
             reason: "the TPM refused the stored proof: another program replaced the index, or the refusal is forged",
             recovery: "Try again. If it fails again, delete the key or secret and create it again.",
             underlying: .init(error))
+    }
+}
+
+/// The content of a new index.
+private enum IndexContent: Sendable {
+    /// A secret.
+    case secret(SecretBytes)
+    /// Nothing: the PIN of the index opens a key. The key authorizes the write.
+    case gate(OnceKey)
+
+    /// The first branch of the index's policy.
+    var branch: PolicyDigest {
+        get throws(TPMError) {
+            switch self {
+            case .secret: .random()
+            case .gate(let key): try key.branch
+            }
+        }
     }
 }

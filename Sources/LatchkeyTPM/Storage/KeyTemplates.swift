@@ -13,16 +13,25 @@ enum KeyTemplates {
         attributes: created.union([.noDA, .restricted, .decrypt]),
         detail: .ecc(ECCParameters(symmetric: .aes128CFB), ECCPoint(x: [], y: [])))
 
-    /// A signing key for ECDSA with SHA-256 only.
-    static func signingKey(_ policy: AccessPolicy, _ protection: PresenceProtection?) throws(TPMError) -> PublicArea {
-        try ecdsaKey.guarded(by: policy, protection)
+    /// A signing key on P-256, for ECDSA with SHA-256 only or, in the form `webAuthn`, for any scheme.
+    static func signingKey(
+        _ policy: AccessPolicy, _ protection: PresenceProtection?, _ form: KeyForm = .fixedScheme
+    ) throws(TPMError) -> PublicArea {
+        try ecdsaKey(form).guarded(by: policy, protection)
     }
 
     /// A signing key with an authValue of 32 random bytes from a ``RevocableSecret``, which cannot be guessed.
-    static let revocableKey = PublicArea(attributes: ecdsaKey.attributes.union(.noDA), detail: ecdsaKey.detail)
+    static func revocableKey(_ form: KeyForm = .fixedScheme) -> PublicArea {
+        let key = ecdsaKey(form)
+        return PublicArea(attributes: key.attributes.union(.noDA), detail: key.detail)
+    }
 
-    private static let ecdsaKey = PublicArea(
-        attributes: created.union(.sign), detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
+    private static func ecdsaKey(_ form: KeyForm) -> PublicArea {
+        PublicArea(
+            attributes: created.union(.sign),
+            detail: .ecc(
+                ECCParameters(scheme: form == .webAuthn ? .null : .ecdsaSHA256), ECCPoint(x: [], y: [])))
+    }
 
     /// A sealed secret.
     static func sealedData(_ policy: AccessPolicy, _ protection: PresenceProtection?) throws(TPMError) -> PublicArea {
@@ -31,11 +40,11 @@ enum KeyTemplates {
     }
 
     /// The presence broker's key, with an authValue of 32 random bytes, which cannot be guessed.
-    static let approvalKey = revocableKey
+    static let approvalKey = revocableKey()
 
     /// A key that signs only statements of the TPM.
     static let attestationKey = PublicArea(
-        attributes: created.union([.sign, .restricted, .noDA]), detail: ecdsaKey.detail)
+        attributes: created.union([.sign, .restricted, .noDA]), detail: ecdsaKey(.fixedScheme).detail)
 }
 
 extension PublicArea {
@@ -55,6 +64,11 @@ extension PublicArea {
             guarded.attributes.insert(.adminWithPolicy)
         }
         return guarded
+    }
+
+    /// The form of a signing key: without a scheme, `webAuthn`.
+    var keyForm: KeyForm {
+        if case .ecc(let parameters, _) = detail, parameters.scheme == .null { .webAuthn } else { .fixedScheme }
     }
 
     /// Whether an object was created from `template`: only the unique field differs.
@@ -83,8 +97,10 @@ extension AccessPolicy {
 
     /// Whether a protection has exactly the parts that the policy requires.
     func fits(_ protection: PresenceProtection?) -> Bool {
-        (protection?.finger != nil) == hasFinger && (protection?.userPIN == nil || hasPIN)
-            && (protection == nil || protection?.finger != nil || protection?.userPIN != nil)
+        guard let protection else { return !hasFinger && (reuseSeconds == 0 || hasPolicyOnly(nil)) }
+        return requirement != .none && (protection.finger != nil) == hasFinger
+            && (protection.userPIN == nil || hasPIN)
+            && (protection.finger != nil || protection.userPIN != nil || protection.certifies)
             && (reuseSeconds == 0 || hasPolicyOnly(protection))
     }
 }

@@ -34,6 +34,9 @@ struct TPMKeyBlob: Hashable, Sendable {
     /// The binding of a key to its row. Nil for a secret and for a key of an earlier version.
     var binding: KeyBinding?
 
+    /// The scheme to name in each use: null for a key with a fixed scheme.
+    var scheme: Scheme { key.publicArea.keyForm == .webAuthn ? .ecdsaSHA256 : .null }
+
     /// Returns the same object, wrapped with another authValue or bound to another label.
     func replacing(privatePart: PrivateBlob, pinSalt: [UInt8]?, binding: KeyBinding?) -> TPMKeyBlob {
         var blob = self

@@ -218,6 +218,7 @@ extension KeyUse {
             let name = try blob.key.publicArea.name
             return switch use {
             case .sign(let digest): TPM.signCommandHash(digest.bytes, with: name)
+            case .signNamingScheme(let digest): TPM.signCommandHash(digest.bytes, with: name, scheme: .ecdsaSHA256)
             case .unseal: TPM.unsealCommandHash(name)
             }
         }

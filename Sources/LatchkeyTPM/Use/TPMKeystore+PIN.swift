@@ -87,7 +87,7 @@ extension TPMKeystore {
 
     /// The counter of the PIN of an object.
     func status(of protection: PresenceProtection?) async throws(KeystoreError) -> PINStatus {
-        guard let pin = protection?.userPIN else { return try await lockoutStatus() }
+        guard let pin = protection?.brokerPIN else { return try await lockoutStatus() }
         return try await userPINStatus(pin)
     }
 

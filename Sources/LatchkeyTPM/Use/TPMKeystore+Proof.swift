@@ -110,11 +110,11 @@ extension TPMKeystore {
         for use: KeyUse, _ status: PINStatus, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProof {
         guard !status.isLockedOut else {
-            throw use.protection?.userPIN == nil
+            throw use.protection?.brokerPIN == nil
                 ? .lockedOut(status) : .userPINLocked()
         }
         if let kept = use.authorization { try await checkExisting([kept], under: use.root) }
-        // A user's PIN is proven to an index in its own session, so the object cannot be loaded before the prompt.
+        // The PIN of an index is proven in its own session, so the object cannot be loaded before the prompt.
         guard device.isShared, use.protection?.userPIN == nil else {
             return try knowledgeProof(of: await askForCurrentPIN(status, use.prompt, presence), for: use)
         }
@@ -144,7 +144,10 @@ extension TPMKeystore {
     /// The proof of the user's PIN, or of the object's own PIN.
     private func knowledgeProof(of pin: PIN, for use: KeyUse) throws(KeystoreError) -> PresenceProof {
         guard let index = use.protection?.userPIN else { return .authValue(try ownValue(pin, for: use)) }
-        return .userPIN(try KeystoreError.explaining { () throws(TPMError) in try index.authValue(pin) })
+        return .userPIN(
+            try KeystoreError.explaining { () throws(TPMError) in
+                try use.authorization?.authValue(pin) ?? index.authValue(pin)
+            })
     }
 
     /// The authValue of an object without a policy, or of the index of a revocable key.

@@ -102,6 +102,7 @@ struct KeyUse: Sendable {
     var authorization: RevocableSecret?
 
     var protection: PresenceProtection? { blob.protection }
+
 }
 
 extension PresenceAuthority {
@@ -137,11 +138,16 @@ extension TPMKeystore {
     ) throws(KeystoreError) -> TPMKeyBlob {
         let blob: TPMKeyBlob = try decoded(bytes, backend: backend)
         let protection = blob.protection
-        guard policy.fits(protection), blob.key.kind == kind,
+        let form = blob.key.publicArea.keyForm
+        // The authValue of a revocable key without a protection comes from its index.
+        let needsSecret = isRevocable && protection == nil
+        guard policy.fits(protection), blob.key.kind == kind, isRevocable || protection?.userPIN?.isOnce != true,
+            !isRevocable || protection == nil || protection?.userPIN?.isOnce == true,
             blob.key.publicArea.isMade(
-                from: isRevocable ? KeyTemplates.revocableKey : try template(kind, policy, protection)),
+                from: needsSecret
+                    ? KeyTemplates.revocableKey(form) : try template(kind, policy, protection, form)),
             (blob.pinSalt?.count == PINHardening.saltBytes) == (policy.hasOwnPIN(protection) && !isRevocable),
-            kind == .loadable || blob.binding == nil
+            kind == .loadable || (blob.binding == nil && protection?.certifies != true)
         else { throw .damaged("the stored bytes of the key or secret do not match its policy") }
         return blob
     }
@@ -171,7 +177,7 @@ extension TPMKeystore {
             case .biometryAny, .biometryCurrentSet: .finger
             }
         return AssuranceLevel(
-            root: root.assuranceRoot, presence: presence, pinProtection: protection?.userPIN == nil ? .device : .user)
+            root: root.assuranceRoot, presence: presence, pinProtection: protection?.brokerPIN == nil ? .device : .user)
     }
 
     /// Explains a failed use.
@@ -184,7 +190,7 @@ extension TPMKeystore {
         }
         switch (error.command, error.responseCode?.base) {
         case (.policySecret, .badAuth), (.policySecret, .authFail), (.policySecret, .authUnavailable):
-            guard let pin = use.protection?.userPIN else { break }
+            guard let pin = use.protection?.brokerPIN else { break }
             return await explainUserPIN(error, pin)
         case (.policyNV, _?): return await explainCounter(error, use)
         case (.policySigned, .signature), (.policySigned, .expired), (.sign, .expired), (.unseal, .expired):

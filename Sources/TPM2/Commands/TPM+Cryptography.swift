@@ -1,4 +1,4 @@
-/// Asymmetric primitives, random numbers, attestation and signatures, TPM 2.0 Part 3 sections 14, 16, 18 and 20.
+/// Asymmetric primitives, random numbers and signatures, TPM 2.0 Part 3 sections 14, 16 and 20.
 extension TPM {
     /// `TPM2_ECDH_ZGen` (section 14.5): multiplies a point by the private key.
     public func ecdhZGen(
@@ -15,26 +15,6 @@ extension TPM {
     public func getRandom(_ count: UInt16) throws(TPMError) -> [UInt8] {
         try execute(.getRandom, parameters: TPMWriter(count)) { (reader, _) throws(TPMError) in
             try reader.readSized(maximum: Int(count))
-        }
-    }
-
-    /// `TPM2_CertifyCreation` (section 18.3): attests that this TPM created `object`. Requires no authorization of the
-    /// object.
-    ///
-    /// - Parameters:
-    ///   - signer: A restricted signing key whose public area has a scheme.
-    ///   - challenge: The verifier's challenge, at most 32 bytes here.
-    /// - Returns: The signed bytes (a `TPMS_ATTEST`), the decoded statement, and the signature.
-    package func certifyCreation(
-        of object: TPMObject, creationHash: [UInt8], creationTicket: Ticket, challenge: [UInt8], by signer: TPMObject,
-        authorizedBy authorization: Authorization = .emptyPassword
-    ) throws(TPMError) -> (bytes: [UInt8], statement: Attest, signature: TPMSignature) {
-        try execute(
-            .certifyCreation, on: [signer, object], authorizedBy: [authorization],
-            parameters: TPMWriter(TPM2B(challenge), TPM2B(creationHash), Scheme.null, creationTicket)
-        ) { (reader, _) throws(TPMError) in
-            let bytes = try reader.readSized(maximum: 1024)
-            return (bytes, try Attest(unmarshalling: bytes), try reader.read())
         }
     }
 

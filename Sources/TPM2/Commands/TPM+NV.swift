@@ -21,11 +21,11 @@ extension TPM {
         return try NVIndex(publicArea: publicArea)
     }
 
-    /// `TPM2_NV_UndefineSpace` (section 31.4), authorized by the owner.
+    /// `TPM2_NV_UndefineSpace` (section 31.4), authorized by the owner, or by the platform for an index that it defined.
     package func nvUndefineSpace(
-        _ index: NVIndex, authorizedBy authorization: Authorization = .emptyPassword
+        _ index: NVIndex, by hierarchy: Hierarchy = .owner, authorizedBy authorization: Authorization = .emptyPassword
     ) throws(TPMError) {
-        try executeWithoutResult(.nvUndefineSpace, on: [Hierarchy.owner, index], authorizedBy: [authorization])
+        try executeWithoutResult(.nvUndefineSpace, on: [hierarchy, index], authorizedBy: [authorization])
     }
 
     /// `TPM2_NV_ReadPublic` (section 31.6). The response is not authenticated: an attacker on the bus can forge it.

@@ -12,6 +12,17 @@ extension TPM {
         _ template: PublicArea, authValue: AuthValue = .empty, sealing data: UnsafeRawBufferPointer? = nil,
         under parent: TPMObject, authorizedBy authorization: Authorization = .emptyPassword
     ) throws(TPMError) -> CreatedObject {
+        try create(
+            template, authValue: authValue, sealing: data, outsideInfo: [], under: parent, authorizedBy: authorization)
+    }
+
+    /// `TPM2_Create`, with data of the caller in the creation data.
+    ///
+    /// - Parameter outsideInfo: At most 64 bytes. A verifier's challenge proves that the object was created after it was issued.
+    package func create(
+        _ template: PublicArea, authValue: AuthValue = .empty, sealing data: UnsafeRawBufferPointer? = nil,
+        outsideInfo: [UInt8], under parent: TPMObject, authorizedBy authorization: Authorization = .emptyPassword
+    ) throws(TPMError) -> CreatedObject {
         // Both writers have enough capacity, so that they leave no copies of the secrets in memory.
         var sensitive = TPMWriter(capacity: 4 + authValue.count + (data?.count ?? 0))
         defer { sensitive.wipe() }
@@ -20,7 +31,7 @@ extension TPM {
         var parameters = TPMWriter(capacity: 1024)
         defer { parameters.wipe() }
         parameters.writeSized(sensitive.bytes)
-        parameters.write(TPM2B(template), TPM2B(), UInt32(0))
+        parameters.write(TPM2B(template), TPM2B(outsideInfo), UInt32(0))
         return try result(of: .create, on: [parent], authorizedBy: [authorization], parameters: parameters)
     }
 

@@ -85,9 +85,10 @@ package struct Approval: Hashable, Sendable {
     }
 
     /// `aHash`, the digest that the authority signs: SHA-256, 32 bytes.
-    package var digest: [UInt8] {
-        Array(SHA256.hash(data: nonceTPM + expiration.marshalled + commandHash + policyRef))
-    }
+    package var digest: [UInt8] { Array(SHA256.hash(data: message)) }
+
+    /// The bytes of which ``digest`` is the digest.
+    package var message: [UInt8] { nonceTPM + expiration.marshalled + commandHash + policyRef }
 }
 
 extension Approval: TPMMarshallable {

@@ -7,6 +7,10 @@ package struct Attest: Hashable, Sendable {
     package enum Statement: Hashable, Sendable {
         /// `TPM_ST_ATTEST_CREATION`: this TPM created the object with this Name.
         case creation(objectName: TPMName, creationHash: [UInt8])
+        /// `TPM_ST_ATTEST_CERTIFY`: the object with this Name is in this TPM.
+        case certify(objectName: TPMName, qualifiedName: TPMName)
+        /// `TPM_ST_ATTEST_NV`: the content of an NV index from an offset.
+        case nv(indexName: TPMName, offset: UInt16, contents: [UInt8])
         /// A statement of another type, not decoded.
         case other(type: UInt16, bytes: [UInt8])
     }
@@ -15,6 +19,24 @@ package struct Attest: Hashable, Sendable {
     package let extraData: [UInt8]
     /// The content of the statement.
     package let statement: Statement
+}
+
+/// A statement with its signature, as a TPM returns it.
+package struct SignedAttest: Hashable, Sendable {
+    /// The signed bytes.
+    package let bytes: [UInt8]
+    /// The content of ``bytes``.
+    package let attest: Attest
+    /// The signature.
+    package let signature: TPMSignature
+}
+
+extension SignedAttest: TPMUnmarshallable {
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        bytes = try reader.readSized(maximum: 1024)
+        attest = try Attest(unmarshalling: bytes)
+        signature = try reader.read()
+    }
 }
 
 extension Attest: TPMUnmarshallable {
@@ -30,9 +52,15 @@ extension Attest: TPMUnmarshallable {
         // The version of the firmware.
         _ = try reader.read(UInt64.self)
         statement =
-            type == 0x801a
-            ? .creation(objectName: try reader.read(), creationHash: try reader.readSized(maximum: 64))
-            : .other(type: type, bytes: reader.readRest())
+            switch type {
+            case 0x8014:
+                .nv(
+                    indexName: try reader.read(), offset: try reader.read(),
+                    contents: try reader.readSized(maximum: 512))
+            case 0x8017: .certify(objectName: try reader.read(), qualifiedName: try reader.read())
+            case 0x801a: .creation(objectName: try reader.read(), creationHash: try reader.readSized(maximum: 64))
+            default: .other(type: type, bytes: reader.readRest())
+            }
     }
 }
 

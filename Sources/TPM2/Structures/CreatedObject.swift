@@ -54,6 +54,8 @@ extension CreatedObject: TPMUnmarshallable {
 package struct CreationData: Hashable, Sendable {
     /// The parent's Name.
     package let parentName: TPMName
+    /// The data of the caller of `Create`.
+    package let outsideInfo: [UInt8]
 }
 
 extension CreationData: TPMUnmarshallable {
@@ -64,9 +66,9 @@ extension CreationData: TPMUnmarshallable {
         _ = try reader.readBytes(1)
         _ = try reader.read(TPMAlgorithm.self)
         parentName = try reader.read()
-        // The parent's qualified Name, and outsideInfo.
+        // The parent's qualified Name.
         _ = try reader.readSized(maximum: TPMName.maximumBytes)
-        _ = try reader.readSized(maximum: 64)
+        outsideInfo = try reader.readSized(maximum: 64)
     }
 
     /// A hash algorithm and a bitmap of PCRs, `TPMS_PCR_SELECTION` (section 10.6.2).

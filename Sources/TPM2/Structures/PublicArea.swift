@@ -192,7 +192,15 @@ public struct RSAParameters: Hashable, Sendable {
     /// The length of the modulus in bits.
     let keyBits: UInt16
     /// The public exponent. 0 means 65537.
-    let exponent: UInt32
+    package let exponent: UInt32
+
+    /// Creates the parameters of a storage key with the exponent 65537.
+    package init(symmetric: SymmetricDefinition, keyBits: UInt16) {
+        self.symmetric = symmetric
+        scheme = .null
+        self.keyBits = keyBits
+        exponent = 0
+    }
 }
 
 extension RSAParameters: TPMMarshallable, TPMUnmarshallable {

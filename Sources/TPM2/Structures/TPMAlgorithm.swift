@@ -50,6 +50,8 @@ public struct ECCCurve: TPMNumber, Hashable, Sendable {
 
     /// `TPM_ECC_NIST_P256`.
     public static let nistP256 = ECCCurve(rawValue: 0x0003)
+    /// `TPM_ECC_NIST_P384`.
+    package static let nistP384 = ECCCurve(rawValue: 0x0004)
 }
 
 /// A signing, encryption or key derivation scheme with its hash: `TPMT_ECC_SCHEME`, `TPMT_RSA_SCHEME`, `TPMT_SIG_SCHEME`,
@@ -96,6 +98,8 @@ public struct SymmetricDefinition: Hashable, Sendable {
     public static let null = SymmetricDefinition(algorithm: .null, keyBits: 0, mode: .null)
     /// AES with 128-bit keys in CFB mode, which sessions and storage keys use here.
     public static let aes128CFB = SymmetricDefinition(algorithm: .aes, keyBits: 128, mode: .cfb)
+    /// AES with 256-bit keys in CFB mode, which some endorsement keys use.
+    package static let aes256CFB = SymmetricDefinition(algorithm: .aes, keyBits: 256, mode: .cfb)
 }
 
 extension SymmetricDefinition: TPMMarshallable, TPMUnmarshallable {

@@ -12,6 +12,8 @@ public struct TPMCommandCode: TPMNumber, Hashable, Sendable {
     package static let nvWrite = TPMCommandCode(rawValue: 0x137)
     package static let dictionaryAttackLockReset = TPMCommandCode(rawValue: 0x139)
     package static let nvChangeAuth = TPMCommandCode(rawValue: 0x13b)
+    package static let activateCredential = TPMCommandCode(rawValue: 0x147)
+    package static let certify = TPMCommandCode(rawValue: 0x148)
     package static let policyNV = TPMCommandCode(rawValue: 0x149)
     package static let certifyCreation = TPMCommandCode(rawValue: 0x14a)
     package static let nvRead = TPMCommandCode(rawValue: 0x14e)
@@ -43,6 +45,7 @@ public struct TPMCommandCode: TPMNumber, Hashable, Sendable {
     package static let policyRestart = TPMCommandCode(rawValue: 0x180)
     package static let readClock = TPMCommandCode(rawValue: 0x181)
     package static let policyGetDigest = TPMCommandCode(rawValue: 0x189)
+    package static let nvCertify = TPMCommandCode(rawValue: 0x184)
     package static let testParms = TPMCommandCode(rawValue: 0x18a)
 }
 
@@ -59,7 +62,8 @@ extension TPMCommandCode: CustomStringConvertible {
         .policyCommandCode: "PolicyCommandCode", .policyOR: "PolicyOR", .readPublic: "ReadPublic",
         .startAuthSession: "StartAuthSession", .verifySignature: "VerifySignature", .getCapability: "GetCapability",
         .getRandom: "GetRandom", .policyRestart: "PolicyRestart", .readClock: "ReadClock",
-        .policyGetDigest: "PolicyGetDigest", .testParms: "TestParms",
+        .policyGetDigest: "PolicyGetDigest", .testParms: "TestParms", .activateCredential: "ActivateCredential",
+        .certify: "Certify", .nvCertify: "NV_Certify",
     ]
 
     /// The name of the command in Part 3, without `TPM2_`.

@@ -92,6 +92,28 @@ struct AttestationServices: Sendable {
             maximumReuseSeconds: configuration.maximumReuseSeconds, acceptsSimulated: configuration.acceptSimulated)
     }
 
+    /// Whether a bearer token is the administrators' token for enrolling presence brokers.
+    func isAdministrator(_ bearer: String?) -> Bool {
+        guard let bearer, let expected = AttestationConfiguration.digest(configuration.brokerTokenDigest) else {
+            return false
+        }
+        return constantTimeEqual(MessageDigest(sha256: bearer.utf8).bytes, Array(expected))
+    }
+
+    /// Enrols a presence broker's approval key for the TPM that contains it.
+    ///
+    /// - Parameter challenge: The token of the statement, which was used up.
+    /// - Returns: The Name of the key.
+    func enrolApprovalKey(_ attestation: Data, challenge: String, logger: Logger) async throws -> Data {
+        let key = try await verifier(logger).verifyApprovalKey(
+            AttestationStatement(json: attestation), challenge: Data(challenge.utf8),
+            acceptsSimulated: configuration.acceptSimulated)
+        guard try await registry.enrol(key.name, inTPMOf: key.attestationKey) else {
+            throw AttestationError(.untrustedAttestationKey, "the attestation key was not activated at this server")
+        }
+        return key.name
+    }
+
     /// Refuses a request without an attestation if one is required.
     func requirePresent(_ attestation: Data?, under requirement: AttestationRequirement) throws(OAuthError) {
         guard attestation != nil || requirement.level == .none else { throw .attestationRequired }

@@ -25,6 +25,9 @@ struct AttestationConfiguration: Sendable, Codable {
     /// `hash`: keep SHA-256 of the endorsement key with its attestation keys; `none`: keep nothing.
     var keepEndorsement = "hash"
 
+    /// SHA-256 of the administrators' token for enrolling presence brokers, 64 hexadecimal digits. Empty turns the enrolment off.
+    var brokerTokenDigest = ""
+
     enum ApprovalKeys: Sendable, Hashable {
         /// Those that an administrator enrolled, bound to a TPM.
         case enrolled
@@ -77,6 +80,16 @@ struct AttestationConfiguration: Sendable, Codable {
         guard ["hash", "none"].contains(keepEndorsement) else {
             throw ConfigurationError(#"attestation.keep_endorsement: must be "hash" or "none""#)
         }
+        guard brokerTokenDigest.isEmpty || Self.digest(brokerTokenDigest) != nil else {
+            throw ConfigurationError(
+                "attestation.broker_token_digest: is not 64 hexadecimal digits",
+                "Print it with: printf %s TOKEN | sha256sum")
+        }
+        guard brokerTokenDigest.isEmpty || approvalKeys == .enrolled else {
+            throw ConfigurationError(
+                "attestation.broker_token_digest: the approval_keys are listed, so none can be enrolled",
+                #"Remove it, or set approval_keys to "enrolled"."#)
+        }
         guard keepsEndorsement || approvalKeys != .enrolled else {
             throw ConfigurationError(
                 #"attestation.keep_endorsement: "none", but enrolled approval keys are bound to endorsement keys"#,
@@ -118,6 +131,18 @@ struct AttestationConfiguration: Sendable, Codable {
     /// The 34 bytes of a Name in hexadecimal digits, or nil.
     static func name(_ text: String) -> Data? {
         guard text.utf8.count == 68, text.lowercased().hasPrefix("000b") else { return nil }
+        return bytes(text)
+    }
+
+    /// Bytes as hexadecimal digits.
+    static func text(_ bytes: Data) -> String {
+        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
+    /// The 32 bytes of a digest in hexadecimal digits, or nil.
+    static func digest(_ text: String) -> Data? { text.utf8.count == 64 ? bytes(text) : nil }
+
+    private static func bytes(_ text: String) -> Data? {
         var bytes = Data()
         var rest = text.utf8[...]
         while !rest.isEmpty {

@@ -23,18 +23,21 @@ struct AttestationEndpoints: Sendable {
     func add(to router: Router<IdentityContext>) {
         router.post("\(Self.path)/activation", use: begin)
         router.post("\(Self.path)/activation/:id", use: finish)
+        if !attestation.configuration.brokerTokenDigest.isEmpty {
+            router.post("\(Self.path)/approval-key", use: enrolApprovalKey)
+        }
     }
 
     /// POST `…/activation`, body `{"ek_certificates": […], "attestation_key": "…"}`: answers 201 with a message for the TPM.
     func begin(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let session = try await session(request, context)
+        let user = try await user(request, context)
         let body = try await request.attestationMembers(["ek_certificates", "attestation_key"], context)
         guard let certificates = body["ek_certificates"]?.array?.map({ $0.string.flatMap { Base64URL.decode($0) } }),
             !certificates.contains(nil), let area = body["attestation_key"]?.string.flatMap({ Base64URL.decode($0) })
         else { throw OAuthError.invalidRequest("ek_certificates and attestation_key are not base64url") }
         let (challenge, activation) = try attestation.authority(context.logger).challenge(
             endorsement: certificates.compactMap { $0 }, attestationKey: area)
-        let id = attestation.pending.add(activation, of: session.user.id)
+        let id = attestation.pending.add(activation, of: user)
         let answer = Begun(
             id: id, credential_blob: Base64URL.encode(challenge.credentialBlob),
             encrypted_secret: Base64URL.encode(challenge.encryptedSecret),
@@ -45,12 +48,12 @@ struct AttestationEndpoints: Sendable {
     /// POST `…/activation/{id}`, body `{"secret": "…"}`: answers 200 with `{"x5c": […]}`. Any answer uses the activation up.
     func finish(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let id = try context.parameters.require("id")
-        let session = try await session(request, context)
+        let user = try await user(request, context)
         let body = try await request.attestationMembers(["secret"], context)
         guard let secret = body["secret"]?.string.flatMap({ Base64URL.decode($0) }) else {
             throw OAuthError.invalidRequest("secret is not base64url")
         }
-        guard let activation = attestation.pending.take(id, of: session.user.id) else {
+        guard let activation = attestation.pending.take(id, of: user) else {
             throw AttestationError(.activationFailed, "there is no such activation of this user")
         }
         let chain = try attestation.authority(context.logger).certificate(for: activation, secret: secret)
@@ -60,19 +63,46 @@ struct AttestationEndpoints: Sendable {
                 activation.attestationKey, in: activation.endorsementKeyDigest,
                 until: services.clock.now.addingTimeInterval(days * 86_400))
         }
-        context.logger.notice("attestation key certified", metadata: ["user": "\(session.user.id)"])
+        context.logger.notice("attestation key certified", metadata: ["user": "\(user)"])
         return try .json(["x5c": chain.map { Base64URL.encode($0) }])
     }
 
-    /// The session of the request's bearer token, which must have full access.
-    private func session(_ request: Request, _ context: IdentityContext) async throws -> GrantStore.Session {
+    /// POST `…/approval-key`, body `{"challenge": "…", "attestation": {…}}`: answers 200 with `{"name": "…"}`. Requires the
+    /// administrators' token.
+    func enrolApprovalKey(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        guard try await user(request, context) == Self.administrator else {
+            throw OAuthError.insufficientScope("of an administrator")
+        }
+        let body = try await request.attestationMembers(["challenge", "attestation"], context)
+        guard let challenge = body["challenge"]?.string, let statement = body["attestation"] else {
+            throw OAuthError.invalidRequest("challenge is not a string")
+        }
+        guard try await services.challenges.consume(challenge, for: .approvalKeyRequest) else {
+            throw AttestationError(.wrongChallenge, "the challenge is unknown, used or expired")
+        }
+        let name = try await attestation.enrolApprovalKey(
+            CanonicalJSON.encode(statement), challenge: challenge, logger: context.logger)
+        context.logger.notice("approval key enrolled", metadata: ["name": "\(AttestationConfiguration.text(name))"])
+        return try .json(["name": AttestationConfiguration.text(name)])
+    }
+
+    /// The owner of activations that the administrators' token began. No user has this ID.
+    private static let administrator = "administrator"
+
+    /// The ID of the user whose bearer token with full access the request has, or ``administrator``.
+    private func user(_ request: Request, _ context: IdentityContext) async throws -> String {
         try attestation.addressLimit.require(context.network)
-        guard let session = try await services.session(bearer: request.bearerToken) else {
+        let bearer = request.bearerToken
+        if attestation.isAdministrator(bearer) {
+            try attestation.userLimit.require(Self.administrator)
+            return Self.administrator
+        }
+        guard let session = try await services.session(bearer: bearer) else {
             throw OAuthError.invalidToken("the access token is unknown or has expired")
         }
         guard session.grant.hasFullAccess else { throw OAuthError.insufficientScope(Scope.fullAccess) }
         try attestation.userLimit.require(session.user.id)
-        return session
+        return session.user.id
     }
 }
 

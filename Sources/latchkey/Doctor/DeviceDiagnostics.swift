@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Glibc
 import Latchkey
 
@@ -17,14 +18,13 @@ struct DeviceDiagnostics {
 
     /// The problem that prevents opening the device, if any.
     func problem() -> Check? {
-        var status = stat()
-        guard stat(path, &status) == 0 else {
+        guard access(path, F_OK) == 0 else {
             return .problem(
                 "tpm", "There is no \(path): the kernel has found no TPM.",
                 "Enable the TPM (fTPM, PTT) in the firmware setup, or set another TPM with --tcti or LATCHKEY_TCTI.",
                 .unavailable)
         }
-        return access(path, R_OK | W_OK) == 0 ? nil : refusal(status)
+        return access(path, R_OK | W_OK) == 0 ? nil : refusal()
     }
 
     /// A warning if the device has no resource manager.
@@ -44,13 +44,13 @@ struct DeviceDiagnostics {
         return path.dropLast(number.count) + "rm\(number)"
     }
 
-    private func refusal(_ status: stat) -> Check {
+    private func refusal() -> Check {
         guard isNamedLikeTPM else {
             return .problem(
                 "tpm", "You have no permission to use \(path), and its name is not a TPM's.",
                 "Use --tcti device:/dev/tpmrm0, or remove --tcti and LATCHKEY_TCTI.", .unavailable)
         }
-        guard let group = group(of: status) else {
+        guard let group = group() else {
             return .problem(
                 "tpm", "You have no permission to use \(path): only root has.", Self.install, .unavailable)
         }
@@ -84,8 +84,11 @@ struct DeviceDiagnostics {
     }
 
     /// The group whose members may use the TPM: the package's group, or the group of the device.
-    private func group(of status: stat) -> UnsafeMutablePointer<group>? {
-        getgrnam(Self.ownGroup) ?? (status.st_gid == 0 ? nil : getgrgid(status.st_gid))
+    private func group() -> UnsafeMutablePointer<group>? {
+        let target = URL(filePath: path).resolvingSymlinksInPath().path
+        let id = (try? FileManager.default.attributesOfItem(atPath: target))?[.groupOwnerAccountID]
+        let owner = (id as? Int).flatMap(gid_t.init(exactly:)) ?? (id as? UInt).flatMap(gid_t.init(exactly:)) ?? 0
+        return getgrnam(Self.ownGroup) ?? (owner == 0 ? nil : getgrgid(owner))
     }
 
     private var processGroups: Set<gid_t> {

@@ -3,6 +3,7 @@ import Glibc
 import Latchkey
 import LatchkeyPKCS11
 import LatchkeyPresence
+import LatchkeySettings
 import LatchkeyTPM
 
 /// Checks everything that a key requires: store, hardware, user verification and server.
@@ -21,8 +22,10 @@ struct Diagnostics {
             if let own = await userPIN(store) { checks.append(own) }
             checks.append(modules())
             checks.append(await finger())
+            checks.append(await AttestationDiagnostics(context: context).check(hasStore: store != nil))
         }
         checks.append(pinSource())
+        if let agent = await sshAgent(store) { checks.append(agent) }
         checks.append(await ServerDiagnostics(settings: context.settings).check())
         return checks
     }
@@ -117,8 +120,8 @@ struct Diagnostics {
             let until = status.lockedOutUntil.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
             return .warning(
                 "lockout",
-                "The TPM is locked\(until) after too many wrong PINs. During the lockout, logins, vaults with biometrics and"
-                    + " revocable keys cannot be created.",
+                "The TPM is locked\(until) after too many wrong PINs. During the lockout, keys and vaults"
+                    + " with a PIN cannot be used, and vaults with biometrics cannot be created.",
                 "Leave the machine on and wait, or end the lockout: sudo tpm2_dictionarylockout --clear-lockout"
                     + (diagnosis.isLockoutPasswordSet
                         ? " --auth file:- (type the lockout password, then Return and Ctrl-D)." : ".")

@@ -3,6 +3,7 @@ import HTTPTypes
 import Latchkey
 import LatchkeyHTTP
 import LatchkeyLogin
+import LatchkeySettings
 
 /// Checks that the identity server answers and knows the client. Does not log in.
 struct ServerDiagnostics {
@@ -19,7 +20,7 @@ struct ServerDiagnostics {
         guard let endpoint = Endpoint(text) else {
             return .warning(
                 name, "The endpoint ‘\(text)’ is neither an https address nor an http address of this machine.",
-                Settings.advice(toCorrect: "endpoint", in: settings.configurationFile))
+                SettingsReader.advice(toCorrect: "endpoint", in: settings.configurationFile))
         }
         let transport = CurlTransport(timeout: Self.timeoutSeconds)
         let request = endpoint.appending("/.well-known/openid-configuration").request(.get)

@@ -2,6 +2,8 @@ import ArgumentParser
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyPKCS11
+import LatchkeySSH
+import LatchkeySettings
 
 extension KeyCommand {
     /// `latchkey key create`.
@@ -24,6 +26,12 @@ extension KeyCommand {
         @Option(help: "The user verification that the hardware requires for each use of the key.")
         var policy = AccessPolicy.pin
 
+        @Option(
+            help: ArgumentHelp(
+                "The time for which one fingerprint, or PIN of a token, is valid for further uses: 0 to 300 seconds.",
+                valueName: "seconds"))
+        var reuse = 0
+
         @Option(help: "A label for the key. It does not have to be unique.") var label: String?
 
         @Option(help: ArgumentHelp("The slot of a PIV card in which to create the key, such as 9a.", valueName: "slot"))
@@ -31,9 +39,22 @@ extension KeyCommand {
 
         @Flag(help: "Create a key that the TPM can revoke in every copy of the store, or fail.") var revocable = false
 
+        @Flag(help: "Create a key for latchkey-agent: see ‘latchkey ssh’.") var ssh = false
+
         func validate() throws {
             if let label { try KeyCommand.check(label: label) }
+            guard reuse == 0 || requested != nil else {
+                throw ValidationError("--reuse is 0 to 300 seconds, for a policy with user verification.")
+            }
+            guard !ssh || policy != .none else {
+                throw ValidationError(
+                    "An SSH key has a policy with user verification. ‘latchkey ssh add --without-verification’ adds another key."
+                )
+            }
         }
+
+        /// The policy with its time; nil if they do not fit together.
+        private var requested: AccessPolicy? { AccessPolicy(policy.requirement, reuseSeconds: reuse) }
 
         var operation: String? { "create a key" }
 
@@ -47,19 +68,24 @@ extension KeyCommand {
             // A crash can leave unused keys in the hardware, which take up space.
             if revocable { try? await records.finishRevocations() }
             let made = try await records.createKey(
-                KeyRequest(policy: policy, label: label, prompt: prompt),
+                KeyRequest(policy: requested ?? policy, label: label, prompt: prompt),
                 revocably: revocable ? .required : .never,
                 authorizedBy: context.presence)
             defer { withExtendedLifetime(made) {} }
             let key = made.key
             do {
-                try await records.apply([.put(Record(key: key), payload: nil, ifGeneration: 0)], for: prompt)
+                if ssh {
+                    try await context.sshRecords().store(
+                        SSHKeyRecord(key), for: prompt, authorizedBy: context.presence)
+                } else {
+                    try await records.apply([.put(Record(key: key), payload: nil, ifGeneration: 0)], for: prompt)
+                }
             } catch {
                 // Without a record, no command can name the key.
                 try? await records.discard(key)
                 throw error
             }
-            return KeyReport(key)
+            return KeyReport(key, in: records.keystore, usedBy: ssh ? KeyReport.sshUse : nil)
         }
     }
 
@@ -88,7 +114,7 @@ extension KeyCommand {
             let renamed = try await records.keystore.rename(
                 stored, to: label, for: prompt, authorizedBy: context.presence)
             try await records.apply([.put(Record(key: renamed), payload: nil, ifGeneration: generation)], for: prompt)
-            return KeyReport(renamed)
+            return KeyReport(renamed, in: records.keystore)
         }
     }
 

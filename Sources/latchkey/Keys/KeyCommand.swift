@@ -4,6 +4,7 @@ import Latchkey
 internal import LatchkeyJOSE
 import LatchkeyLocker
 import LatchkeyPKCS11
+import LatchkeySSH
 
 /// `latchkey key`.
 struct KeyCommand: AsyncParsableCommand {
@@ -40,12 +41,20 @@ extension KeyCommand {
             let reports = try await records.keys().compactMap { record in
                 record.key.map { key in
                     KeyReport(
-                        key, usedBy: lockers.contains(key.id) ? "locker" : record.kind == Record.keyKind ? nil : "login"
-                    )
+                        key, in: records.keystore,
+                        usedBy: lockers.contains(key.id) ? "locker" : Self.user(of: record))
                 }
             }
-            let shown = reports.filter { all || $0.usedBy == nil }
+            let shown = reports.filter { all || $0.isOwn }
             return KeyListReport(keys: shown, hidden: reports.count - shown.count)
+        }
+
+        private static func user(of record: Record) -> String? {
+            switch record.kind {
+            case Record.keyKind: nil
+            case SSHKeyRecord.kind: KeyReport.sshUse
+            default: "login"
+            }
         }
     }
 
@@ -61,10 +70,13 @@ extension KeyCommand {
         func perform(in context: CommandContext) async throws -> KeyReport {
             let records = try await context.records()
             do throws(KeystoreError) {
-                return KeyReport(try await records.storedKey(arguments.key).key)
+                return KeyReport(try await records.storedKey(arguments.key).key, in: records.keystore)
             } catch {
+                if let key = try? await records.sshKey(arguments.key).key {
+                    return KeyReport(key, in: records.keystore, usedBy: KeyReport.sshUse)
+                }
                 guard error.code == .notFound, let key = try await records.loginKey(arguments.key) else { throw error }
-                return KeyReport(key, usedBy: "login")
+                return KeyReport(key, in: records.keystore, usedBy: "login")
             }
         }
     }
@@ -109,11 +121,21 @@ struct KeyReport: Report {
     let publicKeyJWK: JWK
     /// Whether the hardware can revoke the key for every copy of the store.
     let isRevocable: Bool
-    /// `locker` or `login` for a key that belongs to the locker or to biometric login; nil for the user's own keys.
+    /// Whether the hardware can prove to servers that the key is in it, in the forms of the standards.
+    let isAttestable: Bool
+    /// The value of ``usedBy`` for a key that latchkey-agent offers.
+    static let sshUse = "ssh"
+
+    /// `locker` or `login` for a key that belongs to the locker or to biometric login, `ssh` for a key of latchkey-agent; nil
+    /// for other keys.
     let usedBy: String?
 
-    init(_ key: HardwareKey, usedBy use: String? = nil) {
+    /// Whether the user created the key, and not the locker or biometric login.
+    var isOwn: Bool { usedBy == nil || usedBy == Self.sshUse }
+
+    init(_ key: HardwareKey, in keystore: any Keystore, usedBy use: String? = nil) {
         usedBy = use
+        isAttestable = keystore.isAttestable(key)
         id = key.id.rawValue
         label = Nullable(key.label)
         policy = key.policy.description
@@ -145,6 +167,7 @@ struct KeyReport: Report {
             PIN guard:  \(pinGuard)
             Backend:    \(printable(backend))
             Revocable:  \(isRevocable ? "yes: the TPM can revoke it in all copies of the store" : "no")
+            Provable:   \(isAttestable ? "yes: servers can verify that it is in the hardware" : "no")
             Where:      \(uri.value.map(printable) ?? "in the store, wrapped by the TPM")
             Created:    \(createdAt.formatted(.iso8601))\(usedBy.map { "\nUsed by:    \($0)" } ?? "")
             """

@@ -2,6 +2,8 @@ import ArgumentParser
 import FoundationEssentials
 import Latchkey
 import LatchkeyJOSE
+import LatchkeySSH
+import LatchkeySettings
 
 /// `latchkey pin`.
 struct PINCommand: AsyncParsableCommand {
@@ -70,7 +72,13 @@ extension PINCommand {
             guard let key else {
                 return secrets ? (.classes, Self.secretsName) : (.container, "the keys, vaults and credentials")
             }
-            let named = try await records.usableKey(key).key
+            let named: HardwareKey
+            if let entry = try? await records.sshKey(key) {
+                try records.checkPlace(of: entry.key)
+                named = entry.key
+            } else {
+                named = try await records.usableKey(key).key
+            }
             guard named.policy.hasPIN else {
                 throw KeystoreError.notFound(
                     "the key ‘\(named.name)’ has no PIN (its policy is ‘\(named.policy)’)",

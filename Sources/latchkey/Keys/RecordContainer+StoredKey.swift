@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeyLocker
+import LatchkeySSH
 
 extension RecordContainer {
     /// The key that an argument names, from its record. Does not use the hardware.
@@ -15,6 +16,12 @@ extension RecordContainer {
         }
         let fitting = try await list(Record.keyKind).filter { $0.key.map(argument.matches) ?? false }
         guard let record = fitting.first, let key = record.key else {
+            if let entry = try? await sshKey(argument) {
+                throw KeystoreError(
+                    code: .conflict, reason: "the key \(entry.key.id) is an SSH key",
+                    recovery:
+                        "‘latchkey ssh’ manages it; ‘latchkey ssh remove \(entry.key.id)’ makes it an ordinary key.")
+            }
             if let login = try await loginKey(argument) {
                 throw .notFound(
                     "the key \(login.id) belongs to biometric login",
@@ -38,7 +45,8 @@ extension RecordContainer {
 
     /// The key of biometric login that an argument names; nil if there is none. Does not use the hardware.
     func loginKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> HardwareKey? {
-        try await keys().filter { $0.kind != Record.keyKind }.compactMap(\.key).first(where: argument.matches)
+        try await keys().filter { ![Record.keyKind, SSHKeyRecord.kind].contains($0.kind) }.compactMap(\.key).first(
+            where: argument.matches)
     }
 
     /// Checks that the record and its key have the same ID.
@@ -60,8 +68,15 @@ extension RecordContainer {
     /// - Throws: ``KeystoreError``: as ``storedKey(_:)``, and `wrongDevice` for a key of another kind of hardware.
     func usableKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
         let found = try await storedKey(argument)
-        let key = found.key
-        guard key.backend != keystore.backend else { return found }
+        try checkPlace(of: found.key)
+        return found
+    }
+
+    /// Checks that a key is in the configured hardware.
+    ///
+    /// - Throws: ``KeystoreError`` with code `wrongDevice`.
+    func checkPlace(of key: HardwareKey) throws(KeystoreError) {
+        guard key.backend != keystore.backend else { return }
         let isToken = key.backend == "pkcs11"
         throw KeystoreError(
             code: .wrongDevice,

@@ -2,6 +2,7 @@ import ArgumentParser
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyPKCS11
+import LatchkeySettings
 
 /// `latchkey token`.
 struct TokenCommand: AsyncParsableCommand {

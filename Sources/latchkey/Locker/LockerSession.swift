@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeyLocker
+import LatchkeySettings
 import Logging
 
 /// The container's locker for one command.
@@ -32,7 +33,7 @@ struct LockerSession {
                 transport: ServerTransport(log: context.log, console: context.console), easyAccessPolicy: policy,
                 levelShares: levelShares,
                 offlineVerification: allowsOffline ? OfflineVerification() : nil,
-                logger: LockerLog(context.log)))
+                logger: LockerLog(context.log), disclosesHardware: context.discloses))
         self.records = records
         self.context = context
         self.allowsOffline = allowsOffline

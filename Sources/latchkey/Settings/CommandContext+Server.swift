@@ -2,7 +2,9 @@ import HTTPTypes
 import Latchkey
 import LatchkeyHTTP
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeyPresence
+import LatchkeySettings
 import Logging
 
 extension CommandContext {
@@ -24,10 +26,16 @@ extension CommandContext {
                         "An earlier version of Latchkey stored the login in the container ‘\(name)’ without its "
                             + "server. Does it belong to \(server)? If you confirm a wrong server, it gets your tokens."
                     ))
-            })
+            }, disclosesHardware: discloses)
         return try Container(
             configuration, records: await records(), presence: presence, browser: browser,
             transport: ServerTransport(log: log, console: console))
+    }
+
+    /// Shows what a server learns about the hardware, even with `--quiet`. Running the command is the consent.
+    @Sendable func discloses(_ disclosure: AttestationDisclosure) -> Bool {
+        console.warn(disclosure.text)
+        return true
     }
 
     /// The configured server and the OAuth client ID.
@@ -44,7 +52,7 @@ extension CommandContext {
         guard let address = Endpoint(endpoint), !address.path.contains("?") else {
             throw invalid(
                 "the endpoint ‘\(endpoint)’ is neither an https address nor an http address of this machine",
-                Settings.advice(toCorrect: "endpoint", in: settings.configurationFile))
+                SettingsReader.advice(toCorrect: "endpoint", in: settings.configurationFile))
         }
         return (endpoint, clientID)
     }

@@ -6,6 +6,7 @@ import LatchkeyLogging
 import LatchkeyLogin
 import LatchkeyPKCS11
 import LatchkeyPresence
+import LatchkeySettings
 import LatchkeyTPM
 import Logging
 

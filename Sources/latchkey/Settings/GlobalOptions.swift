@@ -71,6 +71,17 @@ struct GlobalOptions: ParsableArguments {
     var trustedOrigins: String?
 }
 
+extension GlobalOptions {
+    /// The values of the options that are settings, by name.
+    var values: [String: String?] {
+        [
+            "container": container, "store": store, "tcti": tcti, "token": token, "token-login": tokenLogin,
+            "token-isolation": tokenIsolation, "pin-source": pinSource, "endpoint": endpoint, "client-id": clientID,
+            "trusted-origins": trustedOrigins,
+        ]
+    }
+}
+
 /// The value of `--presence`.
 extension PresencePreference: ExpressibleByArgument {}
 

@@ -19,6 +19,7 @@ enum Products {
     }()
 
     static let latchkey = directory.appending("latchkey")
+    static let agent = directory.appending("latchkey-agent")
     static let presenceBroker = directory.appending("latchkey-presenced")
     static let identityServer = directory.appending("latchkey-identity")
 }

@@ -44,5 +44,7 @@ struct OpenKeystore: BackendKeystore {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) { throw refusal }
 
-    func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation { throw refusal }
+    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError) -> KeyAttestation {
+        throw refusal
+    }
 }

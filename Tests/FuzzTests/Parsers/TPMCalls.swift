@@ -35,6 +35,14 @@ enum TPMCalls {
             _ = try $0.certifyCreation(
                 of: key, creationHash: [1], creationTicket: .nullHashCheck, challenge: [2], by: signer)
         },
+        { _ = try $0.certify(key, by: signer, challenge: [2], authorizedBy: .emptyPassword) },
+        { _ = try $0.nvCertify(try NVIndex(publicArea: index), by: signer, challenge: [2]) },
+        {
+            _ = try $0.activateCredential(
+                [1], secret: [2], for: signer, authorizedBy: .emptyPassword, with: key, authorizedBy: .emptyPassword
+            ) { _ in }
+        },
+        { _ = try $0.endorsementKey() },
         { _ = try $0.contextSave(key) },
         { _ = try $0.contextLoad(context) },
         { _ = try $0.nvReadPublic(index.index) },

@@ -17,7 +17,7 @@ import X509
 struct TestTPM: Sendable {
     private let maker = P256.Signing.PrivateKey()
     private let endorsementKey = P256.Signing.PrivateKey()
-    private let attestationKey = P256.Signing.PrivateKey()
+    let attestationKey = P256.Signing.PrivateKey()
     private let approvalKey = P256.Signing.PrivateKey()
 
     /// The kinds of keys that the TPM can create.
@@ -103,7 +103,7 @@ struct TestTPM: Sendable {
             ).marshalled)
     }
 
-    private static func tpmName(_ area: Data) -> Data { Data([0, 11]) + Data(SHA256.hash(data: area)) }
+    static func tpmName(_ area: Data) -> Data { Data([0, 11]) + Data(SHA256.hash(data: area)) }
 
     /// The attestation key, `TPMT_PUBLIC`.
     var attestationArea: Data { Self.area(attestationKey.publicKey, 0x0005_0472) }
@@ -112,7 +112,7 @@ struct TestTPM: Sendable {
         get throws { try PublicKey(x963Representation: attestationKey.publicKey.x963Representation) }
     }
 
-    private var approvalArea: Data { Self.area(approvalKey.publicKey, 0x0004_0472) }
+    var approvalArea: Data { Self.area(approvalKey.publicKey, 0x0004_0472) }
 
     /// The Name of the approval key.
     var approvalKeyName: Data { Self.tpmName(approvalArea) }
@@ -246,7 +246,7 @@ struct TestTPM: Sendable {
     }
 
     /// The head of a CBOR data item (RFC 8949 section 3).
-    private static func cbor(_ type: UInt8, _ value: Int) -> Data {
+    static func cbor(_ type: UInt8, _ value: Int) -> Data {
         switch value {
         case 0...23: Data([type << 5 | UInt8(value)])
         case 24...255: Data([type << 5 | 24, UInt8(value)])
@@ -254,8 +254,8 @@ struct TestTPM: Sendable {
         }
     }
 
-    private static func text(_ text: String) -> Data { cbor(3, text.utf8.count) + Data(text.utf8) }
-    private static func bytes(_ bytes: Data) -> Data { cbor(2, bytes.count) + bytes }
+    static func text(_ text: String) -> Data { cbor(3, text.utf8.count) + Data(text.utf8) }
+    static func bytes(_ bytes: Data) -> Data { cbor(2, bytes.count) + bytes }
 }
 
 extension TestServer {

@@ -146,9 +146,35 @@ final class WatchedKeystore: KeystoreWrapper {
         }
     }
 
-    func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError) -> KeyAttestation {
         try await step("attest") { () throws(KeystoreError) in
-            try await keystore.attest(key, challenge: challenge)
+            try await keystore.attest(key, for: request)
         }
+    }
+
+    func isAttestable(_ key: HardwareKey) -> Bool { keystore.isAttestable(key) }
+
+    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
+        try await keystore.attestationIdentity(for: issuer)
+    }
+
+    func activate(
+        _ challenge: ActivationChallenge, for issuer: String
+    ) async throws(KeystoreError) -> SecretBytes {
+        try await keystore.activate(challenge, for: issuer)
+    }
+
+    func keepAttestationCertificates(
+        _ certificates: [Data], for issuer: String
+    ) async throws(KeystoreError) {
+        try await keystore.keepAttestationCertificates(certificates, for: issuer)
+    }
+
+    func forgetAttestation(for issuer: String) async throws(KeystoreError) {
+        try await keystore.forgetAttestation(for: issuer)
+    }
+
+    func attestationIssuers() async throws(KeystoreError) -> [String] {
+        try await keystore.attestationIssuers()
     }
 }

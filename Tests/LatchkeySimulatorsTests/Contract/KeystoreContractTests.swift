@@ -31,6 +31,8 @@ import Testing
         case .checksNoPublicKey: .editedPublicKey
         case .takesAnyDevice: .otherDevice
         case .attestsAnything: .attests
+        case .promisesAttestation: .attestsInForms
+        case .sharesItsIdentity: .keepsIssuersApart
         case .asksEachTime: .reusesProof
         case .neverForgets: .endsReuse
         case .keepsLateProofs: .endsReuseMidway

@@ -12,7 +12,7 @@ final class PaperKeystore: BackendKeystore {
         case asksAgain, ignoresPIN, readsHalfThePIN, believesTheRow, weakensPolicies, asksWhenLocked, sealsAnything
         case keepsOldPIN, repeatsItself, overlooksTheEnd, takesNoForAnError, forgetsToCount, checksNoPublicKey
         case takesAnyDevice, attestsAnything, asksEachTime, neverForgets, keepsLateProofs, ignoresForbiddenReuse
-        case revokesNoSecret, revokesNoKey, liftsLockoutWithoutProof
+        case revokesNoSecret, revokesNoKey, liftsLockoutWithoutProof, promisesAttestation, sharesItsIdentity
     }
 
     /// The content of a blob, encrypted with the device's key.
@@ -174,13 +174,22 @@ final class PaperKeystore: BackendKeystore {
         )
     }
 
-    func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError) -> KeyAttestation {
         guard fault == .attestsAnything else {
             throw .unsupported("paper attests nothing", recovery: "Use hardware.")
         }
         return KeyAttestation(
-            format: "paper", statement: challenge, signature: Data(), publicArea: key.publicKey.x,
+            format: "paper", statement: request.challenge, signature: Data(), publicArea: key.publicKey.x,
             attestationKey: Data(), certificates: [])
+    }
+
+    func isAttestable(_ key: HardwareKey) -> Bool { fault == .promisesAttestation }
+
+    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
+        guard fault == .sharesItsIdentity else {
+            throw .unsupported("paper has no endorsement key", recovery: "Use hardware.")
+        }
+        return AttestationIdentity(attestationKey: Data([1]), endorsementCertificates: [])
     }
 
     func assurance(of policy: AccessPolicy) -> AssuranceLevel {

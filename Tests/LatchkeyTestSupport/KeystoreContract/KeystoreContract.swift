@@ -55,6 +55,8 @@ package struct KeystoreContract: Sendable {
         case .signsConcurrently: try await signsConcurrently(keystore)
         case .deletesTwice: try await deletesTwice(keystore)
         case .attests: try await attests(keystore)
+        case .attestsInForms: try await attestsInForms(keystore)
+        case .keepsIssuersApart: try await keepsIssuersApart(keystore)
         case .refusesWrongPIN: try await refusesWrongPIN(keystore)
         case .locksOut: try await locksOut(keystore)
         case .liftsNoLockoutWithoutProof: try await liftsNoLockoutWithoutProof(keystore)
@@ -186,6 +188,8 @@ extension KeystoreContract {
         case signsConcurrently = "signs for concurrent tasks"
         case deletesTwice = "accepts the deletion of a deleted key"
         case attests = "attests its keys, or reports attestation as unsupported"
+        case attestsInForms = "attests in the forms of the standards if it says so, without a prompt"
+        case keepsIssuersApart = "has another attestation key for each issuer, or needs no activation"
         case refusesWrongPIN = "rejects a wrong PIN and reports the attempts left"
         case liftsNoLockoutWithoutProof = "lifts a lockout only with a proof"
         case locksOut = "locks after too many wrong PINs, and then does not prompt"

@@ -37,18 +37,6 @@ struct AttestationTests {
         #expect(again.attestationKey == attestation.attestationKey, "the attestation key is kept")
     }
 
-    @Test(.softwareTPM(.endorsementCertificate))
-    func `an attestation contains the manufacturer's certificates`() async throws {
-        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
-        let key = try await Scene.key(keystore)
-        let attestation = try await keystore.attest(key, challenge: Data(repeating: 1, count: 32))
-        #expect(!attestation.certificates.isEmpty)
-        for certificate in attestation.certificates {
-            #expect(certificate.starts(with: [0x30, 0x82]))
-            #expect(certificate.count == 4 + Int(certificate[2]) << 8 + Int(certificate[3]))
-        }
-    }
-
     @Test(.softwareTPM, arguments: [0, 7, 33]) func `a challenge of another length is refused`(_ count: Int)
         async throws
     {

@@ -1,0 +1,125 @@
+internal import Latchkey
+
+/// The least that a server requires of a new key.
+package enum AttestationLevel: String, Sendable {
+    /// Nothing.
+    case none
+    /// A key in hardware.
+    case hardware
+    /// A key in hardware that requires user verification or a touch.
+    case presence
+    /// A key in a TPM that only a finger opens.
+    case finger
+    /// A YubiKey that requires a touch for each use.
+    case touch
+}
+
+/// Why a machine cannot prove what a server requires, or why the server does not accept the proof.
+package enum AttestationRefusal: Error, Hashable, Sendable {
+    /// The server requires a proof, and got none.
+    case required
+    /// The server refused the proof: its `reason`.
+    case refused(String)
+    /// The server's requirement is not known here.
+    case unknownRequirement(String)
+    /// The policy is weaker than the requirement.
+    case weakPolicy(AttestationLevel)
+    /// The server does not verify attestations of this kind of hardware.
+    case otherHardware(AttestationLevel)
+    /// The hardware cannot prove anything.
+    case noProof(String)
+    /// The user or the program did not agree to send the proof.
+    case notAgreed
+
+    /// The cause, as a clause, and the next step, as a sentence.
+    package var explanation: (reason: String, recovery: String) {
+        switch self {
+        case .required:
+            return (
+                "the server requires a proof that the key is in hardware, and this login has none",
+                "Run ‘latchkey disable’, log in again, and run ‘latchkey enable’ to create a key with a proof."
+            )
+        case .refused(let reason): return Self.refused(reason)
+        case .unknownRequirement(let name):
+            return (
+                "the server requires the proof ‘\(String(oneLine: name, limit: 64))’, which this version does not know",
+                "Update Latchkey."
+            )
+        case .weakPolicy(.finger):
+            return ("this server requires a key that only a finger opens", Self.useFinger)
+        case .weakPolicy:
+            return (
+                "this server requires a key with user verification",
+                "Use another policy, for example ‘latchkey enable --policy pin’."
+            )
+        case .otherHardware(.finger):
+            return ("this server requires a key in a TPM that only a finger opens", "Use the machine's TPM.")
+        case .otherHardware(.touch):
+            return ("this server requires a YubiKey with a touch for each use", "Use a YubiKey (--token).")
+        case .otherHardware:
+            return (
+                "this server does not verify proofs of this kind of hardware",
+                "Use other hardware, or ask the server's operator to add its manufacturer."
+            )
+        case .noProof(let why):
+            return ("this server requires a proof that the key is in hardware, and \(why)", Self.showCertificate)
+        case .notAgreed:
+            return (
+                "this server requires a proof about the hardware, and sending it was not agreed to",
+                "The proof contains data that identify the machine. In a program, show them with ‘disclosesHardware’."
+            )
+        }
+    }
+
+    private static let useFinger = "Run ‘latchkey enable --policy biometry-any’; for the locker, use the same option."
+    private static let showCertificate =
+        "Show the TPM's certificate with ‘latchkey attestation show’, and ask the server's operator."
+
+    private static func refused(_ reason: String) -> (String, String) {
+        switch reason {
+        case "untrustedEndorsement":
+            return ("the server does not know this TPM's manufacturer", showCertificate)
+        case "wrongEndorsement": return ("the server cannot use this TPM's certificate", showCertificate)
+        case "certificateExpired":
+            return ("a certificate in the proof is not valid now", "Check the clock. \(showCertificate)")
+        case "simulated": return ("the server does not accept simulated hardware", "Use a hardware TPM or a YubiKey.")
+        case "unknownApprovalKey":
+            return (
+                "the server does not know this machine's presence broker",
+                "An administrator must enrol the presence broker. Run ‘sudo latchkey broker enrol’."
+            )
+        case "insufficientPresence":
+            return ("the key's user verification is weaker than this server requires", useFinger)
+        case "untrustedAttestationKey":
+            return (
+                "the server does not accept the certificate of this TPM's attestation key",
+                "Run ‘latchkey attestation forget’, then try again."
+            )
+        case "wrongChain":
+            return (
+                "the server does not know this token's manufacturer",
+                "Ask the server's operator to add its root certificate."
+            )
+        default:
+            return (
+                "the server does not accept the proof about the hardware (\(String(oneLine: reason, limit: 64)))",
+                "Ask the server's operator, and name this reason."
+            )
+        }
+    }
+}
+
+extension ServerRefusal {
+    /// The refusal, if an attestation is the cause.
+    package var attestationRefusal: AttestationRefusal? {
+        switch oauthError?.error {
+        case "attestation_required": .required
+        case "attestation_refused": .refused(oauthError?.reason ?? "no reason")
+        case "invalid_grant" where oauthError?.description == Self.unacceptableAttestation: .refused("malformed")
+        default: nil
+        }
+    }
+
+    /// The description of `invalid_grant` for a malformed or forged attestation, which does not end the session.
+    private static let unacceptableAttestation = "the attestation is not accepted"
+}

@@ -1,0 +1,67 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+/// A user certificate for a hardware key: `ecdsa-sha2-nistp256-cert-v01@openssh.com` (OpenSSH's PROTOCOL.certkeys).
+///
+/// The agent does not verify the authority's signature: the server does. It offers the certificate only for the key in it.
+package struct SSHCertificate: Hashable, Sendable {
+    static let algorithm = "ecdsa-sha2-nistp256-cert-v01@openssh.com"
+    /// The maximum length in bytes.
+    static let maximumBytes = 16 * 1024
+
+    package let blob: [UInt8]
+    /// The certified public key, as the authority wrote it.
+    package let publicKey: [UInt8]
+    package let serial: UInt64
+    package let keyID: String
+    package let principals: [String]
+    /// The end of its validity in seconds since 1970.
+    package let validBefore: UInt64
+    package let authorityFingerprint: String
+
+    /// Reads the bytes of a certificate.
+    package init(_ blob: [UInt8]) throws(SSHFormatError) {
+        guard blob.count <= Self.maximumBytes else { throw SSHFormatError("the certificate is too long") }
+        var reader = SSHReader(blob)
+        guard try reader.text() == Self.algorithm else {
+            throw SSHFormatError("it is not a certificate of a P-256 key (\(Self.algorithm))")
+        }
+        _ = try reader.string()
+        guard try reader.text() == SSHPublicKey.curve,
+            let key = try? PublicKey(x963Representation: try reader.string())
+        else { throw SSHFormatError("the certified key is not on P-256") }
+        publicKey = SSHPublicKey(key).blob
+        serial = try reader.uint64()
+        guard try reader.uint32() == 1 else { throw SSHFormatError("it is not a user certificate") }
+        keyID = try reader.text()
+        var names = SSHReader(try reader.string())
+        var principals: [String] = []
+        while !names.isAtEnd { principals.append(try names.text()) }
+        self.principals = principals
+        _ = try reader.uint64()
+        validBefore = try reader.uint64()
+        // Critical options, extensions and a reserved field.
+        for _ in 0..<3 { _ = try reader.string() }
+        authorityFingerprint = SSHPublicKey.fingerprint(of: try reader.string())
+        _ = try reader.string()
+        try reader.end()
+        self.blob = blob
+    }
+
+    /// Reads the contents of a file that `ssh-keygen -s` wrote.
+    package init(file: String) throws(SSHFormatError) {
+        let words = file.split(whereSeparator: \.isWhitespace)
+        guard words.count >= 2, words[0] == Self.algorithm else {
+            throw SSHFormatError("the file does not begin with \(Self.algorithm)")
+        }
+        guard let blob = Data(base64Encoded: String(words[1])) else {
+            throw SSHFormatError("the certificate is not base64")
+        }
+        try self.init(Array(blob))
+    }
+
+    /// The line of a certificate file.
+    package func line(comment: String) -> String {
+        "\(Self.algorithm) \(Data(blob).base64EncodedString()) \(comment)"
+    }
+}

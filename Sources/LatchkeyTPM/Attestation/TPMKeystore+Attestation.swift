@@ -1,0 +1,223 @@
+internal import Crypto
+internal import FoundationEssentials
+public import Latchkey
+internal import TPM2
+
+extension TPMKeystore {
+    public func attest(
+        _ key: HardwareKey, for request: AttestationRequest
+    ) async throws(KeystoreError) -> KeyAttestation {
+        do throws(KeystoreError) {
+            try request.checkChallenge()
+            try Self.checkIssuer(request.issuer)
+            let (blob, root) = try await checkedBlob(of: key)
+            let permission = try permission(to: request.form, key, blob)
+            let signer = try await attestationKey(for: request.issuer, under: root)
+            let certificates = try await storedCertificates(for: request.issuer, of: signer).certificates
+            guard request.form == .creation || request.form == .certify || !certificates.isEmpty else {
+                throw Self.notActivated(request.issuer)
+            }
+            let content = WebAuthnContent(request, of: key)
+            let challenge = content?.challenge ?? Array(request.challenge)
+            let explain: Explanation = { await explainAttestation($0, blob, root, permission) }
+            let said = try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
+                try tpm.attest(
+                    blob, with: permission, counter: request.counter(of: blob), under: root, by: signer, challenge)
+            }
+            return try attestation(of: key, blob, said, by: signer, certificates, request.form, content)
+        } catch { throw error.during("attest a key") }
+    }
+
+    public func isAttestable(_ key: HardwareKey) -> Bool {
+        guard let blob = try? keyBlob(of: key) else { return false }
+        return blob.protection?.certifies == true || key.policy.requirement == .none
+    }
+
+    /// The permission for a statement, without a proof of the user's presence.
+    private func permission(
+        to form: AttestationRequest.Form, _ key: HardwareKey, _ blob: TPMKeyBlob
+    ) throws(KeystoreError) -> CertificationPermission {
+        if form == .creation {
+            guard let creation = blob.creation else {
+                throw .unsupported("the key has no creation ticket", recovery: "Create a new key and attest that key.")
+            }
+            return .ticket(creation)
+        }
+        if let protection = blob.protection, protection.certifies {
+            let branches = try KeystoreError.explaining { () throws(TPMError) in
+                try protection.branches(under: key.policy)
+            }
+            return .branch(branches, protection.ownAuthValue)
+        }
+        guard key.policy.requirement == .none else {
+            throw .unsupported(
+                "an earlier version created the key, and its policy permits no certification",
+                recovery: "Create a new key and attest that key, or use the form ‘creation’.")
+        }
+        guard let kept = try authorization(of: key, blob) else { return .emptyAuthValue }
+        return .kept(kept)
+    }
+
+    private func attestation(
+        of key: HardwareKey, _ blob: TPMKeyBlob, _ said: Attested, by signer: TPMKeyBlob, _ certificates: [Data],
+        _ form: AttestationRequest.Form, _ content: WebAuthnContent?
+    ) throws(KeystoreError) -> KeyAttestation {
+        do {
+            let encode: (SignedStatement) throws -> Data = { statement in
+                form == .acme
+                    ? Data(TPMSignature(statement.signature).marshalled)
+                    : try statement.signature.derRepresentation
+            }
+            var presence = try blob.presenceStatement(under: key.policy)
+            if let counter = said.counter {
+                presence.certify(counter.bytes, signature: try encode(counter))
+            }
+            let publicArea = Data(blob.key.publicArea.marshalled)
+            var object: Data?
+            if !certificates.isEmpty {
+                object = AttestationObject.encode(
+                    certificates: certificates, signature: try encode(said.key), statement: said.key.bytes,
+                    publicArea: publicArea, authenticatorData: content?.authenticatorData)
+            }
+            return KeyAttestation(
+                format: KeyAttestation.tpm, statement: said.key.bytes,
+                signature: said.key.signature.rawRepresentation, publicArea: publicArea,
+                attestationKey: Data(signer.key.publicArea.marshalled), certificates: certificates,
+                presence: presence, object: object, clientData: content?.clientData)
+        } catch {
+            throw KeystoreError(TPMError(.malformed, reason: "the statement cannot be encoded: \(error)"))
+        }
+    }
+
+    private func explainAttestation(
+        _ error: TPMError, _ blob: TPMKeyBlob, _ root: StorageRoot, _ permission: CertificationPermission
+    ) async -> KeystoreError {
+        if case .kept(let kept) = permission, error.command == .nvRead {
+            return await explainRevocable(error, kept, root)
+        }
+        if error.command == .nvCertify, error.responseCode != nil { return .fingersChanged(underlying: error) }
+        return await explainResponse(error, root, hasPIN: false)
+    }
+
+    private static func notActivated(_ issuer: String) -> KeystoreError {
+        KeystoreError(
+            code: .wrongState,
+            reason: issuer.isEmpty
+                ? "the attestation key for local use has no certificate"
+                : "the attestation key for ‘\(issuer)’ has no certificate",
+            recovery: "Run `latchkey attestation enrol`.")
+    }
+}
+
+/// The authorization of a statement about a key.
+enum CertificationPermission: Sendable {
+    /// The proof of its creation.
+    case ticket(TPMKeyBlob.Creation)
+    /// The last of the branches of its policy, and its authValue if the policy requires that too.
+    case branch([PolicyDigest], AuthValue?)
+    /// Its empty authValue.
+    case emptyAuthValue
+    /// The authValue that an index without a PIN stores.
+    case kept(RevocableSecret)
+}
+
+extension AttestationRequest {
+    /// The counter whose value to attest too: the key is lost when it changes.
+    fileprivate func counter(of blob: TPMKeyBlob) -> NVIndex? {
+        form == .creation ? nil : blob.protection?.finger?.counter?.index
+    }
+}
+
+/// The TPM's statements about a key, and about the counter in its policy.
+private struct Attested: Sendable {
+    let key: SignedStatement
+    let counter: SignedStatement?
+}
+
+/// A verified statement.
+private struct SignedStatement: Sendable {
+    let bytes: Data
+    let signature: ECDSASignature
+}
+
+extension TPM {
+    /// Attests a key: Load twice, the statement with the commands that authorize it, NV_Certify for a counter, FlushContext
+    /// twice.
+    fileprivate func attest(
+        _ blob: TPMKeyBlob, with permission: CertificationPermission, counter: NVIndex?, under root: StorageRoot,
+        by signer: TPMKeyBlob, _ challenge: [UInt8]
+    ) throws(TPMError) -> Attested {
+        try withStorageRoot(root) { (parent) throws(TPMError) in
+            try withLoadedObject(of: signer.key, under: parent) { (attestationKey) throws(TPMError) in
+                let statement = try withLoadedObject(of: blob.key, under: parent) {
+                    (object) throws(TPMError) in
+                    let said = try say(object, permission, blob, under: parent, by: attestationKey, challenge)
+                    return try Self.checked(said, by: attestationKey, challenge) { statement in
+                        switch statement {
+                        case .creation(let name, _): name == object.name
+                        case .certify(let name, _): name == object.name
+                        default: false
+                        }
+                    }
+                }
+                let count = try counter.map { (index) throws(TPMError) in
+                    let said = try nvCertify(index, by: attestationKey, challenge: challenge)
+                    return try Self.checked(said, by: attestationKey, challenge) { statement in
+                        if case .nv(index.name, 0, _) = statement { true } else { false }
+                    }
+                }
+                return Attested(key: statement, counter: count)
+            }
+        }
+    }
+
+    private func say(
+        _ object: TPMObject, _ permission: CertificationPermission, _ blob: TPMKeyBlob, under parent: TPMObject,
+        by signer: TPMObject, _ challenge: [UInt8]
+    ) throws(TPMError) -> SignedAttest {
+        switch permission {
+        case .ticket(let creation):
+            return try certifyCreation(
+                of: object, creationHash: creation.hash, creationTicket: creation.ticket, challenge: challenge,
+                by: signer)
+        case .emptyAuthValue:
+            return try certify(object, by: signer, challenge: challenge, authorizedBy: .emptyPassword)
+        case .branch(let branches, let authValue):
+            // Only an authValue needs a salt: nothing else in the session is secret.
+            return try withSession(.policy, saltedTo: authValue == nil ? nil : parent) { (session) throws(TPMError) in
+                try policyCommandCode(.certify, in: session)
+                if branches.count > 1 { try policyOR(branches, in: session) }
+                if authValue != nil { try policyAuthValue(session) }
+                return try certify(
+                    object, by: signer, challenge: challenge,
+                    authorizedBy: .lastUse(of: session, authValue: authValue ?? .empty))
+            }
+        case .kept(let kept):
+            return try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
+                let authValue = try authValue(
+                    in: kept, boundTo: blob.binding,
+                    authorizedBy: .continuing(session, authValue: kept.authValue(nil), protecting: .encrypt))
+                return try certify(
+                    object, by: signer, challenge: challenge, authorizedBy: .lastUse(of: session, authValue: authValue))
+            }
+        }
+    }
+
+    /// Verifies a statement as a verifier would.
+    private static func checked(
+        _ said: SignedAttest, by attestationKey: TPMObject, _ challenge: [UInt8],
+        isExpected: (Attest.Statement) -> Bool
+    ) throws(TPMError) -> SignedStatement {
+        let bytes = Data(said.bytes)
+        guard isExpected(said.attest.statement), said.attest.extraData == challenge,
+            let signature = ECDSASignature(said.signature),
+            let point = attestationKey.publicArea.p256Point?.p256Representation,
+            let key = try? PublicKey(x963Representation: point),
+            key.isValid(signature, for: MessageDigest(sha256: said.bytes))
+        else {
+            throw TPMError(
+                .forged, reason: "the attestation is not about this key, or its signature is wrong")
+        }
+        return SignedStatement(bytes: bytes, signature: signature)
+    }
+}

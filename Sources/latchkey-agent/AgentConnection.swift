@@ -1,0 +1,129 @@
+import Glibc
+import Latchkey
+import LatchkeySSH
+import Logging
+import Synchronization
+
+/// One client's connection, on its own thread: reads requests, and writes the answers of the service.
+///
+/// During a request it watches the connection. If the client closes it, the request's task is cancelled, which closes the
+/// prompt.
+struct AgentConnection {
+    /// The time for the rest of a message after its first byte, and for the client to accept an answer.
+    private static let messageTimeout: Duration = .seconds(10)
+
+    private let descriptor: Int32
+    private let requester: Requester
+    private let service: AgentService
+    private let log: Logger
+
+    init(_ descriptor: Int32, _ requester: Requester, service: AgentService, log: Logger) {
+        (self.descriptor, self.requester, self.service) = (descriptor, requester, service)
+        self.log = log
+    }
+
+    /// Serves until the client closes the connection, or breaks the protocol.
+    func serve() {
+        let session = ClientSession(requester)
+        var buffer = FrameBuffer()
+        while true {
+            do throws(SSHFormatError) {
+                guard let message = try receive(&buffer), let answer = answer(message, session) else { return }
+                guard send(answer.frame) else { return }
+            } catch {
+                log.notice("closed a connection: \(error)", metadata: ["client": "\(requester.description)"])
+                return
+            }
+        }
+    }
+
+    /// - Returns: nil if the client closed the connection.
+    private func receive(_ buffer: inout FrameBuffer) throws(SSHFormatError) -> [UInt8]? {
+        var deadline: ContinuousClock.Instant?
+        while true {
+            if let message = try buffer.next() { return message }
+            guard wait(Int16(POLLIN), until: deadline) else {
+                throw SSHFormatError("a message did not arrive completely within \(Self.messageTimeout)")
+            }
+            let size = min(try buffer.missing(), 16 * 1024)
+            var bytes = [UInt8](repeating: 0, count: size)
+            let count = read(descriptor, &bytes, size)
+            guard count > 0 else {
+                guard count < 0, errno == EAGAIN || errno == EINTR else { return nil }
+                continue
+            }
+            buffer.append(bytes.prefix(count))
+            deadline = deadline ?? .now + Self.messageTimeout
+        }
+    }
+
+    private func send(_ bytes: [UInt8]) -> Bool {
+        let deadline = ContinuousClock.now + Self.messageTimeout
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes {
+                Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
+            if count > 0 {
+                rest = rest.dropFirst(count)
+            } else {
+                guard errno == EAGAIN || errno == EINTR, wait(Int16(POLLOUT), until: deadline) else { return false }
+            }
+        }
+        return true
+    }
+
+    /// - Returns: false after the deadline.
+    private func wait(_ events: Int16, until deadline: ContinuousClock.Instant?) -> Bool {
+        while true {
+            var watched = pollfd(fd: descriptor, events: events, revents: 0)
+            let milliseconds = deadline.map { max(0, ($0 - .now) / .milliseconds(1)).rounded(.up) } ?? -1
+            let count = poll(&watched, 1, Int32(milliseconds))
+            if count > 0 { return true }
+            if count == 0 || errno != EINTR { return false }
+        }
+    }
+
+    /// Runs the request in a task, and blocks this thread until the task ends.
+    ///
+    /// - Returns: nil if the client closed the connection in the meantime.
+    private func answer(_ message: [UInt8], _ session: ClientSession) -> AgentAnswer? {
+        let finished = WakePipe()
+        guard finished.isOpen else { return .failure }
+        let result = AnswerBox()
+        let task = Task { [service] in
+            let answer = await service.answer(message, session)
+            result.answer.withLock { $0 = answer }
+            finished.wake()
+        }
+        var isOpen = true
+        while true {
+            var watched = [
+                pollfd(fd: finished.readEnd, events: Int16(POLLIN), revents: 0),
+                // A hang-up is always reported.
+                pollfd(fd: isOpen ? descriptor : -1, events: 0, revents: 0),
+            ]
+            guard poll(&watched, nfds_t(watched.count), -1) >= 0 || errno == EINTR else {
+                task.cancel()
+                return nil
+            }
+            if watched[1].revents != 0 {
+                isOpen = false
+                task.cancel()
+            }
+            if watched[0].revents != 0 { return isOpen ? result.answer.withLock(\.self) : nil }
+        }
+    }
+
+    private final class AnswerBox: Sendable {
+        let answer = Mutex<AgentAnswer?>(nil)
+    }
+}
+
+/// The state of one client's connection. Its requests are served one after another.
+final class ClientSession: Sendable {
+    let requester: Requester
+    let bindings = Mutex(SessionBindings())
+
+    init(_ requester: Requester) { self.requester = requester }
+}

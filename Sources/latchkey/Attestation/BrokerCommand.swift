@@ -1,0 +1,83 @@
+import ArgumentParser
+import FoundationEssentials
+import Glibc
+import HTTPTypes
+import Latchkey
+import LatchkeyHTTP
+import LatchkeyJOSE
+import LatchkeyLogin
+import LatchkeyOAuth
+import LatchkeyPresence
+import LatchkeyTPM
+
+/// `latchkey broker`.
+struct BrokerCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "broker", abstract: "Administer the presence broker.", subcommands: [Enrol.self])
+}
+
+extension BrokerCommand {
+    /// `latchkey broker enrol`.
+    struct Enrol: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "enrol",
+            abstract:
+                "Tell a server this machine's presence broker, so that it accepts fingers of this machine. Needs root.",
+            discussion: """
+                The TPM certifies the broker's approval key for the server, which binds it to this TPM. The server gets the TPM's \
+                endorsement certificate, which identifies this machine permanently. The token is the server operator's: the \
+                server's configuration has its SHA-256 as attestation.broker_token_digest.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+
+        @Option(help: ArgumentHelp("The file with the server operator's token.", valueName: "file")) var tokenFile:
+            String
+
+        var operation: String? { "enrol the presence broker" }
+
+        func perform(in context: CommandContext) async throws -> BriefReport {
+            guard geteuid() == 0 else {
+                throw KeystoreError(
+                    code: .refused, reason: "only the administrator can enrol the presence broker",
+                    recovery: "Run ‘sudo latchkey broker enrol’.")
+            }
+            let authorization = "Bearer \(try token())"
+            let keystore = try await context.tpmKeystore()
+            guard let endpoint = context.settings.endpoint else {
+                throw KeystoreError.invalidInput("no endpoint is configured")
+            }
+            let connection = ServerConnection<LoginErrorCode>(
+                transport: ServerTransport(log: context.log, console: context.console))
+            let metadata = try await ProviderMetadata.read(at: endpoint, over: connection)
+            let client = OAuthClient(
+                metadata, clientID: context.settings.clientID ?? "", additionalOrigins: context.settings.trustedOrigins,
+                over: connection)
+            let prover = try KeyProver(activatingAt: client, keystore)
+            try await prover.prepare(authorization: authorization, now: Date(), isAgreed: context.discloses)
+            let issuer = metadata.issuer
+            let name = try await prover.enrolApprovalKey(authorization: authorization) { challenge in
+                let certified = try await SystemPresenceBroker().certifyKey(
+                    by: keystore.wrappedAttestationKey(for: issuer), challenge: challenge)
+                guard let json = try await keystore.json(of: certified, for: issuer) else {
+                    throw KeystoreError.damaged("the attestation key has no certificate")
+                }
+                return try JSONDecoder().decode(JSONValue.self, from: json)
+            }
+            return BriefReport(
+                ["name": .string(name), "issuer": .string(issuer)],
+                text: "\(printable(issuer)) accepts fingers of this machine. The approval key is \(printable(name)).")
+        }
+
+        private func token() throws(KeystoreError) -> String {
+            guard let bytes = FileManager.default.contents(atPath: tokenFile) else {
+                throw .invalidInput("the token file \(tokenFile) cannot be read")
+            }
+            let token = String(decoding: bytes, as: UTF8.self).filter { !$0.isNewline }
+            guard (16...512).contains(token.utf8.count), token.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+                throw .invalidInput("the token file does not contain one token of 16 to 512 visible ASCII characters")
+            }
+            return token
+        }
+    }
+}

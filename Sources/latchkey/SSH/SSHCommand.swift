@@ -1,0 +1,230 @@
+import ArgumentParser
+import FoundationEssentials
+import Latchkey
+import LatchkeyJOSE
+import LatchkeySSH
+import LatchkeySettings
+
+/// `latchkey ssh`.
+struct SSHCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ssh",
+        abstract: "Use keys in the hardware for ssh and git, through latchkey-agent.",
+        subcommands: [
+            List.self, Add.self, Remove.self, Export.self, Restrict.self, Certificate.self, Install.self,
+        ])
+}
+
+extension SSHCommand {
+    /// `latchkey ssh list`.
+    struct List: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list",
+            abstract: "List the keys that latchkey-agent offers, oldest first. Does not use the hardware.")
+
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+
+        var operation: String? { "list the SSH keys" }
+
+        func perform(in context: CommandContext) async throws -> SSHKeyListReport {
+            let (keys, damaged) = try await context.records().sshKeys()
+            if let error = damaged.first { throw error }
+            return SSHKeyListReport(keys: keys.map(SSHKeyReport.init))
+        }
+    }
+
+    /// `latchkey ssh add`.
+    struct Add: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "add",
+            abstract: "Let latchkey-agent use an existing key.",
+            discussion: """
+                ‘latchkey key create --ssh’ creates a key for SSH. After this command, ‘latchkey key sign’ refuses the key, \
+                and the agent signs with it only for logins, files and git.
+                """)
+
+        @OptionGroup var arguments: KeyArguments
+
+        @Flag(help: "Accept a key with the policy none, which any of your programs can use without a prompt.")
+        var withoutVerification = false
+
+        var operation: String? { "add an SSH key" }
+
+        func perform(in context: CommandContext) async throws -> SSHKeyReport {
+            let (key, generation) = try await context.records().ownKey(arguments.key, isUsed: false)
+            var entry = SSHKeyRecord(key)
+            entry.settings.isOfferedWithoutVerification = withoutVerification
+            try entry.checkVerification()
+            let prompt = context.prompt("use the key ‘\(key.name)’ for SSH")
+            let stored = try await context.sshRecords().apply(
+                [
+                    .delete(RecordID(key.id), ifGeneration: generation),
+                    .put(try entry.record, payload: nil, ifGeneration: 0),
+                ], for: prompt, authorizedBy: context.presence)
+            return SSHKeyReport(try stored.first.map(SSHKeyRecord.init) ?? entry)
+        }
+    }
+
+    /// `latchkey ssh remove`.
+    struct Remove: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "remove",
+            abstract: "Stop offering a key. It stays as an ordinary key, which ‘latchkey key delete’ deletes.")
+
+        @OptionGroup var arguments: KeyArguments
+
+        var operation: String? { "remove an SSH key" }
+
+        func perform(in context: CommandContext) async throws -> BriefReport {
+            let entry = try await context.sshRecords().sshKey(arguments.key)
+            try await context.sshRecords().apply(
+                [
+                    .delete(SSHKeyRecord.id(of: entry.key.id), ifGeneration: entry.generation),
+                    .put(Record(key: entry.key), payload: nil, ifGeneration: 0),
+                ], for: context.prompt("remove the SSH key ‘\(entry.name)’"), authorizedBy: context.presence)
+            return BriefReport(
+                ["id": .string(entry.key.id.rawValue), "removed": true],
+                text: "The agent no longer offers the key \(entry.key.id). It is an ordinary key now.")
+        }
+    }
+
+    /// `latchkey ssh export`.
+    struct Export: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "export",
+            abstract: "Print the public key as a line for authorized_keys and IdentityFile. Does not use the hardware.")
+
+        @OptionGroup var arguments: KeyArguments
+
+        @Flag(help: "Print the key's certificate instead.") var certificate = false
+
+        var operation: String? { "export an SSH key" }
+
+        func perform(in context: CommandContext) async throws -> BriefReport {
+            let entry = try await context.records().sshKey(arguments.key)
+            let comment = String(oneLine: entry.name)
+            guard certificate else {
+                let line = entry.publicKey.line(comment: comment)
+                return BriefReport(["publicKey": line], text: line)
+            }
+            guard let stored = entry.certificate else {
+                throw KeystoreError.notFound(
+                    "the SSH key ‘\(entry.name)’ has no certificate",
+                    recovery: "Store one with ‘latchkey ssh certificate \(entry.key.id) FILE’.")
+            }
+            let line = stored.line(comment: comment)
+            return BriefReport(["certificate": line], text: line)
+        }
+    }
+}
+
+extension CommandContext {
+    /// The container's records, for storing SSH keys: they belong to the hardware that protects the container, which may be
+    /// the TPM although a token is configured.
+    func sshRecords() async throws -> RecordContainer {
+        let hardware = HardwareSettings(
+            tcti: settings.tcti, token: settings.token, allowsShortPINs: settings.allowsShortPINs)
+        return try await hardware.records(settings.container, in: store())
+    }
+}
+
+extension RecordContainer {
+    /// The SSH key that an argument names, from its record. Does not use the hardware.
+    ///
+    /// - Throws: ``KeystoreError``: `notFound` or, if the argument matches several keys, `invalidInput`.
+    func sshKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> SSHKeyRecord {
+        let keys = try await sshKeys().keys
+        let matching = keys.filter { $0.key.id.rawValue == argument.text }
+        let fitting = matching.isEmpty ? keys.filter { argument.matches($0.key) } : matching
+        guard let entry = fitting.first else {
+            throw .notFound(
+                "the container ‘\(name)’ has no SSH key ‘\(argument.text)’",
+                recovery: "See ‘latchkey ssh list’. ‘latchkey ssh add’ adds a key of ‘latchkey key list’.")
+        }
+        guard fitting.count == 1 else {
+            throw KeystoreError(
+                code: .invalidInput,
+                reason: "\(fitting.count) SSH keys of the container ‘\(name)’ match ‘\(argument.text)’",
+                recovery: "Use the complete ID; see ‘latchkey ssh list’.")
+        }
+        return entry
+    }
+}
+
+struct SSHKeyListReport: Report {
+    let keys: [SSHKeyReport]
+
+    var text: String {
+        keys.isEmpty
+            ? "There are no SSH keys. ‘latchkey key create --ssh’ creates one."
+            : keys.map(\.text).joined(separator: "\n\n")
+    }
+}
+
+/// An SSH key with its settings, without secrets.
+struct SSHKeyReport: Report {
+    let id: String
+    let label: Nullable<String>
+    let policy: String
+    let backend: String
+    /// The fingerprint as OpenSSH prints it.
+    let fingerprint: String
+    /// The line for `authorized_keys`.
+    let publicKey: String
+    /// The permitted logins, in the syntax of `--host`; empty for all.
+    let hosts: [String]
+    let allowsForwarding: Bool
+    let signsAnything: Bool
+    let certificate: Nullable<SSHCertificateReport>
+
+    init(_ entry: SSHKeyRecord) {
+        id = entry.key.id.rawValue
+        label = Nullable(entry.key.label)
+        policy = entry.key.policy.description
+        backend = entry.key.backend
+        fingerprint = entry.publicKey.fingerprint
+        publicKey = entry.publicKey.line(comment: String(oneLine: entry.name))
+        hosts = entry.settings.destinations.map(\.description)
+        allowsForwarding = entry.settings.permitsForwarding
+        signsAnything = entry.settings.signsAnything
+        certificate = Nullable(entry.certificate.map(SSHCertificateReport.init))
+    }
+
+    var text: String {
+        var lines = [
+            "Key:          \(id)",
+            "Label:        \(label.value.map(printable) ?? "none")",
+            "Fingerprint:  \(fingerprint)",
+            "Policy:       \(policy)",
+            "Hosts:        \(hosts.isEmpty ? "all" : printable(hosts.joined(separator: ", ")))",
+            "Forwarding:   \(allowsForwarding ? "allowed" : "refused")",
+        ]
+        if signsAnything { lines.append("Data:         signs data of any kind") }
+        if let certificate = certificate.value { lines.append("Certificate:  \(certificate.summary)") }
+        return lines.joined(separator: "\n")
+    }
+}
+
+/// A certificate of an SSH key.
+struct SSHCertificateReport: Encodable, Sendable {
+    let keyID: String
+    let principals: [String]
+    let authority: String
+    /// The end of its validity; nil if it does not end.
+    let validBefore: Nullable<Date>
+
+    init(_ certificate: SSHCertificate) {
+        keyID = certificate.keyID
+        principals = certificate.principals
+        authority = certificate.authorityFingerprint
+        // 2⁶³ seconds and more mean that the certificate does not end.
+        validBefore = Nullable(
+            certificate.validBefore > UInt64(UInt32.max) * 4
+                ? nil : Date(timeIntervalSince1970: Double(certificate.validBefore)))
+    }
+
+    var summary: String {
+        let end = validBefore.value.map { ", until \($0.formatted(.iso8601))" } ?? ""
+        return printable("\(keyID), for \(principals.isEmpty ? "all users" : principals.joined(separator: ", "))\(end)")
+    }
+}

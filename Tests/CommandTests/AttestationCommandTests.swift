@@ -1,0 +1,190 @@
+import Crypto
+import Foundation
+import LatchkeySimulators
+import LatchkeyTestSupport
+import LatchkeyTesting
+import SystemPackage
+import Testing
+
+/// Proofs to a server, with the tool, the server, the presence broker, fprintd, the bus and the TPM as processes.
+@Suite(
+    .softwareTPM(.endorsementCertificate), .virtualFinger, .requires(program: "swtpm_setup"),
+    .requires(program: "tpm2-abrmd"), .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"),
+    .requires(program: "gdbus"), .requires(program: "python3"), .timeLimit(.minutes(15)))
+struct AttestationCommandTests {
+    private static let token = "a-token-of-the-servers-operator"
+
+    /// The configuration of a server that trusts the test's TPM.
+    private func configuration(_ require: String, in directory: TemporaryDirectory) throws -> [String: Any] {
+        let tpm = try SoftwareTPM.current
+        let anchors = directory.path(of: "anchors/simulated")
+        for (folder, file) in [
+            ("roots", tpm.rootCertificatePath), ("intermediates", tpm.stateDirectory + "/ca/issuercert.pem"),
+        ] {
+            try FileManager.default.createDirectory(
+                atPath: "\(anchors)/\(folder)", withIntermediateDirectories: true)
+            try FileManager.default.copyItem(atPath: file, toPath: "\(anchors)/\(folder)/ca.pem")
+        }
+        let digest = SHA256.hash(data: Data(Self.token.utf8)).map { String(format: "%02x", $0) }.joined()
+        return [
+            "attestation": [
+                "require": require, "simulated_anchors": [anchors], "accept_simulated": true,
+                "broker_token_digest": digest,
+            ]
+        ]
+    }
+
+    /// A machine with a presence broker and a finger, at a server.
+    private func with(
+        _ require: String, _ body: (Machine, VirtualFingerprintReader) async throws -> Void
+    ) async throws {
+        let (reader, tpm) = (try VirtualFingerprintReader.current, try SoftwareTPM.current)
+        try await reader.enroll(as: "mine", for: NSUserName())
+        let manager = try await ResourceManager(tpm, busAddress: reader.busAddress)
+        try await PresenceBrokerProcess.withRunning(
+            URL(filePath: Products.presenceBroker.string), tcti: ResourceManager.tcti, reader: reader
+        ) { _ in
+            let machine = try Machine(tcti: ResourceManager.tcti)
+            try await IdentityProcess.with(configuration(require, in: machine.directory)) { server in
+                var machine = machine
+                machine.environment.merge(reader.environment) { $1 }
+                machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
+                machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
+                machine.environment["BROWSER"] = try ScriptedBrowser(user: server.users[0], in: machine.directory).path
+                try await body(machine, reader)
+            }
+        }
+        await manager.end()
+    }
+
+    private func run(
+        _ machine: Machine, _ arguments: String..., at reader: VirtualFingerprintReader
+    ) async throws -> Outcome {
+        async let shown: Void = reader.present(.finger("mine"))
+        let outcome = try await machine.run(arguments)
+        try await shown
+        return outcome
+    }
+
+    private func succeed(_ outcome: Outcome) throws -> [String: JSON] {
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        return try outcome.json()
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "enrolling a broker needs root"))
+    func `a server that requires a finger accepts it after the broker is enrolled, and nothing else`() async throws {
+        try await with("finger") { machine, reader in
+            #expect(try await machine.run("login").status == 0)
+            // A key with a PIN cannot meet the requirement. The tool says so before it makes one.
+            let weak = try await machine.run("enable", "--policy", "pin", "--json", pins: ["258025"])
+            #expect(weak.status == 9)
+            #expect(weak.output.contains("enable --policy biometry-any"), "\(weak.output)")
+            #expect(try succeed(await machine.run("key", "list", "--all", "--json"))["keys"]?.array?.isEmpty == true)
+
+            // The server does not know the broker.
+            let unknown = try await run(machine, "enable", "--policy", "biometry-any", "--json", at: reader)
+            #expect(unknown.status == 9)
+            #expect(unknown.output.contains("sudo latchkey broker enrol"), "\(unknown.output)")
+            #expect(unknown.errors.contains("identifies this machine permanently"), "\(unknown.errors)")
+
+            // Only the operator's token enrols it.
+            let file = machine.directory.path(of: "token")
+            for (token, status) in [("a-token-that-somebody-guessed", Int32(9)), (Self.token, 0)] {
+                try Data("\(token)\n".utf8).write(to: URL(filePath: file))
+                let enrolled = try await machine.run("broker", "enrol", "--token-file", file, "--json")
+                #expect(enrolled.status == status, "\(enrolled.output)\(enrolled.errors)")
+                guard status == 0 else { continue }
+                let printed = try await machine.run("--print-name", program: Products.presenceBroker)
+                #expect(try enrolled.json()["name"]?.string == printed.output.trimmingCharacters(in: .newlines))
+            }
+
+            let enabled = try succeed(
+                await run(machine, "enable", "--policy", "biometry-any", "--json", at: reader))
+            #expect(enabled["enforcedPresence"]?.string == "finger")
+            let keys = try succeed(await machine.run("key", "list", "--all", "--json"))["keys"]?.array
+            #expect(keys?.first?["isAttestable"] == .bool(true))
+            #expect(try await machine.run("logout", "--keep-biometric").status == 0)
+            let authenticated = try await run(machine, "authenticate", at: reader)
+            #expect(authenticated.status == 0, "\(authenticated.errors)")
+
+            let shown = try succeed(await machine.run("attestation", "show", "--json"))
+            #expect(shown["endorsementCertificates"]?.array?.isEmpty == false)
+            #expect(shown["issuers"]?.array?.first?["expiresAt"]?.string != nil)
+            let doctor = try await machine.run("doctor", "--json").json()["checks"]?.array
+            let check = try #require(doctor?.first { $0["name"]?.string == "attestation" })
+            #expect(check["state"]?.string == "ok", "\(check)")
+        }
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "the test runs the tool as another user"))
+    func `only root enrols a broker`() async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        chmod(machine.directory.path, 0o755)
+        let denied = try await machine.run(
+            "--reuid=65534", "--regid=65534", "--clear-groups", Products.latchkey.string, "broker", "enrol",
+            "--token-file", "/dev/null", program: "/usr/bin/setpriv")
+        #expect(denied.status == 1)
+        #expect(denied.errors.contains("sudo latchkey broker enrol"), "\(denied.errors)")
+    }
+
+    @Test func `enrol, show and forget manage the attestation key of a server`() async throws {
+        try await with("none") { machine, _ in
+            let early = try await machine.run("attestation", "enrol", "--json")
+            #expect(early.status == 6, "\(early.output)")
+            #expect(try await machine.run("attestation", "forget").status == 6)
+            #expect(try await machine.run("login").status == 0)
+            let enrolled = try succeed(await machine.run("attestation", "enrol", "--json"))
+            #expect(enrolled["expiresAt"]?.string != nil)
+            let text = try await machine.run("attestation", "show")
+            #expect(text.output.contains("certified until") && text.output.contains("BEGIN CERTIFICATE"))
+            #expect(try await machine.run("attestation", "forget").status == 0)
+            #expect(try succeed(await machine.run("attestation", "show", "--json"))["issuers"]?.array?.isEmpty == true)
+        }
+    }
+
+    @Test func `verify accepts what attest prints, once for its challenge, and names the refusal`() async throws {
+        try await with("none") { machine, _ in
+            #expect(try await machine.run("login").status == 0)
+            _ = try succeed(await machine.run("attestation", "enrol", "--json"))
+            let issuer = try #require(machine.environment["LATCHKEY_ENDPOINT"])
+            let made = try succeed(await machine.run("key", "create", "--policy", "none", "--json"))
+            #expect(made["isAttestable"] == .bool(true))
+            let kid = try #require(made["id"]?.string)
+            let challenge = "AAECAwQFBgcICQ"
+            let attested = try succeed(
+                await machine.run(
+                    "key", "attest", kid, "--challenge", challenge, "--issuer", issuer, "--form", "webauthn", "--json"))
+            #expect(attested["endorsementCertificates"] == nil && attested["type"]?.string == "certify")
+            let (object, data) = (attested["object"]?.string ?? "", attested["clientData"]?.string ?? "")
+            let json = #"{"format":"tpm","object":"\#(object)","client_data":"\#(data)"}"#
+            // The server's authority is the last certificate of the statement.
+            let anchors = machine.directory.path(of: "verify")
+            try FileManager.default.createDirectory(
+                atPath: anchors + "/simulated/roots", withIntermediateDirectories: true)
+            let authority = try #require(attested["certificates"]?.array?.last?.string)
+            let base64 = authority.replacing("-", with: "+").replacing("_", with: "/")
+            let padded = base64 + String(repeating: "=", count: (4 - base64.utf8.count % 4) % 4)
+            try #require(Data(base64Encoded: padded))
+                .write(to: URL(filePath: anchors + "/simulated/roots/authority.der"))
+
+            let fixed = [
+                "attestation", "verify", "--anchors", anchors, "--issuer", issuer, "--kid", kid, "--json",
+                "--accept-simulated",
+            ]
+            let rows: [([String], Int32, String?)] = [
+                (["--challenge", challenge], 0, nil),
+                (["--challenge", "BBECAwQFBgcICQ"], 9, "wrongChallenge"),
+                (["--challenge", challenge, "--require", "presence"], 9, "insufficientPresence"),
+            ]
+            for (more, status, code) in rows {
+                let outcome = try await machine.run(fixed + more, input: json)
+                #expect(outcome.status == status, "\(outcome.output)\(outcome.errors)")
+                #expect(try outcome.json()["code"]?.string == code)
+                #expect(try outcome.json()["accepted"] == .bool(code == nil))
+            }
+            let simulated = try await machine.run(
+                Array(fixed.dropLast()) + ["--challenge", challenge], input: json)
+            #expect(try simulated.status == 9 && simulated.json()["code"]?.string == "simulated")
+        }
+    }
+}

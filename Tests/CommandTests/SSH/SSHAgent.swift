@@ -1,0 +1,136 @@
+import Foundation
+import LatchkeySimulators
+import LatchkeyTestSupport
+import Subprocess
+import SystemPackage
+import Testing
+import UNIXSockets
+
+/// A running `latchkey-agent` of a machine, and the programs that use it.
+///
+/// Its PIN prompts come from a script that follows pinentry's protocol: it records the texts, and answers with the PIN.
+final class SSHAgent: Sendable {
+    static let pin = "258025"
+
+    let machine: Machine
+    let directory: TemporaryDirectory
+    private let process: RunningProgram
+
+    /// - Parameters:
+    ///   - hangs: Whether the prompt waits forever.
+    ///   - extra: More variables for the agent's environment.
+    init(
+        _ machine: Machine, hangs: Bool = false, pin: String = pin, starter: [String]? = nil,
+        extra: [String: String] = [:]
+    ) async throws {
+        self.machine = machine
+        directory = try TemporaryDirectory()
+        let script = directory.path(of: "pinentry")
+        let answer = hangs ? #"echo "$$" >"$0.pid"; exec sleep 100000"# : "echo 'D \(pin)'; echo OK"
+        try Data(
+            """
+            #!/bin/sh
+            echo OK
+            while read -r command text; do
+              case $command in
+                SETDESC) printf '%s\\n' "$text" >>"$0.texts"; echo OK ;;
+                GETPIN) echo begin >>"$0.turns"; \(answer); echo end >>"$0.turns" ;;
+                BYE) echo OK; exit ;;
+                *) echo OK ;;
+              esac
+            done
+            """.utf8
+        ).write(to: URL(filePath: script))
+        chmod(script, 0o700)
+        var variables = machine.environment
+        variables["LATCHKEY_PIN_SOURCE"] = "pinentry"
+        variables["PINENTRY_PROGRAM"] = script
+        // No bus: the prompts must not depend on the machine's presence broker.
+        variables["DBUS_SYSTEM_BUS_ADDRESS"] = "unix:path=\(directory.path(of: "no-bus"))"
+        variables.merge(extra) { $1 }
+        let program = [Products.agent.string, "--verbose", "--known-hosts", directory.path(of: "known_hosts")]
+        let socket = directory.path(of: "agent")
+        process = try RunningProgram(
+            URL(filePath: "/usr/bin/env"),
+            variables.map { "\($0.key)=\($0.value)" }
+                + (starter.map { $0 + [socket] + program } ?? program + ["--socket", socket]))
+        // The file exists before the agent listens.
+        let isListening: @Sendable () -> Bool = {
+            guard let descriptor = UNIXSocketAddress(path: socket)?.connectedSocket() else { return false }
+            close(descriptor)
+            return true
+        }
+        guard await poll(until: isListening) else {
+            await process.stop(SIGKILL)
+            Issue.record("the agent did not start: \(await process.remainder().errors)")
+            return
+        }
+    }
+
+    /// Runs `body` with an agent, then ends the agent.
+    ///
+    /// - Returns: The agent's log.
+    @discardableResult
+    static func withRunning(
+        _ machine: Machine, hangs: Bool = false, pin: String = pin, starter: [String]? = nil,
+        extra: [String: String] = [:], _ body: (SSHAgent) async throws -> Void
+    ) async throws -> String {
+        let agent = try await SSHAgent(machine, hangs: hangs, pin: pin, starter: starter, extra: extra)
+        try await withTeardown({ await agent.process.stop() }) { try await body(agent) }
+        return await agent.process.remainder().errors
+    }
+
+    var id: Int32 { process.id }
+    var socket: String { directory.path(of: "agent") }
+
+    /// The texts of the prompts so far, with pinentry's escapes removed.
+    var prompts: [String] { Self.lines(directory.path(of: "pinentry.texts")) }
+
+    /// `begin` and `end` of each prompt.
+    var turns: [String] { Self.lines(directory.path(of: "pinentry.turns")) }
+
+    private static func lines(_ path: String) -> [String] {
+        ((try? String(contentsOfFile: path, encoding: .utf8)) ?? "").split(separator: "\n").map {
+            String($0).removingPercentEncoding ?? String($0)
+        }
+    }
+
+    /// Creates an SSH key, and writes its public key to a file.
+    ///
+    /// - Returns: The path of the file.
+    func createKey(_ label: String = "work", _ arguments: [String] = [], pins: [String] = [pin]) async throws -> String
+    {
+        let created = try await machine.run(["key", "create", "--ssh", "--label", label] + arguments, pins: pins)
+        try #require(created.status == 0, "\(created.errors)")
+        return try await exportKey(label)
+    }
+
+    func exportKey(_ label: String) async throws -> String {
+        let path = directory.path(of: "\(label).pub")
+        let exported = try await machine.run("ssh", "export", label)
+        try #require(exported.status == 0, "\(exported.errors)")
+        try Data(exported.output.utf8).write(to: URL(filePath: path))
+        return path
+    }
+
+    /// The environment of the agent's clients.
+    var clientEnvironment: [String: String] {
+        [
+            "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin", "HOME": directory.path, "SSH_AUTH_SOCK": socket,
+            "LC_ALL": "C.UTF-8", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null",
+        ]
+    }
+
+    /// Runs a client of the agent in the directory.
+    func client(_ name: String, _ arguments: [String], input: String = "") async throws -> Outcome {
+        let result = try await Subprocess.run(
+            name.hasPrefix("/") ? .path(FilePath(name)) : .name(name), arguments: Arguments(arguments),
+            environment: .custom(Machine.keys(clientEnvironment)), workingDirectory: FilePath(directory.path),
+            input: .string(input), output: .string(limit: 1 << 20), error: .string(limit: 1 << 20))
+        let status: Int32? = if case .exited(let code) = result.terminationStatus { code } else { nil }
+        return Outcome(status: status, output: result.standardOutput, errors: result.standardError)
+    }
+
+    /// Runs a shell script as a client.
+    func shell(_ script: String) async throws -> Outcome { try await client("/bin/sh", ["-ec", script]) }
+}

@@ -1,0 +1,130 @@
+import Crypto
+import Foundation
+import Latchkey
+import LatchkeyRelyingParty
+import TPM2
+import Testing
+
+@testable import latchkey_identity
+
+/// The enrolment of presence brokers' approval keys over HTTP.
+@Suite("Enrolment of presence brokers") struct AttestationBrokerTests {
+    private static let token = "a-token-of-the-servers-operator"
+    private static let digest = SHA256.hash(data: Data(token.utf8)).map { String(format: "%02x", $0) }.joined()
+
+    private func run(
+        _ body: @Sendable (TestServer, TestTPM) async throws -> Void
+    ) async throws {
+        try await TestServer.runAttested { _, attestation, _ in
+            attestation.require = "finger"
+            attestation.brokerTokenDigest = Self.digest
+        } body: { server, tpm in
+            try await body(server, tpm)
+        }
+    }
+
+    private func challenge(_ server: TestServer) async throws -> String {
+        let answer = try await server.post("/oauth2/challenge", json: #"{"purpose":"approval_key_request"}"#).success()
+        return try #require(answer["result"]?["token"]?.string)
+    }
+
+    private func enrol(
+        _ server: TestServer, _ tpm: TestTPM, _ certificates: [Data], challenge: String, bearer: String = token,
+        statementChallenge: String? = nil
+    ) async throws -> Answer {
+        let statement = try tpm.approvalKeyStatement(
+            challenge: statementChallenge ?? challenge, certificates: certificates)
+        return try await server.post(
+            "/attestation/approval-key", json: #"{"challenge":"\#(challenge)","attestation":\#(statement)}"#,
+            bearer: bearer)
+    }
+
+    @Test func `the operator's token enrols the broker of a TPM, and then its fingers count`() async throws {
+        try await run { server, tpm in
+            let bearer = try await server.login().access
+            let certificates = try await tpm.activate(on: server, bearer: bearer)
+            let device = TestDevice()
+            try await server.setUp(device, .finger(), in: tpm, certificates: certificates, bearer: bearer)
+                .expectRefused(.unknownApprovalKey)
+            let own = try await tpm.activate(on: server, bearer: Self.token)
+            let answer = try await enrol(server, tpm, own, challenge: challenge(server))
+            #expect(answer.status == 200, "\(answer.body)")
+            #expect(try answer.json["name"]?.string == AttestationConfiguration.text(tpm.approvalKeyName))
+            let setup = try await server.setUp(
+                device, .finger(), in: tpm, certificates: certificates, bearer: bearer)
+            #expect(setup.status == 200, "\(setup.body)")
+        }
+    }
+
+    @Test func `a user's session and a wrong token enrol nothing`() async throws {
+        try await run { server, tpm in
+            let bearer = try await server.login().access
+            let certificates = try await tpm.activate(on: server, bearer: bearer)
+            for (token, status) in [(bearer, 403), ("a-guess-at-the-token", 401), ("", 401)] {
+                let answer = try await enrol(
+                    server, tpm, certificates, challenge: challenge(server), bearer: token)
+                #expect(answer.status == status, "\(answer.body)")
+            }
+            let isKnown = try await server.services.attestation?.registry.isApprovalKey(
+                tpm.approvalKeyName, inTPMOf: tpm.attestationPublicKey)
+            #expect(isKnown == false)
+        }
+    }
+
+    @Test func `a statement for another challenge, and a used challenge, are refused`() async throws {
+        try await run { server, tpm in
+            let certificates = try await tpm.activate(on: server, bearer: Self.token)
+            let token = try await challenge(server)
+            let other = try await challenge(server)
+            try await enrol(server, tpm, certificates, challenge: token, statementChallenge: other).expectForged()
+            try await enrol(server, tpm, certificates, challenge: token).expectForged()
+            try await enrol(server, tpm, certificates, challenge: server.challenge()).expectForged()
+            #expect(try await enrol(server, tpm, certificates, challenge: other).status == 200)
+        }
+    }
+
+    @Test func `the token permits nothing else, and without its digest there is no endpoint`() async throws {
+        try await run { server, tpm in
+            let device = TestDevice()
+            let answer = try await server.biometric(
+                device.setup(challenge: server.challenge(), now: server.time.seconds), bearer: Self.token)
+            #expect(answer.status == 401, "\(answer.body)")
+        }
+        try await TestServer.runAttested { server, tpm in
+            let answer = try await server.post("/attestation/approval-key", json: "{}", bearer: Self.token)
+            #expect(answer.status == 404)
+            let activation = try await server.post(
+                "/attestation/activation", json: tpm.activationBody, bearer: Self.token)
+            #expect(activation.status == 401)
+        }
+    }
+
+    @Test func `a digest that is none, and a token for listed keys, are errors of the configuration`() throws {
+        var configuration = AttestationConfiguration()
+        configuration.simulatedAnchors = ["/anchors"]
+        configuration.brokerTokenDigest = "abc"
+        #expect(throws: ConfigurationError.self) { try configuration.validate([]) }
+        configuration.brokerTokenDigest = Self.digest
+        try configuration.validate([])
+        configuration.approvalKeys = .listed([])
+        #expect(throws: ConfigurationError.self) { try configuration.validate([]) }
+    }
+}
+
+extension TestTPM {
+    /// The JSON of a statement about the approval key, with the challenge as qualifying data.
+    fileprivate func approvalKeyStatement(challenge: String, certificates: [Data]) throws -> String {
+        let certInfo = Data(
+            TPMWriter(
+                UInt32(0xff54_4347), UInt16(0x8017), TPM2B([0, 11]), TPM2B(Array(challenge.utf8)), UInt64(1), UInt32(2),
+                UInt32(3), UInt8(1), UInt64(4), TPM2B(Array(Self.tpmName(approvalArea))), TPM2B([0, 11])
+            ).bytes)
+        let signature = try attestationKey.signature(for: certInfo).derRepresentation
+        var object = Self.cbor(5, 2) + Self.text("fmt") + Self.text("tpm") + Self.text("attStmt") + Self.cbor(5, 6)
+        object += Self.text("alg") + Self.cbor(1, 6) + Self.text("sig") + Self.bytes(signature)
+        object += Self.text("ver") + Self.text("2.0") + Self.text("x5c") + Self.cbor(4, certificates.count)
+        for certificate in certificates { object += Self.bytes(certificate) }
+        object += Self.text("pubArea") + Self.bytes(approvalArea) + Self.text("certInfo") + Self.bytes(certInfo)
+        return #"{"format":"tpm","object":"\#(Base64URL.encode(object))"}"#
+    }
+}
