@@ -1,3 +1,4 @@
+internal import Crypto
 package import FoundationEssentials
 
 /// A keystore that can also keep MAC keys and use several keys with one prompt, as passkeys require.
@@ -24,4 +25,14 @@ package protocol PasskeyKeystore: Keystore {
         authorizedBy presence: any PresenceAuthority,
         digest: @Sendable ([SecretBytes]) throws(KeystoreError) -> MessageDigest
     ) async throws(KeystoreError) -> (signature: ECDSASignature, codes: [SecretBytes])
+}
+
+extension SecretBytes {
+    /// Computes HMAC-SHA-256 with these bytes as the key: 32 bytes.
+    package func authenticationCode(for message: Data) -> SecretBytes {
+        withUnsafeBytes { key in
+            let code = HMAC<SHA256>.authenticationCode(for: message, using: SymmetricKey(data: key))
+            return code.withUnsafeBytes { SecretBytes($0) }
+        }
+    }
 }

@@ -31,7 +31,8 @@ extension Authenticator {
             phase = .agreeing([CTAPStatus.credentialExcluded.rawValue])
             return .ask(question(.alreadyRegistered, site: request.rpID))
         }
-        let replaces = request.isDiscoverable
+        let replaces =
+            request.isDiscoverable
             && passkeys.contains { $0.isDiscoverable && $0.userID == request.userID }
         let question = question(
             .create(replaces: replaces), site: request.rpID, accounts: [request.accountName],

@@ -177,12 +177,16 @@ package struct CTAPHIDDevice: Sendable {
 
     /// Answers INIT: on the broadcast channel with a new channel, on the client's own channel after aborting its transaction.
     private mutating func initialize(_ channel: UInt32, _ count: Int, _ nonce: ArraySlice<UInt8>) -> [Action] {
-        guard channel == Self.broadcast || channels.contains(channel) else { return error(.invalidChannel, on: channel) }
+        guard channel == Self.broadcast || channels.contains(channel) else {
+            return error(.invalidChannel, on: channel)
+        }
         guard count == 8 else { return error(.invalidLength, on: channel) }
         var actions: [Action] = []
         var granted = channel
         if channel == Self.broadcast {
-            repeat { granted = newChannel() } while granted == 0 || granted == Self.broadcast || channels.contains(granted)
+            repeat {
+                granted = newChannel()
+            } while granted == 0 || granted == Self.broadcast || channels.contains(granted)
             channels.append(granted)
             actions += closeOldest()
         } else {

@@ -17,7 +17,8 @@ enum CTAPHIDPacket: Hashable, Sendable {
         let channel = bytes[..<4].reduce(0) { $0 << 8 | UInt32($1) }
         if bytes[4] & 0x80 != 0 {
             self = .initial(
-                channel: channel, command: bytes[4] & 0x7F, count: Int(bytes[5]) << 8 | Int(bytes[6]), data: bytes[7...])
+                channel: channel, command: bytes[4] & 0x7F, count: Int(bytes[5]) << 8 | Int(bytes[6]), data: bytes[7...]
+            )
         } else {
             self = .continuation(channel: channel, sequence: bytes[4], data: bytes[5...])
         }

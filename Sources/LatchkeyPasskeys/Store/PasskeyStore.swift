@@ -50,7 +50,8 @@ package struct PasskeyStore: Sendable {
         let found = try list().filter { $0.label == text || Base64URL.encode($0.id).hasPrefix(text) }
         guard let first = found.first else {
             throw KeystoreError.notFound(
-                "there is no passkey ‘\(String(oneLine: text, limit: 64))’", recovery: "List them: latchkey passkey list.")
+                "there is no passkey ‘\(String(oneLine: text, limit: 64))’",
+                recovery: "List them: latchkey passkey list.")
         }
         guard found.count == 1 else {
             throw KeystoreError.conflict(
