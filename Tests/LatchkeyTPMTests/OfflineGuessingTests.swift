@@ -31,7 +31,7 @@ struct OfflineGuessingTests {
 
     /// The number of handles of the commands that prove a PIN.
     private static let handleCounts: [TPMCommandCode: Int] = [
-        .sign: 1, .unseal: 1, .nvRead: 2, .objectChangeAuth: 2, .nvChangeAuth: 1,
+        .sign: 1, .unseal: 1, .nvRead: 2, .objectChangeAuth: 2, .nvChangeAuth: 1, .policySecret: 2,
     ]
 
     private func proofs(_ wire: Wire) throws -> [Proof] {
@@ -104,17 +104,20 @@ struct OfflineGuessingTests {
             of: [plain, revocable], secrets: [], for: Scene.prompt,
             authorizedBy: ScriptedPresence(pins: Self.pin, Self.next))
         let blob = try TPMKeyBlob(plain.blob)
-        let kept = try RevocableSecret(#require(revocable.authorization).blob)
+        let kept = try #require(try keystore.authorization(of: revocable, TPMKeyBlob(revocable.blob)))
         let keyName = try blob.key.publicArea.name
         let revocableName = try TPMKeyBlob(revocable.blob).key.publicArea.name
         let proofs = try proofs(wire)
-        #expect(Set(proofs.map(\.code)) == [.sign, .nvRead, .objectChangeAuth, .nvChangeAuth])
+        #expect(Set(proofs.map(\.code)) == [.sign, .nvRead, .objectChangeAuth, .nvChangeAuth, .policySecret])
         for proof in proofs {
             for name in [keyName, revocableName] {
                 let names = proof.handles.map { handle in
                     switch handle {
                     case kept.index.handle: kept.index.name
                     case .storageRootKey: kept.parentName
+                    // The Name of a session is its handle (TPM 2.0 Part 1 section 16).
+                    case _ where handle.rawValue >> 24 == 0x03:
+                        TPMName(bytes: withUnsafeBytes(of: handle.rawValue.bigEndian) { Array($0) })
                     default: name
                     }
                 }

@@ -166,7 +166,7 @@ struct RevocableKeyTests {
         let keystore = wire.keystore(try SoftwareTPM.current)
         let key = try await key(keystore)
         try await Scene.sign(keystore, key)
-        let kept = try RevocableSecret(#require(key.authorization).blob)
+        let kept = try #require(try keystore.authorization(of: key, TPMKeyBlob(key.blob)))
         let root = try await keystore.root(named: kept.parentName)
         let pinValue = try kept.authValue(PIN("123456"))
         let value = pinValue.key.withUnsafeBytes { Array($0) }

@@ -146,7 +146,8 @@ extension TPMKeystore {
         guard let index = use.protection?.userPIN else { return .authValue(try ownValue(pin, for: use)) }
         return .userPIN(
             try KeystoreError.explaining { () throws(TPMError) in
-                try use.authorization?.authValue(pin) ?? index.authValue(pin)
+                guard let kept = use.authorization else { return try index.authValue(pin) }
+                return try kept.authValue(pin)
             })
     }
 
