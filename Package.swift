@@ -337,7 +337,7 @@ let package = Package(
             name: "LatchkeyPasskeysTests",
             dependencies: [
                 "Latchkey", "LatchkeyPasskeys", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport",
-                "LatchkeyTesting", "LatchkeySimulators", "TPM2", "TPM2TCTI", crypto, cryptoExtras, subprocess, system,
+                "LatchkeyTesting", "LatchkeySimulators", "TPM2", "TPM2TCTI", "UNIXSockets", crypto, cryptoExtras,
             ],
             exclude: ["Clients"],
             swiftSettings: strict
