@@ -90,10 +90,10 @@ import Testing
                 }
                 await device.receive(packet)
             }
-            try await poll { sent.withLock { $0.contains { $0[4] == 0x86 } } }
+            await poll { sent.withLock { $0.contains { $0[4] == 0x86 } } }
             sent.withLock { $0 = [] }
             await device.receive([255, 255, 255, 255, 0x86, 0, 8] + [UInt8](repeating: 5, count: 57))
-            try await poll { sent.withLock { $0.contains { $0[4] == 0x86 && $0[7] == 5 } } }
+            await poll { sent.withLock { $0.contains { $0[4] == 0x86 && $0[7] == 5 } } }
             await device.close()
             #expect(rig.counter.all.allSatisfy { $0 != .sign && $0 != .hmac && $0 != .unseal })
             #expect(rig.prompt.pins.isEmpty)
