@@ -101,7 +101,9 @@ package actor PasskeyEngine {
             switch step {
             case .answer: return .cancelled
             case .inspect: return .state(await state())
-            case .find(let rpID): return .found(try store.list().filter { $0.rpID == rpID })
+            case .find(let rpID):
+                let all = try store.list()
+                return .found(all.filter { $0.rpID == rpID }, count: all.count)
             case .ask(let question): return .chosen(await prompt.choose(question))
             case .hold:
                 // Only the deadline or a cancellation ends it.
@@ -129,8 +131,14 @@ package actor PasskeyEngine {
         let key = try await keystore.createKey(KeyRequest(policy: policy, prompt: context), authorizedBy: session)
         unstoredKey = key
         guard creation.wantsMACKey else { return .created(key: key, macKey: nil) }
-        let macKey = try await keystore.createMACKey(policy: policy, for: context, authorizedBy: session)
-        return .created(key: key, macKey: macKey)
+        do throws(KeystoreError) {
+            let macKey = try await keystore.createMACKey(policy: policy, for: context, authorizedBy: session)
+            return .created(key: key, macKey: macKey)
+        } catch {
+            // The answer states that the passkey has no PRF.
+            guard error.code == .unsupported else { throw error }
+            return .created(key: key, macKey: nil)
+        }
     }
 
     private func use(_ use: PasskeyUse) async throws(KeystoreError) -> Authenticator.Event {

@@ -14,18 +14,15 @@ extension Authenticator {
         guard !RegistrationRequest.dummySites.contains(request.rpID) else {
             return select(answer: try dummyAnswer(request))
         }
-        phase = .counting(Registration(request: request))
-        return .inspect
-    }
-
-    mutating func search(_ registration: Registration, _ state: PasskeyState) throws(CTAPStatus) -> Step {
-        guard state.count < PasskeyStore.maximumCount else { throw .keyStoreFull }
-        phase = .searching(registration)
-        return .find(rpID: registration.request.rpID)
+        phase = .searching(Registration(request: request))
+        return .find(rpID: request.rpID)
     }
 
     /// Prompts before the answer that a credential exists: otherwise any page could learn it.
-    mutating func check(_ registration: Registration, _ passkeys: [Passkey]) throws(CTAPStatus) -> Step {
+    mutating func check(
+        _ registration: Registration, _ passkeys: [Passkey], _ count: Int
+    ) throws(CTAPStatus) -> Step {
+        guard count < PasskeyStore.maximumCount else { throw .keyStoreFull }
         let request = registration.request
         guard !passkeys.contains(where: { request.excluded.contains($0.id) }) else {
             phase = .agreeing([CTAPStatus.credentialExcluded.rawValue])

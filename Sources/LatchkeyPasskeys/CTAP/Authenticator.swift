@@ -12,7 +12,7 @@ package struct Authenticator: Sendable {
         case answer([UInt8])
         /// Read the state of the hardware and the store: ``Event/state(_:)``.
         case inspect
-        /// Read the passkeys of a site: ``Event/found(_:)``.
+        /// Read the passkeys of a site: ``Event/found(_:count:)``.
         case find(rpID: String)
         /// Prompt the user: ``Event/chosen(_:)``.
         case ask(PasskeyQuestion)
@@ -29,7 +29,8 @@ package struct Authenticator: Sendable {
     /// The result of a step.
     package enum Event: Sendable {
         case state(PasskeyState)
-        case found([Passkey])
+        /// The passkeys of the site, oldest first, and the number of all passkeys.
+        case found([Passkey], count: Int)
         case chosen(PasskeyChoice)
         case created(key: HardwareKey, macKey: SealedSecret?)
         case used(ECDSASignature, [SecretBytes])
@@ -43,7 +44,6 @@ package struct Authenticator: Sendable {
     enum Phase: Sendable {
         case idle
         case inspecting(PasskeyInspection)
-        case counting(Registration)
         case searching(Registration)
         case creatable(Registration)
         case creating(Registration)
@@ -148,15 +148,15 @@ package struct Authenticator: Sendable {
         switch (phase, event) {
         case (.inspecting(let inspection), .state(let state)):
             return .answer(Self.success(answer(inspection, state)))
-        case (.counting(let registration), .state(let state)): return try search(registration, state)
-        case (.searching(let registration), .found(let passkeys)): return try check(registration, passkeys)
+        case (.searching(let registration), .found(let passkeys, let count)):
+            return try check(registration, passkeys, count)
         case (.creatable(let registration), .chosen(.use)): return create(registration)
         case (.creating(let registration), .created(let key, let macKey)):
             return attest(registration, key, macKey)
         case (.attesting(let registration, let passkey, _), .used(let signature, _)):
             return try store(registration, passkey, signature)
         case (.storing(let answer), .stored): return .answer(answer)
-        case (.matching(let request), .found(let passkeys)): return try match(request, passkeys)
+        case (.matching(let request), .found(let passkeys, _)): return try match(request, passkeys)
         case (.choosing(let request, let passkeys), .chosen(.use(let index))):
             return try sign(request, passkeys, index)
         case (.signing(let request, let passkey, _, let wasChosen), .used(let signature, let outputs)):

@@ -134,11 +134,6 @@ final class ManualClock: Sendable {
         }
     }
 
-    /// Whether something waits for a time within an hour.
-    var hasSleepers: Bool {
-        state.withLock { state in state.sleepers.contains { $0.until < state.now + .seconds(60) } }
-    }
-
     func advance(by duration: Duration) {
         let due = state.withLock { state in
             state.now += duration
