@@ -495,7 +495,7 @@ let package = Package(
                 "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyJOSE",
                 "LatchkeyLocker",
                 "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty",
-                "LatchkeySSH", "LatchkeyTPM", "TPM2",
+                "LatchkeyPasskeys", "LatchkeySSH", "LatchkeyTPM", "TPM2",
                 "VirtualSmartCard", asn1, certificates, crypto, grdb, httpTypes,
             ],
             exclude: ["Package.swift", "CLibFuzzer", "Driver", "Corpus"],
