@@ -46,6 +46,7 @@ let package = Package(
         .library(name: "LatchkeyCredentials", targets: ["LatchkeyCredentials"]),
         .library(name: "LatchkeyCredentialsFoundation", targets: ["LatchkeyCredentialsFoundation"]),
         .library(name: "LatchkeyLocker", targets: ["LatchkeyLocker"]),
+        .library(name: "LatchkeyPasskeys", targets: ["LatchkeyPasskeys"]),
         .library(name: "LatchkeyRelyingParty", targets: ["LatchkeyRelyingParty"]),
         .library(name: "LatchkeySSH", targets: ["LatchkeySSH"]),
         .library(name: "LatchkeyPostgreSQL", targets: ["LatchkeyPostgreSQL"]),
@@ -180,6 +181,8 @@ let package = Package(
             name: "LatchkeyLocker",
             dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", crypto, httpTypes],
             swiftSettings: strict),
+        .target(
+            name: "LatchkeyPasskeys", dependencies: ["Latchkey", crypto, cryptoExtras], swiftSettings: strict),
         .target(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", "UNIXSockets", asn1, certificates, crypto],
             swiftSettings: strict),
@@ -341,6 +344,15 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "LatchkeyPasskeysTests",
+            dependencies: [
+                "Latchkey", "LatchkeyPasskeys", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport",
+                "LatchkeyTesting", "LatchkeySimulators", "TPM2", "TPM2TCTI", "UNIXSockets", crypto, cryptoExtras,
+            ],
+            exclude: ["Clients"],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "LatchkeyVaultTests",
             dependencies: [
                 "Latchkey", "LatchkeyVault", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
@@ -494,7 +506,7 @@ let package = Package(
                 "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyJOSE",
                 "LatchkeyLocker",
                 "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty",
-                "LatchkeySSH", "LatchkeyTPM", "TPM2",
+                "LatchkeyPasskeys", "LatchkeySSH", "LatchkeyTPM", "TPM2",
                 "VirtualSmartCard", asn1, certificates, crypto, grdb, httpTypes,
             ],
             exclude: ["Package.swift", "CLibFuzzer", "Driver", "Corpus"],

@@ -36,7 +36,7 @@ extension TPMKeystore {
     }
 
     /// Signs, and verifies the signature. The result is nil if the verification fails.
-    private static func signing(
+    static func signing(
         _ digest: MessageDigest, with key: HardwareKey, _ scheme: Scheme
     ) -> UseBody<TPMSignature, ECDSASignature?> {
         UseBody { (tpm, object, authorization) throws(TPMError) in

@@ -61,6 +61,31 @@ enum Introspection {
               <arg name="expiration" type="i" direction="out"/>
               <arg name="signature" type="ay" direction="out"/>
             </method>
+            <!-- The same for up to three uses with one finger. Each further use is 99 bytes: 1 (mac), 2 (unseal) or 3 (a
+                 signature whose digest follows), the key's Name, the nonce, and the message or zeros. -->
+            <method name="ApproveSeveral">
+              <arg name="use" type="s" direction="in"/>
+              <arg name="key_name" type="ay" direction="in"/>
+              <arg name="digest" type="ay" direction="in"/>
+              <arg name="nonce_tpm" type="ay" direction="in"/>
+              <arg name="requirement" type="s" direction="in"/>
+              <arg name="reuse_seconds" type="u" direction="in"/>
+              <arg name="reason" type="s" direction="in"/>
+              <arg name="container" type="s" direction="in"/>
+              <arg name="further" type="ay" direction="in"/>
+              <arg name="expiration" type="i" direction="out"/>
+              <arg name="signature" type="ay" direction="out"/>
+              <arg name="further_signatures" type="ay" direction="out"/>
+              <arg name="ticket" type="ay" direction="out"/>
+            </method>
+            <!-- Approves the signature whose digest was not known, once, within ten seconds. -->
+            <method name="Complete">
+              <arg name="ticket" type="ay" direction="in"/>
+              <arg name="use" type="s" direction="in"/>
+              <arg name="digest" type="ay" direction="in"/>
+              <arg name="expiration" type="i" direction="out"/>
+              <arg name="signature" type="ay" direction="out"/>
+            </method>
             <!-- Cancels the caller's requests. -->
             <method name="Cancel"/>
             <!-- Allocates the caller's own PIN in the TPM. -->

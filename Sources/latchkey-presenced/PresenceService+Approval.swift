@@ -104,7 +104,9 @@ extension PresenceService {
             let approval = try await authority.approve(
                 pending.request, for: user, enrolmentSet: before, elapsed: ContinuousClock.now - pending.arrival)
             await resetPIN(of: user)
-            return .success(PresenceWire.arguments(approval))
+            return .success(
+                pending.request.further.isEmpty
+                    ? PresenceWire.arguments(approval) : PresenceWire.arguments(several: approval))
         } catch {
             log.error("the TPM did not approve", metadata: ["reason": "\(error.reason)"])
             return .failure(PresenceWire.error(error))

@@ -151,8 +151,8 @@ actor PresenceService {
         }
         switch method {
         case .subscribe: await reply(message, watch(requester))
-        case .approve: await approve(message, requester)
-        case .state, .terms, .makePIN, .resetPIN, .certifyKey, .cancel:
+        case .approve, .approveSeveral: await approve(message, method, requester)
+        case .state, .terms, .complete, .makePIN, .resetPIN, .certifyKey, .cancel:
             guard underWay.enter(requester.user) else {
                 return await reply(message, Self.refuse(.transient, "too many requests are running"))
             }
@@ -177,10 +177,11 @@ actor PresenceService {
                 switch method {
                 case .state: PresenceWire.arguments(await state(for: requester))
                 case .terms: PresenceWire.arguments(try await terms(for: requester, message.arguments))
+                case .complete: try await complete(requester, message.arguments)
                 case .makePIN: PresenceWire.arguments(try await makePIN(for: requester))
                 case .resetPIN: try await resetPIN(requester, message.arguments)
                 case .certifyKey: PresenceWire.arguments(try await certifyKey(requester, message.arguments))
-                case .approve, .cancel, .subscribe: []
+                case .approve, .approveSeveral, .cancel, .subscribe: []
                 }
             await reply(message, .success(values))
         } catch {
@@ -188,8 +189,11 @@ actor PresenceService {
         }
     }
 
-    private func approve(_ message: BusMessage, _ requester: Requester) async {
-        guard let request = PresenceWire.request(message.arguments) else {
+    private func approve(_ message: BusMessage, _ method: PresenceWire.Method, _ requester: Requester) async {
+        let request =
+            method == .approve
+            ? PresenceWire.request(message.arguments) : PresenceWire.severalRequest(message.arguments)
+        guard let request else {
             return await reply(message, Self.refuse(.invalidInput, "the request cannot be read"))
         }
         do throws(KeystoreError) {
@@ -212,6 +216,13 @@ actor PresenceService {
         pending[nextID] = Pending(
             entry: entry, message: message, request: request, requester: requester, arrival: .now)
         await perform(queue.enqueue(entry))
+    }
+
+    private func complete(_ requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError) -> [BusValue] {
+        guard let (ticket, use) = PresenceWire.completion(arguments) else {
+            throw .invalidInput("the request cannot be read")
+        }
+        return PresenceWire.arguments(try await authority.complete(ticket, use, for: requester.user))
     }
 
     private func makePIN(for requester: Requester) async throws(KeystoreError) -> UnsetUserPIN {

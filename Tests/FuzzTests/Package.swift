@@ -16,7 +16,7 @@ let package = Package(
                 + [
                     "TPM2", "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
                     "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyRelyingParty",
-                    "LatchkeySSH",
+                    "LatchkeyPasskeys", "LatchkeySSH",
                     "VirtualSmartCard",
                 ].map { .product(name: $0, package: "latchkey") },
             path: ".",

@@ -70,6 +70,12 @@ final class InProcessBroker: ApprovalService {
         }
     }
 
+    func complete(
+        _ ticket: Data, _ use: ApprovalRequest.Use
+    ) async throws(KeystoreError) -> PresenceApproval {
+        try await authority.complete(ticket, use, for: user)
+    }
+
     func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN { try await authority.makePIN(for: user) }
 
     private func policyHasPIN(_ request: ApprovalRequest) -> Bool { request.policy.requirement == .userPresence }

@@ -48,6 +48,12 @@ package protocol ApprovalService: Sendable {
     /// - Throws: ``KeystoreError``: `unavailable`, `notEnrolled`, `lockedOut` after too many fingerprints that did not match.
     func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer
 
+    /// Approves the deferred signature of an approved request, now that its digest is known. Once, within some seconds.
+    ///
+    /// - Parameter ticket: ``PresenceApproval/ticket``.
+    /// - Throws: ``KeystoreError``: `refused` for an unknown or late ticket, or a use that is not a signature.
+    func complete(_ ticket: Data, _ use: ApprovalRequest.Use) async throws(KeystoreError) -> PresenceApproval
+
     /// Allocates a place in the hardware for the calling user's own PIN, which is not set yet.
     ///
     /// - Throws: ``KeystoreError``: `conflict` if the user has set a PIN, `unsupported` if the hardware cannot store one.
@@ -61,6 +67,14 @@ package protocol ApprovalService: Sendable {
 extension ApprovalService {
     /// A service in this process is present.
     package func isAbsent() async -> Bool { false }
+
+    /// A service that approves only single uses.
+    package func complete(
+        _ ticket: Data, _ use: ApprovalRequest.Use
+    ) async throws(KeystoreError) -> PresenceApproval {
+        throw .unsupported(
+            "the presence broker approves only one use at a time", recovery: "Update latchkey-presenced.")
+    }
 }
 
 /// A request to approve one use of one key after a fingerprint has matched.
@@ -74,7 +88,28 @@ package struct ApprovalRequest: Hashable, Sendable {
         case signNamingScheme(MessageDigest)
         /// Opening a sealed secret.
         case unseal
+        /// Computing the HMAC of this message, 32 bytes.
+        case mac(Data)
     }
+
+    /// A further use, with the same prompt and the same policy.
+    package struct Further: Hashable, Sendable {
+        /// The use; nil for one signature whose digest is not known yet: ``ApprovalService/complete(_:_:)``.
+        package var use: Use?
+        /// The Name of the key, 34 bytes.
+        package var keyName: Data
+        /// The nonce of the TPM's session for this use, 32 bytes.
+        package var nonceTPM: Data
+
+        package init(use: Use?, keyName: Data, nonceTPM: Data) {
+            self.use = use
+            self.keyName = keyName
+            self.nonceTPM = nonceTPM
+        }
+    }
+
+    /// The maximum number of further uses.
+    package static let maximumFurtherUses = 2
 
     /// The maximum length of a reason or a container name that the broker accepts, in bytes of UTF-8. It displays fewer.
     package static let maximumTextBytes = 4096
@@ -89,6 +124,8 @@ package struct ApprovalRequest: Hashable, Sendable {
     package var policy: AccessPolicy
     /// The text that the user sees.
     package var context: PromptContext
+    /// The further uses that the same fingerprint approves. The approval of a deferred signature comes last.
+    package var further: [Further] = []
 
     /// A request for one use of one key in one session.
     package init(use: Use, keyName: Data, nonceTPM: Data, policy: AccessPolicy, context: PromptContext) {
@@ -117,6 +154,10 @@ package struct PresenceApproval: Hashable, Sendable {
     package var expiration: Int32
     /// The signature over `aHash` (TPM 2.0 Part 3 section 23.3).
     package var signature: ECDSASignature
+    /// The signatures for the further uses with a known command, in their order.
+    package var further: [ECDSASignature] = []
+    /// The secret with which the requester states the digest of the deferred signature, 32 bytes; nil without one.
+    package var ticket: Data?
 
     package init(expiration: Int32, signature: ECDSASignature) {
         self.expiration = expiration

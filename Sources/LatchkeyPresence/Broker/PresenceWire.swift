@@ -15,6 +15,8 @@ package enum PresenceWire {
         case state = "State"
         case terms = "Terms"
         case approve = "Approve"
+        case approveSeveral = "ApproveSeveral"
+        case complete = "Complete"
         case cancel = "Cancel"
         case makePIN = "MakePIN"
         case resetPIN = "ResetPIN"
@@ -99,14 +101,19 @@ package enum PresenceWire {
 extension PresenceWire {
     /// The arguments of `Approve`: `use, keyName, digest, nonceTPM, requirement, reuse, reason, container`.
     package static func arguments(_ request: ApprovalRequest) -> [BusValue] {
-        let (use, digest): (String, [UInt8]) =
-            switch request.use {
-            case .sign(let digest): ("sign", digest.bytes)
-            case .signNamingScheme(let digest): ("sign-es256", digest.bytes)
-            case .unseal: ("unseal", [])
-            }
+        let (use, digest) = words(request.use)
         return [.string(use), .bytes(Array(request.keyName)), .bytes(digest), .bytes(Array(request.nonceTPM))]
             + arguments(request.policy) + [shortened(request.context.reason), shortened(request.context.container)]
+    }
+
+    /// The name of a use, and its digest or message.
+    static func words(_ use: ApprovalRequest.Use) -> (name: String, bytes: [UInt8]) {
+        switch use {
+        case .sign(let digest): ("sign", digest.bytes)
+        case .signNamingScheme(let digest): ("sign-es256", digest.bytes)
+        case .unseal: ("unseal", [])
+        case .mac(let message): ("mac", Array(message))
+        }
     }
 
     /// A text of the prompt, cut to the length that the broker accepts.
@@ -135,11 +142,12 @@ extension PresenceWire {
         return PresenceApproval(expiration: expiration, signature: signature)
     }
 
-    private static func use(_ use: BusValue, _ digest: BusValue) -> ApprovalRequest.Use? {
+    static func use(_ use: BusValue, _ digest: BusValue) -> ApprovalRequest.Use? {
         switch (use.string, digest.bytes) {
         case ("sign", let bytes?): MessageDigest(bytes: bytes).map(ApprovalRequest.Use.sign)
         case ("sign-es256", let bytes?): MessageDigest(bytes: bytes).map(ApprovalRequest.Use.signNamingScheme)
         case ("unseal", let bytes?) where bytes.isEmpty: .unseal
+        case ("mac", let bytes?) where bytes.count == 32: .mac(Data(bytes))
         default: nil
         }
     }

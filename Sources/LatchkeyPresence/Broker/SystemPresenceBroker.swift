@@ -1,4 +1,4 @@
-internal import FoundationEssentials
+package import FoundationEssentials
 internal import Glibc
 public import Latchkey
 
@@ -49,7 +49,10 @@ public struct SystemPresenceBroker: ApprovalService {
                 if let prompt = PresenceWire.prompt(signal.arguments) { onProgress(prompt.progress, prompt.text) }
             }
             let arguments = try await cancellable(bus, request).get()
-            guard let approval = PresenceWire.approval(arguments) else { throw PresenceWire.invalidAnswer }
+            let approval =
+                request.further.isEmpty
+                ? PresenceWire.approval(arguments) : PresenceWire.severalApproval(arguments)
+            guard let approval else { throw PresenceWire.invalidAnswer }
             return .approved(approval)
         } catch {
             // The answer to a request that was sent before the cancellation.
@@ -57,6 +60,12 @@ public struct SystemPresenceBroker: ApprovalService {
             if let answer = PresenceWire.answer(error) { return answer }
             throw await withEnd(PresenceWire.keystoreError(error))
         }
+    }
+
+    package func complete(
+        _ ticket: Data, _ use: ApprovalRequest.Use
+    ) async throws(KeystoreError) -> PresenceApproval {
+        try await call(.complete, PresenceWire.arguments(completing: ticket, use), PresenceWire.approval)
     }
 
     /// The error with the end of a lockout added. The broker reports the end as a time only in the answer of `State`.
@@ -84,7 +93,11 @@ public struct SystemPresenceBroker: ApprovalService {
 
     private func cancellable(_ bus: Bus, _ request: ApprovalRequest) async -> Bus.Reply {
         let (replies, sink) = AsyncStream.makeStream(of: Bus.Reply.self)
-        await bus.send(PresenceWire.target(.approve), PresenceWire.arguments(request), timeout: Self.timeout) {
+        let isSingle = request.further.isEmpty
+        await bus.send(
+            PresenceWire.target(isSingle ? .approve : .approveSeveral),
+            isSingle ? PresenceWire.arguments(request) : PresenceWire.arguments(several: request), timeout: Self.timeout
+        ) {
             sink.yield($0)
         }
         // The request is already sent, so the cancellation arrives after it. The service answers a cancelled request

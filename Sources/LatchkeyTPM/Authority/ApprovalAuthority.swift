@@ -14,6 +14,7 @@ package struct ApprovalAuthority: Sendable {
 
     let device: TPMDevice
     let store: AuthorityStore
+    let deferred = DeferredApprovals()
 
     /// Opens the approval key, or creates it at the first start.
     ///
@@ -55,18 +56,27 @@ package struct ApprovalAuthority: Sendable {
             let reference = PresenceReference.use(
                 by: user, under: request.policy, enrolmentSet: isBoundToSet ? enrolmentSet.map { Array($0) } : nil)
             let isReusable = request.policy.reuseSeconds > 0
-            let approval = Approval(
-                nonceTPM: Array(request.nonceTPM),
-                expiration: isReusable
-                    ? -Int32(request.policy.reuseSeconds + Int(elapsed.components.seconds) + 1) : Self.approvalSeconds,
-                commandHash: isReusable ? [] : request.commandHash, policyRef: reference)
-            let signature = try await work { (tpm, store) in
-                try tpm.withAuthority(store) { (authority) throws(TPMError) in try authority.sign(approval) }
+            let expiration =
+                isReusable
+                ? -Int32(request.policy.reuseSeconds + Int(elapsed.components.seconds) + 1) : Self.approvalSeconds
+            let first = Approval(
+                nonceTPM: Array(request.nonceTPM), expiration: expiration,
+                commandHash: isReusable ? [] : Self.commandHash(of: request.use, request.keyName), policyRef: reference)
+            let further = request.further.compactMap { further in
+                further.use.map {
+                    Approval(
+                        nonceTPM: Array(further.nonceTPM), expiration: expiration,
+                        commandHash: Self.commandHash(of: $0, further.keyName), policyRef: reference)
+                }
             }
-            guard let signature = ECDSASignature(signature) else {
-                throw KeystoreError(TPMError(.forged, command: .sign, reason: "the approval is not an ECDSA signature"))
+            let signatures = try await sign([first] + further)
+            guard let signature = signatures.first else { throw Self.noSignature }
+            var approval = PresenceApproval(expiration: expiration, signature: signature)
+            approval.further = Array(signatures.dropFirst())
+            approval.ticket = request.further.first { $0.use == nil }.map {
+                deferred.add($0, reference: reference, for: user)
             }
-            return PresenceApproval(expiration: approval.expiration, signature: signature)
+            return approval
         } catch { throw error.during("approve a use") }
     }
 
@@ -83,6 +93,7 @@ package struct ApprovalAuthority: Sendable {
             guard request.nonceTPM.count == Session.nonceBytes else {
                 throw .invalidInput("the session's nonce does not have \(Session.nonceBytes) bytes")
             }
+            try checkFurther(request)
             guard request.policy.hasFinger else { throw .invalidInput("the policy permits no fingerprint") }
             let texts = [request.context.reason, request.context.container]
             guard texts.allSatisfy({ $0.utf8.count <= ApprovalRequest.maximumTextBytes }) else {
@@ -111,17 +122,5 @@ package struct ApprovalAuthority: Sendable {
             throw KeystoreError(error)
         }
         return try result.get()
-    }
-}
-
-extension ApprovalRequest {
-    /// The cpHash. The broker computes it and does not accept one from a client.
-    fileprivate var commandHash: [UInt8] {
-        let name = TPMName(bytes: Array(keyName))
-        return switch use {
-        case .sign(let digest): TPM.signCommandHash(digest.bytes, with: name)
-        case .signNamingScheme(let digest): TPM.signCommandHash(digest.bytes, with: name, scheme: .ecdsaSHA256)
-        case .unseal: TPM.unsealCommandHash(name)
-        }
     }
 }

@@ -39,6 +39,12 @@ enum KeyTemplates {
             .guarded(by: policy, protection)
     }
 
+    /// A key for HMAC-SHA-256 only, which the TPM generates.
+    static func macKey(_ policy: AccessPolicy, _ protection: PresenceProtection?) throws(TPMError) -> PublicArea {
+        try PublicArea(attributes: created.union(.sign), detail: .keyedHash(.hmacSHA256, unique: []))
+            .guarded(by: policy, protection)
+    }
+
     /// The presence broker's key, with an authValue of 32 random bytes, which cannot be guessed.
     static let approvalKey = revocableKey()
 

@@ -206,10 +206,15 @@ extension KeyUse {
     /// Whether the proof of this use can be reused for some seconds.
     fileprivate var isReusable: Bool { policy.reuseSeconds > 0 }
 
-    /// Whether the policy session must be salted. Unsealed data must be encrypted on the bus. A reusable proof names no
+    /// Whether the policy session must be salted. Unsealed data and HMACs must be encrypted on the bus. A reusable proof names no
     /// command, so only the session's HMAC prevents an attacker on the bus from signing another digest with it. In all other
     /// cases the proof names the session and the command, and neither the digest nor the signature is secret.
-    fileprivate var needsSalt: Bool { use == .unseal || isReusable }
+    fileprivate var needsSalt: Bool {
+        switch use {
+        case .sign, .signNamingScheme: isReusable
+        case .unseal, .mac: true
+        }
+    }
 
     /// The cpHash of the use, to which the proof is bound. Empty for a reusable proof.
     fileprivate var commandHash: [UInt8] {
@@ -220,6 +225,7 @@ extension KeyUse {
             case .sign(let digest): TPM.signCommandHash(digest.bytes, with: name)
             case .signNamingScheme(let digest): TPM.signCommandHash(digest.bytes, with: name, scheme: .ecdsaSHA256)
             case .unseal: TPM.unsealCommandHash(name)
+            case .mac(let message): TPM.hmacCommandHash(Array(message), with: name)
             }
         }
     }

@@ -78,7 +78,7 @@ extension TPMKeystore {
     }
 
     /// Reports changes that make an approval impossible, before the prompt.
-    private func checkCurrent(_ use: KeyUse, _ broker: any ApprovalService) async throws(KeystoreError) {
+    func checkCurrent(_ use: KeyUse, _ broker: any ApprovalService) async throws(KeystoreError) {
         guard let finger = use.protection?.finger else {
             throw .damaged("the policy of the key or secret has no branch for a fingerprint")
         }
@@ -161,7 +161,7 @@ extension TPMKeystore {
         }
     }
 
-    private func request(for use: KeyUse, in session: PreparedSession) throws(KeystoreError) -> ApprovalRequest {
+    func request(for use: KeyUse, in session: PreparedSession) throws(KeystoreError) -> ApprovalRequest {
         let name = try KeystoreError.explaining { () throws(TPMError) in try use.blob.key.publicArea.name }
         return ApprovalRequest(
             use: use.use, keyName: Data(name.bytes), nonceTPM: Data(session.nonceTPM),
@@ -170,7 +170,7 @@ extension TPMKeystore {
 
     /// Opens a session for the broker's approval. Without a resource manager the session is suspended during the prompt
     /// (StartAuthSession, ContextSave). With one, the object is loaded too (StartAuthSession, Load).
-    private func preparedSession(for use: KeyUse) async throws(KeystoreError) -> PreparedSession {
+    func preparedSession(for use: KeyUse) async throws(KeystoreError) -> PreparedSession {
         do {
             if device.isShared { return .held(try await device.hold { (tpm) throws(TPMError) in try tpm.prime(use) }) }
             return .suspended(

@@ -34,7 +34,7 @@ extension TPMKeystore {
         }
     }
 
-    private func send<Response, R: Sendable>(
+    func send<Response, R: Sendable>(
         _ use: KeyUse, with proof: PresenceProof, _ body: UseBody<Response, R>
     ) async throws(TPMError) -> TPM.UseResult<R> {
         switch proof {
@@ -86,7 +86,7 @@ struct UseBody<Response, Result: Sendable>: Sendable {
 extension TPMError {
     /// Whether the failure came before the suspended session was loaded again. A later failure flushes the session, and
     /// another process may use its handle.
-    fileprivate var precedesResumption: Bool {
+    var precedesResumption: Bool {
         [nil, .createPrimary, .load, .contextLoad].contains(command)
     }
 }
@@ -193,7 +193,8 @@ extension TPMKeystore {
             guard let pin = use.protection?.brokerPIN else { break }
             return await explainUserPIN(error, pin)
         case (.policyNV, _?): return await explainCounter(error, use)
-        case (.policySigned, .signature), (.policySigned, .expired), (.sign, .expired), (.unseal, .expired):
+        case (.policySigned, .signature), (.policySigned, .expired), (.sign, .expired), (.unseal, .expired),
+            (.hmac, .expired):
             return KeystoreError(
                 code: .transient, reason: "the TPM rejected the presence broker's approval, or the approval expired",
                 recovery: "Try again. If it fails again, ask an administrator to check latchkey-presenced.",

@@ -29,6 +29,13 @@ extension TPM {
         try capability(.eccCurves, from: 0, count: 64)
     }
 
+    /// `TPM2_GetCapability` for commands: whether the TPM has a command of the standard.
+    package func hasCommand(_ command: TPMCommandCode) throws(TPMError) -> Bool {
+        // The lower 16 bits of `TPMA_CC` (Part 2 section 8.9), in ascending order.
+        let commands: [UInt32] = try capability(.commands, from: command.rawValue, count: 1)
+        return commands.contains { $0 & 0xFFFF == command.rawValue & 0xFFFF }
+    }
+
     /// `TPM2_TestParms` (section 30.3): checks that the TPM supports the curve, schemes and cipher.
     ///
     /// - Throws: ``TPMError`` with a response code that names the unsupported parameter.
@@ -39,6 +46,7 @@ extension TPM {
     /// `TPM_CAP` (Part 2 section 6.12).
     private enum Capability: UInt32 {
         case handles = 1
+        case commands = 2
         case properties = 6
         case eccCurves = 8
     }

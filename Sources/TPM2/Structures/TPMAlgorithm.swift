@@ -68,6 +68,8 @@ public struct Scheme: Hashable, Sendable {
     public static let null = Scheme(algorithm: .null, hash: nil, extra: nil)
     /// ECDSA with SHA-256.
     public static let ecdsaSHA256 = Scheme(algorithm: .ecdsa, hash: .sha256, extra: nil)
+    /// HMAC with SHA-256.
+    package static let hmacSHA256 = Scheme(algorithm: .hmac, hash: .sha256, extra: nil)
 }
 
 extension Scheme: TPMMarshallable, TPMUnmarshallable {

@@ -22,6 +22,8 @@ public struct TPMCommandCode: TPMNumber, Hashable, Sendable {
     package static let policySecret = TPMCommandCode(rawValue: 0x151)
     package static let create = TPMCommandCode(rawValue: 0x153)
     package static let ecdhZGen = TPMCommandCode(rawValue: 0x154)
+    /// `TPM_CC_HMAC`.
+    public static let hmac = TPMCommandCode(rawValue: 0x155)
     package static let load = TPMCommandCode(rawValue: 0x157)
     /// `TPM_CC_Sign`.
     public static let sign = TPMCommandCode(rawValue: 0x15d)
@@ -56,7 +58,8 @@ extension TPMCommandCode: CustomStringConvertible {
         .evictControl: "EvictControl", .createPrimary: "CreatePrimary",
         .dictionaryAttackLockReset: "DictionaryAttackLockReset", .certifyCreation: "CertifyCreation",
         .nvRead: "NV_Read", .objectChangeAuth: "ObjectChangeAuth", .policySecret: "PolicySecret", .create: "Create",
-        .ecdhZGen: "ECDH_ZGen", .load: "Load", .sign: "Sign", .unseal: "Unseal", .policySigned: "PolicySigned",
+        .ecdhZGen: "ECDH_ZGen", .load: "Load", .hmac: "HMAC",
+        .sign: "Sign", .unseal: "Unseal", .policySigned: "PolicySigned",
         .contextLoad: "ContextLoad", .contextSave: "ContextSave", .flushContext: "FlushContext",
         .loadExternal: "LoadExternal", .nvReadPublic: "NV_ReadPublic", .policyAuthValue: "PolicyAuthValue",
         .policyCommandCode: "PolicyCommandCode", .policyOR: "PolicyOR", .readPublic: "ReadPublic",

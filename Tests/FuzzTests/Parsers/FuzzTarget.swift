@@ -18,6 +18,7 @@ struct FuzzTarget: Sendable {
         .jsonWebKeys, .requests, .idTokens, .attestations, .loginAnswers, .credentialAnswers, .lockerAnswers,
         .lockerTexts, .redirects, .names, .pinentryLines, .busMessages, .storedRows, .storeFiles, .cardCommands,
         .otherCardCommands, .attestationStatements, .attestationObjects, .hardwareCertificates, .sshMessages, .sshFiles,
+        .hidPackets, .ctapRequests,
     ]
 
     init(_ name: String, _ run: @escaping @Sendable (_ input: [UInt8]) throws(Contradiction) -> Void) {

@@ -1,0 +1,248 @@
+internal import Latchkey
+
+/// The framing of CTAPHID: packets in, packets and requests out. A state machine; the caller passes the time and performs the
+/// actions in order.
+///
+/// One transaction runs at a time. While a message of one channel is received or its request runs, another channel gets
+/// `CHANNEL_BUSY`. Every process that has opened the device reads all packets, so channels are not secret.
+package struct CTAPHIDDevice: Sendable {
+    /// An effect that the caller performs.
+    package enum Action: Hashable, Sendable {
+        /// Send this packet of 64 bytes.
+        case send([UInt8])
+        /// Answer this CTAP request: call ``finish(_:with:)`` with its number.
+        case perform(transaction: UInt64, request: [UInt8])
+        /// End the running request early. Its answer is still expected, unless ``finish(_:with:)`` ignores it.
+        case cancel(transaction: UInt64)
+        /// Attract the user's attention.
+        case wink
+    }
+
+    /// The maximum length of a request: the kernel buffers 31 packets and drops further ones silently.
+    package static let maximumRequestBytes = 1200
+    /// The maximum length of an answer: the kernel buffers 64 packets for each client.
+    package static let maximumAnswerBytes = CTAPHIDPacket.initialBytes + 62 * CTAPHIDPacket.continuationBytes
+    /// The time after which an incomplete message is discarded.
+    static let messageTimeout: Duration = .milliseconds(500)
+    /// The interval of KEEPALIVE.
+    static let keepaliveInterval: Duration = .milliseconds(100)
+    /// The maximum number of channels. The oldest one is closed for a new one.
+    static let maximumChannels = 64
+
+    private static let broadcast: UInt32 = 0xFFFF_FFFF
+    private static let protocolVersion: UInt8 = 2
+    /// WINK, CBOR, and no U2F messages.
+    private static let capabilities: UInt8 = 0x01 | 0x04 | 0x08
+
+    private struct Assembly {
+        let channel: UInt32
+        let command: UInt8
+        let count: Int
+        var data: [UInt8]
+        var sequence: UInt8 = 0
+        var deadline: Duration
+    }
+
+    private struct Running {
+        let transaction: UInt64
+        let channel: UInt32
+        var status = KeepaliveStatus.processing
+        var nextKeepalive: Duration
+    }
+
+    private let version: (major: UInt8, minor: UInt8, build: UInt8)
+    private let newChannel: @Sendable () -> UInt32
+    private var channels: [UInt32] = []
+    private var assembly: Assembly?
+    private var running: Running?
+    private var lastTransaction: UInt64 = 0
+
+    /// - Parameter newChannel: Returns a random number for a channel.
+    package init(
+        version: (major: UInt8, minor: UInt8, build: UInt8) = (1, 0, 0),
+        newChannel: @escaping @Sendable () -> UInt32 = { .random(in: .min ... .max) }
+    ) {
+        self.version = version
+        self.newChannel = newChannel
+    }
+
+    /// The time at which ``tick(at:)`` has something to do; nil if nothing waits.
+    package var deadline: Duration? {
+        [assembly?.deadline, running?.nextKeepalive].compactMap(\.self).min()
+    }
+
+    /// Receives a packet. Bytes that are not a packet are ignored.
+    package mutating func receive(_ bytes: [UInt8], at now: Duration) -> [Action] {
+        let late = expire(at: now)
+        switch CTAPHIDPacket(bytes) {
+        case nil: return late
+        case .initial(let channel, let command, let count, let data)?:
+            return late + begin(channel, command, count, data, at: now)
+        case .continuation(let channel, let sequence, let data)?:
+            return late + `continue`(channel, sequence, data, at: now)
+        }
+    }
+
+    /// Sends what is due: KEEPALIVE, or the error for a message that stopped halfway.
+    package mutating func tick(at now: Duration) -> [Action] {
+        expire(at: now) + keepalive(at: now)
+    }
+
+    /// Reports what the running request waits for. A change is sent at once.
+    package mutating func report(_ status: KeepaliveStatus, of transaction: UInt64, at now: Duration) -> [Action] {
+        guard running?.transaction == transaction, running?.status != status else { return [] }
+        running?.status = status
+        running?.nextKeepalive = now
+        return keepalive(at: now)
+    }
+
+    /// Sends the answer to a request. An answer to a request that was aborted is dropped.
+    package mutating func finish(_ transaction: UInt64, with answer: [UInt8]) -> [Action] {
+        guard let running, running.transaction == transaction else { return [] }
+        self.running = nil
+        guard answer.count <= Self.maximumAnswerBytes else { return error(.other, on: running.channel) }
+        return send(answer, CTAPHIDCommand.cbor, on: running.channel)
+    }
+
+    // MARK: Receiving
+
+    private mutating func begin(
+        _ channel: UInt32, _ command: UInt8, _ count: Int, _ data: ArraySlice<UInt8>, at now: Duration
+    ) -> [Action] {
+        if command == CTAPHIDCommand.initialize { return initialize(channel, count, data) }
+        guard channels.contains(channel) else { return error(.invalidChannel, on: channel) }
+        if command == CTAPHIDCommand.cancel { return cancel(channel) }
+        if let busy = running?.channel ?? assembly?.channel, busy != channel {
+            return error(.channelBusy, on: channel)
+        }
+        // The client's own request runs: it did not wait for the answer.
+        if running != nil { return error(.channelBusy, on: channel) }
+        if assembly != nil {
+            assembly = nil
+            return error(.invalidSequence, on: channel)
+        }
+        guard [CTAPHIDCommand.ping, CTAPHIDCommand.wink, CTAPHIDCommand.cbor].contains(command) else {
+            return error(.invalidCommand, on: channel)
+        }
+        guard count <= Self.maximumRequestBytes || command == CTAPHIDCommand.ping,
+            count <= CTAPHIDPacket.maximumMessageBytes
+        else { return error(.invalidLength, on: channel) }
+        let received = Array(data.prefix(count))
+        guard received.count == count else {
+            assembly = Assembly(
+                channel: channel, command: command, count: count, data: received, deadline: now + Self.messageTimeout)
+            return []
+        }
+        return complete(channel, command, received, at: now)
+    }
+
+    private mutating func `continue`(
+        _ channel: UInt32, _ sequence: UInt8, _ data: ArraySlice<UInt8>, at now: Duration
+    ) -> [Action] {
+        // Unexpected continuation packets are ignored.
+        guard var assembly, assembly.channel == channel else { return [] }
+        guard sequence == assembly.sequence else {
+            self.assembly = nil
+            return error(.invalidSequence, on: channel)
+        }
+        assembly.data += data.prefix(assembly.count - assembly.data.count)
+        assembly.sequence += 1
+        assembly.deadline = now + Self.messageTimeout
+        guard assembly.data.count == assembly.count else {
+            self.assembly = assembly
+            return []
+        }
+        self.assembly = nil
+        return complete(channel, assembly.command, assembly.data, at: now)
+    }
+
+    private mutating func complete(
+        _ channel: UInt32, _ command: UInt8, _ message: [UInt8], at now: Duration
+    ) -> [Action] {
+        switch command {
+        case CTAPHIDCommand.ping:
+            guard message.count <= Self.maximumAnswerBytes else { return error(.invalidLength, on: channel) }
+            return send(message, command, on: channel)
+        case CTAPHIDCommand.wink:
+            guard message.isEmpty else { return error(.invalidLength, on: channel) }
+            return [.wink] + send([], command, on: channel)
+        default:
+            guard !message.isEmpty else { return error(.invalidLength, on: channel) }
+            lastTransaction += 1
+            running = Running(
+                transaction: lastTransaction, channel: channel, nextKeepalive: now + Self.keepaliveInterval)
+            return [.perform(transaction: lastTransaction, request: message)]
+        }
+    }
+
+    /// Answers INIT: on the broadcast channel with a new channel, on the client's own channel after aborting its transaction.
+    private mutating func initialize(_ channel: UInt32, _ count: Int, _ nonce: ArraySlice<UInt8>) -> [Action] {
+        guard channel == Self.broadcast || channels.contains(channel) else {
+            return error(.invalidChannel, on: channel)
+        }
+        guard count == 8 else { return error(.invalidLength, on: channel) }
+        var actions: [Action] = []
+        var granted = channel
+        if channel == Self.broadcast {
+            repeat {
+                granted = newChannel()
+            } while granted == 0 || granted == Self.broadcast || channels.contains(granted)
+            channels.append(granted)
+            actions += closeOldest()
+        } else {
+            actions += abort(channel)
+        }
+        let id = (0..<4).map { UInt8(truncatingIfNeeded: granted >> (8 * (3 - $0))) }
+        let answer =
+            Array(nonce.prefix(8)) + id
+            + [Self.protocolVersion, version.major, version.minor, version.build, Self.capabilities]
+        return actions + send(answer, CTAPHIDCommand.initialize, on: channel)
+    }
+
+    /// Closes a channel that has no transaction, if there are too many.
+    private mutating func closeOldest() -> [Action] {
+        guard channels.count > Self.maximumChannels,
+            let index = channels.firstIndex(where: { $0 != running?.channel && $0 != assembly?.channel })
+        else { return [] }
+        channels.remove(at: index)
+        return []
+    }
+
+    private mutating func abort(_ channel: UInt32) -> [Action] {
+        if assembly?.channel == channel { assembly = nil }
+        guard let running, running.channel == channel else { return [] }
+        self.running = nil
+        return [.cancel(transaction: running.transaction)]
+    }
+
+    /// CANCEL has no answer: the request that it ends has one. From another channel it is ignored.
+    private mutating func cancel(_ channel: UInt32) -> [Action] {
+        if assembly?.channel == channel { assembly = nil }
+        guard let running, running.channel == channel else { return [] }
+        return [.cancel(transaction: running.transaction)]
+    }
+
+    // MARK: Time
+
+    private mutating func expire(at now: Duration) -> [Action] {
+        guard let assembly, assembly.deadline <= now else { return [] }
+        self.assembly = nil
+        return error(.messageTimeout, on: assembly.channel)
+    }
+
+    private mutating func keepalive(at now: Duration) -> [Action] {
+        guard let running, running.nextKeepalive <= now else { return [] }
+        self.running?.nextKeepalive = now + Self.keepaliveInterval
+        return send([running.status.rawValue], CTAPHIDCommand.keepalive, on: running.channel)
+    }
+
+    // MARK: Sending
+
+    private func error(_ error: CTAPHIDError, on channel: UInt32) -> [Action] {
+        send([error.rawValue], CTAPHIDCommand.error, on: channel)
+    }
+
+    private func send(_ message: [UInt8], _ command: UInt8, on channel: UInt32) -> [Action] {
+        CTAPHIDPacket.packets(of: message, command: command, on: channel).map(Action.send)
+    }
+}

@@ -1,0 +1,76 @@
+package import Latchkey
+
+/// Prompts the user for the use of a passkey. One prompt is shown at a time.
+///
+/// A prompt ends when its task is cancelled: another device was used, or 30 seconds have passed. Close it at once.
+package protocol PasskeyPrompt: Sendable {
+    /// Shows what is requested, and waits for the user's choice. For several accounts the user chooses one.
+    ///
+    /// If ``verification(for:)`` shows its own prompt that states the same and offers the same choices, return
+    /// ``PasskeyChoice/use(_:)`` at once.
+    func choose(_ question: PasskeyQuestion) async -> PasskeyChoice
+
+    /// The authority that obtains the fingerprint or PIN after the user chose to use the passkey.
+    func verification(for question: PasskeyQuestion) -> any PresenceAuthority
+
+    /// Which choice the user made when the authority of ``verification(for:)`` reported that the user declined. A choice
+    /// `use` counts as `no`.
+    func refusal(of question: PasskeyQuestion) async -> PasskeyChoice
+
+    /// Attracts the user's attention to this device. Returns soon.
+    func wink() async
+}
+
+extension PasskeyPrompt {
+    package func wink() async {}
+}
+
+/// The choice of the user.
+package enum PasskeyChoice: Hashable, Sendable {
+    /// Use this computer, with the account at this index in ``PasskeyQuestion/accounts``; 0 if there are no accounts.
+    case use(Int)
+    /// Use another device: this computer stays silent until the client ends the request.
+    case notHere
+    /// Refuse the request.
+    case no
+}
+
+/// The content of a prompt. Texts from the site are reduced to one line; they are the client's claims.
+package struct PasskeyQuestion: Hashable, Sendable {
+    /// The kind of request.
+    package enum Purpose: Hashable, Sendable {
+        /// Create a passkey. `replaces` is whether it replaces the account's existing one.
+        case create(replaces: Bool)
+        /// Log in with one of ``PasskeyQuestion/accounts``.
+        case signIn
+        /// The site refuses a second passkey on this computer: tell the user that one exists.
+        case alreadyRegistered
+        /// The program has several devices, and the user selects one of them. Nothing is used.
+        case selectDevice
+    }
+
+    /// The kind of request.
+    package let purpose: Purpose
+    /// The site; nil for `selectDevice`.
+    package let site: String?
+    /// The accounts to choose from: one for `create`, one or more for `signIn`.
+    package let accounts: [String]
+    /// Whether the site also receives PRF outputs, with which it encrypts data.
+    package let usesPRF: Bool
+    /// The program that has opened the device, if it is known. A hint, not a proof.
+    package let program: String?
+    /// When the request times out.
+    package let timeLimit: Duration
+
+    /// The end of "Latchkey asks for your PIN to …", for the chosen account.
+    package func reason(account index: Int) -> String {
+        let account = accounts.indices.contains(index) ? " as \(accounts[index])" : ""
+        let requester = program.map { " (requested by \($0))" } ?? ""
+        return switch purpose {
+        case .create: "create a passkey for \(site ?? "a site")\(account)\(requester)"
+        case .signIn: "log in to \(site ?? "a site")\(account)\(requester)"
+        case .alreadyRegistered: "confirm that \(site ?? "a site") has a passkey on this computer\(requester)"
+        case .selectDevice: "use this computer\(requester)"
+        }
+    }
+}

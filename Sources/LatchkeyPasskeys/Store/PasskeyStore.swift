@@ -1,0 +1,116 @@
+package import FoundationEssentials
+package import Latchkey
+
+/// The passkeys of a record container.
+///
+/// Names of sites and accounts and the wrapped keys are encrypted payloads; a row shows only its random ID. Opening the
+/// container's device class needs the hardware once; after that all calls use memory and disk only, and do not prompt.
+package struct PasskeyStore: Sendable {
+    /// The kind of the records.
+    package static let kind = "passkey"
+    /// The maximum number of passkeys.
+    package static let maximumCount = 1000
+    private static let prefix = "passkey."
+
+    private let records: RecordContainer
+
+    package init(records: RecordContainer) {
+        self.records = records
+    }
+
+    /// Opens the store. Does not prompt, unless the hardware cannot seal without user verification.
+    package func open(authorizedBy presence: any PresenceAuthority = NobodyPresent()) async throws(KeystoreError) {
+        try await records.open(.device, for: prompt("open the passkeys"), authorizedBy: presence)
+    }
+
+    /// All passkeys, oldest first.
+    ///
+    /// - Throws: `KeystoreError`; `damaged` if another program changed a row, `wrongState` if the store is not open.
+    package func list() throws(KeystoreError) -> [Passkey] {
+        var passkeys: [Passkey] = []
+        for id in try records.idsNow(Self.kind) {
+            if let passkey = try passkey(id) { passkeys.append(passkey) }
+        }
+        return passkeys
+    }
+
+    /// The number of stored passkeys, readable or not.
+    package func count() throws(KeystoreError) -> Int { try records.idsNow(Self.kind).count }
+
+    /// The passkey with a credential ID, or nil.
+    package func passkey(_ id: Data) throws(KeystoreError) -> Passkey? {
+        guard id.count == Passkey.idBytes else { return nil }
+        return try passkey(Self.recordID(id))
+    }
+
+    /// Finds the one passkey whose credential ID in base64url begins with `text`, or whose label is `text`.
+    ///
+    /// - Throws: `KeystoreError`; `notFound`, `conflict` if there are several.
+    package func passkey(named text: String) throws(KeystoreError) -> Passkey {
+        let found = try list().filter { $0.label == text || Base64URL.encode($0.id).hasPrefix(text) }
+        guard let first = found.first else {
+            throw KeystoreError.notFound(
+                "there is no passkey ‘\(String(oneLine: text, limit: 64))’",
+                recovery: "List them: latchkey passkey list.")
+        }
+        guard found.count == 1 else {
+            throw KeystoreError.conflict(
+                "\(found.count) passkeys match ‘\(String(oneLine: text, limit: 64))’", recovery: "Name a longer ID.")
+        }
+        return first
+    }
+
+    /// Stores a new passkey durably. In the same transaction it removes the earlier ones that the new one replaces.
+    ///
+    /// - Returns: The removed passkeys. A key on a token still exists: delete it with ``Keystore/delete(_:)``.
+    @discardableResult
+    package func add(_ passkey: Passkey) throws(KeystoreError) -> [Passkey] {
+        let earlier = try list().filter(passkey.replaces)
+        try put(passkey, ifGeneration: 0, alsoDeleting: earlier.map(\.id))
+        return earlier
+    }
+
+    /// Changes the user's own name for a passkey; nil removes it.
+    package func rename(_ id: Data, to label: String?) throws(KeystoreError) {
+        guard var passkey = try passkey(id) else { throw Self.missing }
+        passkey.label = label.map { String(oneLine: $0, limit: 64) }
+        try put(passkey, ifGeneration: nil, alsoDeleting: [])
+    }
+
+    /// Deletes passkeys. The TPM holds no part of them; the caller deletes keys on a token with ``Keystore/delete(_:)``.
+    package func delete(_ ids: [Data]) throws(KeystoreError) {
+        try records.applyNow(ids.map { .delete(Self.recordID($0), ifGeneration: nil) })
+    }
+
+    private func put(
+        _ passkey: Passkey, ifGeneration generation: Int?, alsoDeleting ids: [Data]
+    ) throws(KeystoreError) {
+        let payload: Data
+        do {
+            payload = try JSONEncoder().encode(passkey)
+        } catch {
+            throw KeystoreError.invalidInput("the passkey cannot be encoded: \(error)")
+        }
+        let record = Record(id: Self.recordID(passkey.id), kind: Self.kind)
+        try records.applyNow(
+            [.put(record, payload: SecretBytes(payload), ifGeneration: generation)]
+                + ids.map { .delete(Self.recordID($0), ifGeneration: nil) })
+    }
+
+    private func passkey(_ id: RecordID) throws(KeystoreError) -> Passkey? {
+        guard let (record, payload) = try records.readNow(id) else { return nil }
+        guard record.kind == Self.kind, record.protection == .device, let payload,
+            let passkey = payload.withUnsafeBytes({ try? JSONDecoder().decode(Passkey.self, from: Data($0)) }),
+            Self.recordID(passkey.id) == id
+        else { throw .damaged("the record ‘\(id)’ is not a passkey") }
+        return passkey
+    }
+
+    func prompt(_ reason: String) -> PromptContext { PromptContext(reason: reason, container: records.name) }
+
+    private static func recordID(_ id: Data) -> RecordID { RecordID(rawValue: prefix + Base64URL.encode(id)) }
+
+    private static var missing: KeystoreError {
+        .notFound("there is no such passkey", recovery: "List them: latchkey passkey list.")
+    }
+}
