@@ -54,6 +54,7 @@ let package = Package(
         .executable(name: "latchkey-identity", targets: ["latchkey-identity"]),
         .executable(name: "latchkey-card", targets: ["latchkey-card"]),
         .executable(name: "latchkey-presenced", targets: ["latchkey-presenced"]),
+        .executable(name: "latchkey-uhid", targets: ["latchkey-uhid"]),
     ],
     // A trait names the packages of some products, so that an app fetches only those that it needs: `traits: []` for a TPM.
     traits: [
@@ -227,6 +228,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .executableTarget(name: "latchkey-uhid", swiftSettings: strict),
         .executableTarget(
             name: "latchkey-identity",
             dependencies: [
@@ -251,6 +253,7 @@ let package = Package(
             pkgConfig: "tss2-esys",
             providers: [.apt(["libtss2-dev"])]
         ),
+        .systemLibrary(name: "CUHID", path: "Tests/CUHID"),
         .target(
             name: "LatchkeyTestSupport",
             dependencies: [
@@ -346,6 +349,9 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "PasskeyRelayTests", dependencies: ["CUHID", "latchkey-uhid", "LatchkeySimulators", "UNIXSockets"],
+            swiftSettings: strict),
         .testTarget(
             name: "LatchkeyCertificatesTests",
             dependencies: [
