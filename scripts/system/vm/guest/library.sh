@@ -66,3 +66,44 @@ switch_off() {
     sync
     systemctl poweroff --force --force
 }
+
+# Passkeys.
+
+# write USER FILE LINE…: writes a file in the user's home.
+write() {
+    printf '%s\n' "$3" ${4+"$4"} ${5+"$5"} >"/home/$1/$2"
+    chown "$1:$1" "/home/$1/$2"
+}
+# start_passkeys USER: starts the user's service. Sets node.
+start_passkeys() {
+    began=$(milliseconds)
+    as "$1" systemctl --user start latchkey-passkeys.service >$output 2>&1 || {
+        as "$1" journalctl --user --no-pager -q -n 20 >>$output 2>&1
+        journalctl --no-pager -q -n 20 >>$output
+        failed "the service of $1 starts"
+    }
+    wait_for has_node "$1"
+    udevadm settle
+    node=$(node_of "$1")
+    note "the device of $1 is ready after $(($(milliseconds) - began)) ms"
+}
+# The parameters of fido2-cred and fido2-assert, in the user's home. A second argument names another site.
+credential_parameters() {
+    { echo challenge | openssl sha256 -binary | base64 && echo "${2:-example.org}" && echo "${3:-ada@example.org}" &&
+        head -c 32 /dev/urandom | base64; } >"/home/$1/cred.in"
+    chown "$1" "/home/$1/cred.in"
+}
+# assertion_parameters USER [SALT]: uses the credential of the last fido2-cred.
+assertion_parameters() {
+    { echo "challenge $(milliseconds)" | openssl sha256 -binary | base64 && echo example.org && head -n 1 "/home/$1/cred"; } >"/home/$1/assert.in"
+    tail -n +2 "/home/$1/cred" >"/home/$1/public"
+    [ -z "${2-}" ] || echo "$2" | openssl sha256 -binary | base64 >>"/home/$1/assert.in"
+    chown "$1" "/home/$1/assert.in" "/home/$1/public"
+}
+# prompted WHAT PATTERN: checks the texts of Ada's prompts since the last call, and empties the list.
+prompted() {
+    cp /home/ada/prompts $output 2>/dev/null || : >$output
+    : >/home/ada/prompts
+    chown ada:ada /home/ada/prompts
+    says "$1" "$2"
+}
