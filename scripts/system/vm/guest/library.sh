@@ -89,15 +89,15 @@ start_passkeys() {
 }
 # The parameters of fido2-cred and fido2-assert, in the user's home. A second argument names another site.
 credential_parameters() {
-    { echo challenge | openssl sha256 -binary | base64 && echo "${2:-example.org}" && echo "${3:-ada@example.org}" &&
+    { head -c 32 /dev/urandom | base64 && echo "${2:-example.org}" && echo "${3:-ada@example.org}" &&
         head -c 32 /dev/urandom | base64; } >"/home/$1/cred.in"
     chown "$1" "/home/$1/cred.in"
 }
 # assertion_parameters USER [SALT]: uses the credential of the last fido2-cred.
 assertion_parameters() {
-    { echo "challenge $(milliseconds)" | openssl sha256 -binary | base64 && echo example.org && head -n 1 "/home/$1/cred"; } >"/home/$1/assert.in"
+    { head -c 32 /dev/urandom | base64 && echo example.org && head -n 1 "/home/$1/cred"; } >"/home/$1/assert.in"
     tail -n +2 "/home/$1/cred" >"/home/$1/public"
-    [ -z "${2-}" ] || echo "$2" | openssl sha256 -binary | base64 >>"/home/$1/assert.in"
+    [ -z "${2-}" ] || printf '%-32s' "$2" | base64 >>"/home/$1/assert.in"
     chown "$1" "/home/$1/assert.in" "/home/$1/public"
 }
 # prompted WHAT PATTERN: checks the texts of Ada's prompts since the last call, and empties the list.
