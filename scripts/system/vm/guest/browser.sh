@@ -17,7 +17,7 @@ browse() {
     tries=0
     until [ "$(grep -c '^done' $results)" -gt "$done" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 280 ] || { failed "the browser did not finish: $(tail -n 5 /run/browser.log)" && break; }
+        [ $tries -lt 600 ] || { failed "the browser did not finish: $(tail -n 5 /run/browser.log)" && break; }
         sleep 1
     done
     note "the browser took $(($(milliseconds) - began)) ms"
