@@ -17,7 +17,7 @@ note() { echo "LATCHKEY note $scenario: $* ($(cut -d' ' -f1 /proc/uptime) s)"; }
 as() {
     user=$1
     shift
-    (cd "/home/$user" && timeout 300 setsid setpriv --reuid "$user" --regid "$user" --init-groups env -i HOME="/home/$user" \
+    (cd "/home/$user" && timeout 900 setsid setpriv --reuid "$user" --regid "$user" --init-groups env -i HOME="/home/$user" \
         USER="$user" PATH=/usr/bin:/bin:/usr/sbin LC_ALL=C.UTF-8 PYTHONPATH=/opt/site PYTHONDONTWRITEBYTECODE=1 \
         XDG_RUNTIME_DIR="/run/user/$(id -u "$user")" "$@") </dev/null
 }
