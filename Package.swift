@@ -204,10 +204,8 @@ let package = Package(
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
                 "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials",
                 "LatchkeyLocker",
-                "LatchkeyLogging", "LatchkeySimulators", "TPM2", "TPM2TCTI", "UNIXSockets", arguments, asn1,
-                certificates,
-                crypto, httpTypes, logging, subprocess,
-                system,
+                "LatchkeyLogging", "LatchkeyPasskeys", "LatchkeySimulators", "TPM2", "TPM2TCTI", "UNIXSockets",
+                arguments, asn1, certificates, crypto, httpTypes, logging, subprocess, system,
             ],
             swiftSettings: strict
         ),
@@ -351,6 +349,14 @@ let package = Package(
         ),
         .testTarget(
             name: "PasskeyRelayTests", dependencies: ["CUHID", "latchkey-uhid", "LatchkeySimulators", "UNIXSockets"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "PasskeyServiceTests",
+            dependencies: [
+                "latchkey", "Latchkey", "LatchkeyPasskeys", "LatchkeySimulators", "LatchkeyTestSupport",
+                "LatchkeyTesting",
+                "UNIXSockets", crypto, logging,
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "LatchkeyCertificatesTests",

@@ -85,6 +85,7 @@ struct LatchkeyTool: AsyncParsableCommand {
                     StatusCommand.self, LogoutCommand.self,
                 ]),
             CommandGroup(name: "Keys", subcommands: [KeyCommand.self, PINCommand.self, TokenCommand.self]),
+            CommandGroup(name: "Passkeys", subcommands: [PasskeyCommand.self]),
             CommandGroup(
                 name: "Secrets", subcommands: [VaultCommand.self, CredentialCommand.self, LockerCommand.self]),
         ])

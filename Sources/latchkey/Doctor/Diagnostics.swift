@@ -23,6 +23,7 @@ struct Diagnostics {
             checks.append(await finger())
         }
         checks.append(pinSource())
+        checks.append(PasskeyDiagnostics().check())
         checks.append(await ServerDiagnostics(settings: context.settings).check())
         return checks
     }
