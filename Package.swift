@@ -58,6 +58,7 @@ let package = Package(
         .executable(name: "latchkey-card", targets: ["latchkey-card"]),
         .executable(name: "latchkey-presenced", targets: ["latchkey-presenced"]),
         .executable(name: "latchkey-agent", targets: ["latchkey-agent"]),
+        .executable(name: "latchkey-uhid", targets: ["latchkey-uhid"]),
     ],
     // A trait names the packages of some products, so that an app fetches only those that it needs: `traits: []` for a TPM.
     traits: [
@@ -224,7 +225,7 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
                 "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials",
-                "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyRelyingParty",
+                "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPasskeys", "LatchkeyRelyingParty",
                 "LatchkeyLogging", "LatchkeySSH", "LatchkeySettings", "LatchkeySimulators", "TPM2", "TPM2TCTI",
                 "UNIXSockets", arguments, asn1, certificates,
                 crypto, httpTypes, logging, subprocess,
@@ -249,6 +250,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .executableTarget(name: "latchkey-uhid", swiftSettings: strict),
         .executableTarget(
             name: "latchkey-agent",
             dependencies: [
@@ -283,6 +285,7 @@ let package = Package(
             pkgConfig: "tss2-esys",
             providers: [.apt(["libtss2-dev"])]
         ),
+        .systemLibrary(name: "CUHID", path: "Tests/CUHID"),
         .target(
             name: "LatchkeyTestSupport",
             dependencies: [
@@ -388,6 +391,17 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "PasskeyRelayTests", dependencies: ["CUHID", "latchkey-uhid", "LatchkeySimulators", "UNIXSockets"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "PasskeyServiceTests",
+            dependencies: [
+                "latchkey", "Latchkey", "LatchkeyPasskeys", "LatchkeySimulators", "LatchkeyTestSupport",
+                "LatchkeyTesting",
+                "UNIXSockets", crypto, logging,
+            ],
+            swiftSettings: strict),
         .testTarget(
             name: "LatchkeyCertificatesTests",
             dependencies: [

@@ -87,6 +87,7 @@ struct LatchkeyTool: AsyncParsableCommand {
             CommandGroup(
                 name: "Keys", subcommands: [KeyCommand.self, SSHCommand.self, PINCommand.self, TokenCommand.self]),
             CommandGroup(name: "Proof to servers", subcommands: [AttestationCommand.self, BrokerCommand.self]),
+            CommandGroup(name: "Passkeys", subcommands: [PasskeyCommand.self]),
             CommandGroup(
                 name: "Secrets", subcommands: [VaultCommand.self, CredentialCommand.self, LockerCommand.self]),
         ])

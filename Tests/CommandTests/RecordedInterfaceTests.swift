@@ -138,6 +138,8 @@ struct RecordedInterfaceTests {
         try await expectRecorded("key", "delete", id, on: machine)
         try await expectRecorded("key", "show", id, as: "error of an unknown key", on: machine)
         try await expectRecorded("bogus", as: "error of the usage", on: machine)
+        try await expectRecorded("passkey", "list", on: machine)
+        try await expectRecorded("passkey", "delete", "--all", on: machine)
     }
 
     @Test(.softwareTPM, .requires(program: "swtpm"))

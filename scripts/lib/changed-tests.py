@@ -23,8 +23,9 @@ OTHERS = [
 ]
 # The tests with another name than their target.
 OWN = {"latchkey": ["CommandTests"], "latchkey-identity": ["LatchkeyIdentityTests"],
-       "latchkey-presenced": ["PresenceBrokerTests"], "latchkey-agent": ["CommandTests"], "latchkey-card": ["VirtualSmartCardTests"],
-       "TPM2TCTI": ["TPM2Tests"], "LatchkeyTesting": ["LatchkeySimulatorsTests"]}
+       "latchkey-presenced": ["PresenceBrokerTests"], "latchkey-uhid": ["PasskeyRelayTests"],
+       "latchkey-agent": ["CommandTests"], "latchkey-card": ["VirtualSmartCardTests"], "TPM2TCTI": ["TPM2Tests"],
+       "LatchkeyTesting": ["LatchkeySimulatorsTests"]}
 
 
 def main():

@@ -152,7 +152,7 @@ struct PinentryDialogue: ~Copyable {
 
 extension PinentryDialogue {
     /// One line of an Assuan server.
-    private enum Response {
+    enum Response {
         case ok
         case error(UInt32, String)
         /// The range of the escaped data in the line.

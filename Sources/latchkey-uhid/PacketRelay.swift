@@ -1,0 +1,167 @@
+import Glibc
+
+/// Relays packets between users' services and the devices of `/dev/uhid`, in one thread.
+///
+/// A process that has a descriptor of `/dev/uhid` can turn the device into a keyboard and type. So the descriptors stay here, a
+/// service can send packets of 64 bytes and nothing else, and the relay does not interpret them.
+struct PacketRelay {
+    /// A user's device. The connection and the device end together.
+    struct Link {
+        let user: UInt32
+        /// The connection to the user's service, a socket that preserves message boundaries.
+        let connection: Int32
+        /// A descriptor of `/dev/uhid`.
+        let device: Int32
+        /// Whether packets were dropped, which is reported once.
+        var hasDropped = false
+    }
+
+    enum Severity: Int {
+        case warning = 4
+        case info = 6
+    }
+
+    /// The maximum number of devices. Each needs two descriptors.
+    static let maximumLinks = 64
+    /// The number of packets that one step copies from a device before it serves the others.
+    private static let batch = 64
+
+    private let listener: Int32
+    /// Returns the user at the other end of a connection, or nil.
+    private let identify: (Int32) -> UInt32?
+    /// Opens `/dev/uhid` without blocking, and returns a descriptor; a negative number on failure, with the reason in `errno`.
+    private let openDevice: () -> Int32
+    private let log: (Severity, String) -> Void
+    private(set) var links: [Link] = []
+    private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: UHIDEvent.maximumBytes, alignment: 8)
+
+    /// - Parameter listener: A listening socket of the type `SOCK_SEQPACKET`.
+    init(
+        listener: Int32, identify: @escaping (Int32) -> UInt32? = PacketRelay.peer,
+        openDevice: @escaping () -> Int32, log: @escaping (Severity, String) -> Void
+    ) {
+        self.listener = listener
+        self.identify = identify
+        self.openDevice = openDevice
+        self.log = log
+    }
+
+    /// Waits until a descriptor is ready, and serves all that are ready.
+    ///
+    /// - Parameter milliseconds: The longest wait; -1 waits without a limit.
+    /// - Returns: Whether a descriptor was ready.
+    mutating func step(milliseconds: Int32) -> Bool {
+        var descriptors = [pollfd(fd: listener, events: Int16(POLLIN), revents: 0)]
+        for link in links {
+            descriptors.append(pollfd(fd: link.connection, events: Int16(POLLIN), revents: 0))
+            descriptors.append(pollfd(fd: link.device, events: Int16(POLLIN), revents: 0))
+        }
+        guard poll(&descriptors, nfds_t(descriptors.count), milliseconds) > 0 else { return false }
+        var ended: [Int] = []
+        for index in links.indices {
+            let connection = descriptors[1 + 2 * index].revents
+            let device = descriptors[2 + 2 * index].revents
+            let isAlive =
+                (device == 0 || copyFromDevice(&links[index])) && (connection == 0 || copyToDevice(links[index]))
+            if !isAlive { ended.append(index) }
+        }
+        for index in ended.reversed() { remove(at: index) }
+        if descriptors[0].revents != 0 { accept() }
+        return true
+    }
+
+    /// Copies a message of the service to the device.
+    ///
+    /// - Returns: Whether the link continues. A message of another length ends it.
+    private func copyToDevice(_ link: Link) -> Bool {
+        // A longer message fills the additional byte. Without a buffer for them, the kernel closes descriptors that a message
+        // contains.
+        let count = recv(link.connection, buffer.baseAddress, UHIDEvent.packetBytes + 1, Int32(MSG_DONTWAIT))
+        if count < 0 { return errno == EAGAIN || errno == EINTR }
+        guard count != 0 else { return false }
+        guard count == UHIDEvent.packetBytes else {
+            log(.warning, "The service of user \(link.user) sent a message that is not a packet of 64 bytes.")
+            return false
+        }
+        return write(UHIDEvent.input(UnsafeRawBufferPointer(rebasing: buffer[..<count])), to: link.device)
+    }
+
+    /// Copies all waiting packets of the device to the service: the kernel's queue has 31 places. A service that does not read
+    /// loses packets when its socket is full.
+    ///
+    /// - Returns: Whether the link continues.
+    private func copyFromDevice(_ link: inout Link) -> Bool {
+        for _ in 0..<Self.batch {
+            let count = read(link.device, buffer.baseAddress, buffer.count)
+            if count < 0 { return errno == EAGAIN || errno == EINTR }
+            guard count > 0 else { return false }
+            switch UHIDEvent(UnsafeRawBufferPointer(rebasing: buffer[..<count])) {
+            case .packet(let packet):
+                guard send(link.connection, packet, packet.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL)) < 0
+                else { break }
+                guard errno == EAGAIN else { return false }
+                if !link.hasDropped {
+                    log(.warning, "The service of user \(link.user) does not read. Packets are lost.")
+                }
+                link.hasDropped = true
+            case .getReport(let id):
+                guard write(UHIDEvent.refusalOfGetReport(id), to: link.device) else { return false }
+            case .setReport(let id):
+                guard write(UHIDEvent.refusalOfSetReport(id), to: link.device) else { return false }
+            case .other: break
+            case nil:
+                log(.warning, "The device of user \(link.user) sent an event that is too short.")
+                return false
+            }
+        }
+        return true
+    }
+
+    /// Accepts a connection and creates the device of its user: one for each user, and none for root, whose programs could use
+    /// every device anyway.
+    private mutating func accept() {
+        let connection = Glibc.accept(listener, nil, nil)
+        guard connection >= 0 else { return }
+        _ = fcntl(connection, F_SETFD, FD_CLOEXEC)
+        guard let user = identify(connection) else { return refuse(connection, "its user is unknown") }
+        guard user != 0 else { return refuse(connection, "root gets no device") }
+        guard !links.contains(where: { $0.user == user }) else {
+            return refuse(connection, "user \(user) already has a device")
+        }
+        guard links.count < Self.maximumLinks else { return refuse(connection, "there are too many devices") }
+        let device = openDevice()
+        guard device >= 0 else { return refuse(connection, "/dev/uhid: \(String(cString: strerror(errno)))") }
+        guard write(UHIDEvent.creation(user: user), to: device) else {
+            close(device)
+            return refuse(connection, "the kernel did not create the device: \(String(cString: strerror(errno)))")
+        }
+        links.append(Link(user: user, connection: connection, device: device))
+        log(.info, "Created the device of user \(user).")
+    }
+
+    private func refuse(_ connection: Int32, _ reason: String) {
+        close(connection)
+        log(.warning, "Refused a connection: \(reason).")
+    }
+
+    /// Closes both descriptors. The kernel then removes the device.
+    private mutating func remove(at index: Int) {
+        let link = links.remove(at: index)
+        close(link.device)
+        close(link.connection)
+        log(.info, "Removed the device of user \(link.user).")
+    }
+
+    private func write(_ event: [UInt8], to device: Int32) -> Bool {
+        Glibc.write(device, event, event.count) == event.count
+    }
+
+    /// The user at the other end of a UNIX socket (`SO_PEERCRED`, unix(7)).
+    static func peer(of connection: Int32) -> UInt32? {
+        // struct ucred: process, user, group.
+        var peer: (process: pid_t, user: uid_t, group: gid_t) = (0, .max, .max)
+        var size = socklen_t(MemoryLayout.size(ofValue: peer))
+        guard getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0, peer.user != .max else { return nil }
+        return peer.user
+    }
+}

@@ -1,0 +1,200 @@
+import Latchkey
+import LatchkeyPasskeys
+import LatchkeyPresence
+import Logging
+import Synchronization
+
+/// Prompts for the use of passkeys in windows of the system's pinentry program, and for a finger through the presence broker.
+///
+/// With an enrolled finger, one window waits for the finger and offers the PIN, another device, or a refusal. Without one, a
+/// window asks for the choice first, and a second one for the PIN.
+final class DesktopPasskeyPrompt: PasskeyPrompt {
+    /// How long a site gets no prompt after the user refused it: a page can request passkeys in a row.
+    static let quietTime: Duration = .seconds(10)
+
+    private struct State {
+        /// The refused sites, with the end of their quiet time.
+        var refused: [String: ContinuousClock.Instant] = [:]
+        /// The user's choice in the window of a verification.
+        var choices: [PasskeyQuestion: PasskeyChoice] = [:]
+    }
+
+    private let window: PinentryChoice
+    private let pins: any PresenceAuthority
+    private let broker: SystemPresenceBroker?
+    private let offersPIN: Bool
+    private let log: Logger
+    private let now: @Sendable () -> ContinuousClock.Instant
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - pins: Prompts for PINs.
+    ///   - broker: Verifies fingers; nil if only PINs are used.
+    ///   - offersPIN: Whether passkeys accept a PIN instead of a finger.
+    init(
+        environment: [String: String], pins: any PresenceAuthority, broker: SystemPresenceBroker?, offersPIN: Bool,
+        log: Logger,
+        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+    ) {
+        window = PinentryChoice(environment: environment)
+        self.pins = pins
+        self.broker = broker
+        self.offersPIN = offersPIN
+        self.log = log
+        self.now = now
+    }
+
+    func choose(_ question: PasskeyQuestion) async -> PasskeyChoice {
+        guard !isQuiet(question.site) else {
+            log.notice("refused a request without a prompt", metadata: ["site": "\(question.site ?? "")"])
+            return .no
+        }
+        if offersPIN, question.accounts.count <= 1, question.needsVerification, await isFingerReady() { return .use(0) }
+        let choice = await ask(question)
+        note(choice, question)
+        return choice
+    }
+
+    func verification(for question: PasskeyQuestion) -> any PresenceAuthority {
+        state.withLock { $0.choices[question] = nil }
+        return PasskeyVerification(
+            prompt: self, question: question, pins: pins, broker: broker.map(PresenceBroker.init))
+    }
+
+    func refusal(of question: PasskeyQuestion) async -> PasskeyChoice {
+        let choice = state.withLock { $0.choices.removeValue(forKey: question) } ?? .no
+        note(choice, question)
+        return choice
+    }
+
+    func wink() async { log.notice("a program asks for attention to this device") }
+
+    private func isFingerReady() async -> Bool {
+        guard let broker, case .ready = await broker.fingerState() else { return false }
+        return true
+    }
+
+    private func isQuiet(_ site: String?) -> Bool {
+        guard let site else { return false }
+        let now = now()
+        return state.withLock { state in
+            state.refused = state.refused.filter { $0.value > now }
+            return state.refused[site] != nil
+        }
+    }
+
+    private func note(_ choice: PasskeyChoice, _ question: PasskeyQuestion) {
+        guard choice == .no, let site = question.site else { return }
+        let end = now() + Self.quietTime
+        state.withLock { $0.refused[site] = end }
+    }
+
+    // MARK: Windows
+
+    /// Asks for the choice, and for the account if there are several: pinentry has no list, so one window for each.
+    private func ask(_ question: PasskeyQuestion) async -> PasskeyChoice {
+        let accept =
+            question.accounts.count > 1 ? "Choose account" : question.purpose == .alreadyRegistered ? "OK" : "Use"
+        switch await show(question.text, question, accept: accept, other: Self.notHere) {
+        case .other, .unanswered: return .notHere
+        case .cancelled: return .no
+        case .accepted: break
+        }
+        guard question.accounts.count > 1 else { return .use(0) }
+        var index = 0
+        while !Task.isCancelled {
+            let position = "Account \(index + 1) of \(question.accounts.count) at \(question.site ?? "the site")"
+            let text = "\(position): \(question.accounts[index])"
+            switch await show(text, question, accept: "Use", other: "Next account") {
+            case .accepted: return .use(index)
+            case .other: index = (index + 1) % question.accounts.count
+            case .cancelled: return .no
+            case .unanswered: return .notHere
+            }
+        }
+        return .notHere
+    }
+
+    private static let notHere = "Not here"
+
+    /// Offers the PIN while the reader waits for a finger, or announces the prompt for a new PIN.
+    ///
+    /// - Returns: Whether the user wants to type the PIN.
+    fileprivate func offerPIN(_ question: PasskeyQuestion, isNew: Bool) async -> Bool {
+        let advice = isNew ? "Set a PIN first." : "Touch the fingerprint reader, or use your PIN."
+        let text = "\(question.text)\n\n\(advice)"
+        let choice: PasskeyChoice
+        switch await show(text, question, accept: isNew ? "Set PIN" : "Use PIN", other: Self.notHere) {
+        case .accepted: return true
+        case .cancelled: choice = .no
+        case .other, .unanswered: choice = .notHere
+        }
+        state.withLock { $0.choices[question] = choice }
+        return false
+    }
+
+    fileprivate func wantsPINWindow() async -> Bool { await isFingerReady() }
+
+    /// Without a window there is no consent: the request stays unanswered, so that the user can use another device.
+    private func show(
+        _ text: String, _ question: PasskeyQuestion, accept: String, other: String
+    ) async -> PinentryChoice.Answer {
+        do throws(KeystoreError) {
+            return try await window.ask(
+                text, .init(accept: accept, other: other, cancel: "No"), within: question.timeLimit)
+        } catch {
+            log.error("could not prompt: \(error.reason)", metadata: ["recovery": "\(error.recovery)"])
+            return .unanswered
+        }
+    }
+}
+
+/// Obtains the finger or PIN for one request.
+private struct PasskeyVerification: PresenceAuthority {
+    let prompt: DesktopPasskeyPrompt
+    let question: PasskeyQuestion
+    let pins: any PresenceAuthority
+    let broker: PresenceBroker?
+
+    /// Each use of a passkey has its own proof.
+    var acceptsEarlierProof: Bool { false }
+
+    func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        let isNew = request.purpose == .new
+        if isNew || request.purpose == .current, question.accounts.count <= 1, await prompt.wantsPINWindow() {
+            guard await prompt.offerPIN(question, isNew: isNew) else { return .declined("the user did not allow it") }
+        }
+        return try await pins.pin(request)
+    }
+
+    func notice(_ notice: PresenceNotice) async { await pins.notice(notice) }
+}
+
+extension PasskeyQuestion {
+    /// Whether the answer needs a proof of the hardware, which the verification prompts for.
+    fileprivate var needsVerification: Bool {
+        switch purpose {
+        case .create, .signIn: true
+        case .alreadyRegistered, .selectDevice: false
+        }
+    }
+
+    /// The text of the window: the program, the site and the account. The site's name is the one that the program states.
+    var text: String {
+        let requester = program.map { "The program \($0)" } ?? "A program"
+        let place = site ?? "a site"
+        let account = accounts.count == 1 ? " as “\(accounts[0])”" : ""
+        let secret = usesPRF ? " The site also gets a secret from this passkey, for example to decrypt data." : ""
+        return switch purpose {
+        case .create(let replaces):
+            "\(requester) asks to create a passkey on this computer for \(place)\(account)."
+                + (replaces ? " It replaces the existing passkey of this account." : "") + secret
+        case .signIn:
+            "\(requester) asks to log in to \(place)\(account) with a passkey of this computer."
+                + (accounts.count > 1 ? " There are \(accounts.count) accounts." : "") + secret
+        case .alreadyRegistered:
+            "\(requester) asks to create a passkey for \(place). This computer already has one for an account there."
+        case .selectDevice: "\(requester) asks whether to use this computer or another security key."
+        }
+    }
+}

@@ -1,0 +1,188 @@
+import ArgumentParser
+import FoundationEssentials
+import Latchkey
+import LatchkeyJOSE
+import LatchkeyPasskeys
+
+/// `latchkey passkey`.
+struct PasskeyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "passkey",
+        abstract: "Manage the passkeys that browsers and SSH created on this computer.",
+        discussion: """
+            The package latchkey-passkeys presents this computer to browsers as a FIDO security key. The hardware requires \
+            your fingerprint or PIN for each use of a passkey. An ID can be shortened, as long as it stays unique.
+            """,
+        subcommands: [List.self, Show.self, Rename.self, Delete.self, Serve.self])
+}
+
+extension CommandContext {
+    /// Opens the store of passkeys. Uses the hardware, and does not prompt.
+    func passkeys() async throws -> (store: PasskeyStore, records: RecordContainer) {
+        let records = try await records()
+        let store = PasskeyStore(records: records)
+        try await store.open(authorizedBy: presence)
+        return (store, records)
+    }
+}
+
+/// An argument that names a passkey.
+struct PasskeyArguments: CommandArguments {
+    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+    @Argument(help: ArgumentHelp("The passkey's ID, its beginning, or its label.", valueName: "passkey")) var passkey:
+        String
+}
+
+extension PasskeyCommand {
+    /// `latchkey passkey list`.
+    struct List: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list", abstract: "List the passkeys: site, account and ID.")
+
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Option(help: ArgumentHelp("Only the passkeys of this site, for example example.com.", valueName: "site"))
+        var site: String?
+
+        var operation: String? { "list the passkeys" }
+
+        func perform(in context: CommandContext) async throws -> PasskeyListReport {
+            let passkeys = try await context.passkeys().store.list()
+            return PasskeyListReport(
+                passkeys: passkeys.filter { site == nil || $0.rpID == site }.map(PasskeyReport.init))
+        }
+    }
+
+    /// `latchkey passkey show`.
+    struct Show: ContextCommand {
+        static let configuration = CommandConfiguration(commandName: "show", abstract: "Show one passkey.")
+
+        @OptionGroup var arguments: PasskeyArguments
+
+        var operation: String? { "show a passkey" }
+
+        func perform(in context: CommandContext) async throws -> PasskeyReport {
+            PasskeyReport(try await context.passkeys().store.passkey(named: arguments.passkey))
+        }
+    }
+
+    /// `latchkey passkey rename`.
+    struct Rename: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "rename",
+            abstract: "Give a passkey a label of your own.",
+            discussion: "Sites do not see the label. An empty label removes it.")
+
+        @OptionGroup var arguments: PasskeyArguments
+        @Argument(help: "The new label, at most 64 characters.") var label: String
+
+        func validate() throws {
+            guard label.count <= 64 else { throw ValidationError("A label has at most 64 characters.") }
+        }
+
+        var operation: String? { "rename a passkey" }
+
+        func perform(in context: CommandContext) async throws -> PasskeyReport {
+            let store = try await context.passkeys().store
+            let passkey = try store.passkey(named: arguments.passkey)
+            try store.rename(passkey.id, to: label.isEmpty ? nil : label)
+            return PasskeyReport(try store.passkey(named: Base64URL.encode(passkey.id)))
+        }
+    }
+
+    /// `latchkey passkey delete`.
+    struct Delete: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "delete",
+            abstract: "Delete passkeys permanently.",
+            discussion: """
+                Delete a passkey at its site first: the site does not notice that it is gone. Add another way to log in \
+                before that. Deleting requires the complete ID.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: ArgumentHelp("The passkey's complete ID.", valueName: "id")) var passkey: String?
+        @Flag(help: "Delete all passkeys of the container.") var all = false
+
+        func validate() throws {
+            guard all != (passkey != nil) else { throw ValidationError("Name either a passkey or --all.") }
+        }
+
+        var operation: String? { all ? "delete the passkeys" : "delete a passkey" }
+
+        func perform(in context: CommandContext) async throws -> PasskeyDeletionReport {
+            let (store, records) = try await context.passkeys()
+            var passkeys = try store.list()
+            if let passkey {
+                let found = try store.passkey(named: passkey)
+                guard Base64URL.encode(found.id) == passkey else {
+                    throw KeystoreError.invalidInput("deleting requires the complete ID")
+                        .with(recovery: "Run ‘latchkey passkey delete \(Base64URL.encode(found.id))’.")
+                }
+                passkeys = [found]
+            }
+            // The hardware first, because the user may cancel its prompt: a token keeps its keys. A TPM keeps none.
+            for passkey in passkeys {
+                try await records.keystore.delete(
+                    passkey.key, for: context.prompt("delete the passkey for \(passkey.rpID)"),
+                    authorizedBy: context.presence)
+                try store.delete([passkey.id])
+            }
+            return PasskeyDeletionReport(deleted: passkeys.map { Base64URL.encode($0.id) })
+        }
+    }
+}
+
+/// A passkey. Texts of the site are printable.
+struct PasskeyReport: Report {
+    let id: String
+    let site: String
+    let siteName: Nullable<String>
+    let account: String
+    let label: Nullable<String>
+    let createdAt: String
+    let policy: String
+    let prf: Bool
+    let credProtect: Int
+
+    init(_ passkey: Passkey) {
+        id = Base64URL.encode(passkey.id)
+        site = passkey.rpID
+        siteName = Nullable(passkey.rpName)
+        account = passkey.accountName
+        label = Nullable(passkey.label)
+        createdAt = passkey.createdAt.formatted(.iso8601)
+        policy = passkey.key.policy.description
+        prf = passkey.macKey != nil
+        credProtect = passkey.protection
+    }
+
+    var text: String {
+        var lines = ["site:      \(site)", "account:   \(account)"]
+        if let label = label.value { lines.append("label:     \(label)") }
+        lines += [
+            "id:        \(id)", "created:   \(createdAt)", "policy:    \(policy)", "PRF:       \(prf ? "yes" : "no")",
+        ]
+        return lines.map(printable).joined(separator: "\n")
+    }
+}
+
+/// The result of ‘latchkey passkey list’.
+struct PasskeyListReport: Report {
+    let passkeys: [PasskeyReport]
+
+    var text: String {
+        guard !passkeys.isEmpty else { return "There are no passkeys on this computer." }
+        return passkeys.map { passkey in
+            printable(
+                "\(passkey.id.prefix(8))  \(passkey.site)  \(passkey.label.value ?? passkey.account)  \(passkey.createdAt)"
+            )
+        }.joined(separator: "\n")
+    }
+}
+
+/// The result of ‘latchkey passkey delete’.
+struct PasskeyDeletionReport: Report {
+    let deleted: [String]
+
+    var text: String { deleted.count == 1 ? "The passkey is deleted." : "\(deleted.count) passkeys are deleted." }
+}

@@ -1,0 +1,33 @@
+import Latchkey
+import LatchkeyPasskeys
+
+/// Serves the user's device: passes the relay's packets to the authenticator, and its packets to the relay.
+struct PasskeyService: Sendable {
+    let connection: RelayConnection
+    let engine: PasskeyEngine
+
+    /// Serves until the connection ends or the task is cancelled. Without a request, only a thread waits for a packet.
+    ///
+    /// - Parameter ready: Called when packets are received.
+    func run(ready: () -> Void) async throws(KeystoreError) {
+        let connection = connection
+        let (packets, received) = AsyncStream.makeStream(of: [UInt8].self)
+        // This thread only drains the socket: the kernel's queue behind it has 31 places.
+        let isStarted = BlockingThread.start {
+            while let packet = connection.receive() { received.yield(packet) }
+            received.finish()
+        }
+        guard isStarted else {
+            throw KeystoreError(
+                code: .transient, reason: "the system could not start a thread", recovery: "End other programs.")
+        }
+        let device = PasskeyHIDDevice(engine: engine) { connection.send($0) }
+        ready()
+        await withTaskCancellationHandler {
+            for await packet in packets { await device.receive(packet) }
+        } onCancel: {
+            connection.end()
+        }
+        await device.close()
+    }
+}

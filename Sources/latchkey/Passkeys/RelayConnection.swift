@@ -1,0 +1,87 @@
+import Glibc
+import Latchkey
+import UNIXSockets
+
+/// The connection to the relay `latchkey-uhid`: messages of 64 bytes in both directions. The device exists while it is open.
+final class RelayConnection: Sendable {
+    static let path = "/run/latchkey/uhid.sock"
+    /// The relay's user.
+    private static let user = "latchkey-uhid"
+    private static let packetBytes = 64
+
+    private let descriptor: Int32
+
+    /// Connects, and checks that the relay's user or root listens: a process that took over the path could send requests.
+    ///
+    /// - Parameter path: Another socket, of this process's user, for tests.
+    /// - Throws: `KeystoreError` with code `unavailable`.
+    init(path: String? = nil) throws(KeystoreError) {
+        guard let address = UNIXSocketAddress(path: path ?? Self.path) else {
+            throw .invalidInput(
+                "the path of the relay's socket has more than \(UNIXSocketAddress.maximumPathBytes) bytes")
+        }
+        let descriptor = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw Self.unavailable(errno) }
+        guard address.withPointer({ connect(descriptor, $0, $1) }) == 0 else {
+            let reason = errno
+            close(descriptor)
+            throw Self.unavailable(reason)
+        }
+        self.descriptor = descriptor
+        let permitted = path == nil ? [0, Self.relayUser].compactMap(\.self) : [geteuid()]
+        guard let peer = Self.peer(of: descriptor), permitted.contains(peer) else {
+            throw KeystoreError(
+                operation: "connect to the relay of passkeys", code: .unavailable,
+                reason: "a process of another user listens at its socket",
+                recovery: "Ask an administrator to check \(Self.path) and the service latchkey-uhid.")
+        }
+    }
+
+    deinit { close(descriptor) }
+
+    /// Waits for the next packet on the calling thread.
+    ///
+    /// - Returns: nil at the end of the connection, or for a message that is not a packet.
+    func receive() -> [UInt8]? {
+        var packet = [UInt8](repeating: 0, count: Self.packetBytes + 1)
+        while true {
+            let count = recv(descriptor, &packet, packet.count, 0)
+            if count < 0, errno == EINTR { continue }
+            return count == Self.packetBytes ? Array(packet.prefix(count)) : nil
+        }
+    }
+
+    /// Sends a packet. A failure is the end of the connection, which ``receive()`` reports.
+    func send(_ packet: [UInt8]) { _ = Glibc.send(descriptor, packet, packet.count, Int32(MSG_NOSIGNAL)) }
+
+    /// Ends the connection. ``receive()`` returns nil then.
+    func end() { shutdown(descriptor, Int32(SHUT_RDWR)) }
+
+    private static var relayUser: UInt32? {
+        var buffer = [CChar](repeating: 0, count: 16384)
+        var entry = passwd()
+        var found: UnsafeMutablePointer<passwd>?
+        guard getpwnam_r(user, &entry, &buffer, buffer.count, &found) == 0, found != nil else { return nil }
+        return entry.pw_uid
+    }
+
+    private static func peer(of descriptor: Int32) -> UInt32? {
+        // struct ucred: process, user, group. With socket activation it is the process that listened first: systemd.
+        var peer: (process: pid_t, user: uid_t, group: gid_t) = (0, .max, .max)
+        var size = socklen_t(MemoryLayout.size(ofValue: peer))
+        guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 else { return nil }
+        return peer.user
+    }
+
+    private static func unavailable(_ reason: Int32) -> KeystoreError {
+        let recovery =
+            switch reason {
+            case EACCES: "Join the group latchkey (sudo usermod -aG latchkey $USER), then log in to this machine again."
+            case ENOENT: "Install the package latchkey-passkeys."
+            default: "Start the relay's socket: sudo systemctl start latchkey-uhid.socket."
+            }
+        return KeystoreError(
+            operation: "connect to the relay of passkeys", code: .unavailable,
+            reason: String(cString: strerror(reason)), recovery: recovery)
+    }
+}

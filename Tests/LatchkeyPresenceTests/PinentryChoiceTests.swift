@@ -1,0 +1,84 @@
+import Foundation
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTestSupport
+import Testing
+
+@testable import LatchkeyPresence
+
+/// Questions with two or three buttons, with scripted pinentry programs.
+struct PinentryChoiceTests {
+    private static let three = PinentryChoice.Buttons(accept: "Use", other: "Not here", cancel: "No")
+    private static let two = PinentryChoice.Buttons(accept: "Yes", other: nil, cancel: "No")
+
+    @Test(
+        arguments: [
+            ("echo OK", .accepted, .accepted), ("echo 'ERR 83886194 Not confirmed'", .other, .cancelled),
+            ("echo 'ERR 83886179 Operation cancelled'", .cancelled, .cancelled),
+            ("echo 'ERR 83886142 Timeout'", .unanswered, .unanswered),
+        ] as [(String, PinentryChoice.Answer, PinentryChoice.Answer)])
+    func `the program's answer is the user's choice`(
+        answer: String, ofThree: PinentryChoice.Answer, ofTwo: PinentryChoice.Answer
+    ) async throws {
+        let pinentry = try program(answer)
+        #expect(try await choice(pinentry).ask("Log in?\nNow", Self.three, within: hangLimit) == ofThree)
+        let commands = try pinentry.commands
+        #expect(commands.contains("SETDESC Log in?%0ANow"))
+        #expect(commands.contains("SETOK Use"))
+        #expect(commands.contains("SETNOTOK Not here"))
+        #expect(commands.contains("SETCANCEL No"))
+        let second = try program(answer)
+        #expect(try await choice(second).ask("Log in?", Self.two, within: hangLimit) == ofTwo)
+        #expect(try second.commands.contains("SETCANCEL No"))
+    }
+
+    @Test func `GNOME's program with two buttons offers the second choice instead of the refusal`() async throws {
+        let pinentry = try program("echo 'ERR 83886179 Operation cancelled'", flavor: "gnome3")
+        #expect(try await choice(pinentry).ask("Log in?", Self.three, within: hangLimit) == .other)
+        let commands = try pinentry.commands
+        #expect(commands.contains("SETCANCEL Not here"))
+        #expect(!commands.contains { $0.hasPrefix("SETNOTOK") })
+    }
+
+    @Test func `cancelling the task ends the program`() async throws {
+        let pinentry = try program("echo waiting >> \"$LOG\"; exec sleep 1000")
+        let choice = choice(pinentry)
+        let task = Task { try await choice.ask("Log in?", Self.three, within: hangLimit) }
+        #expect(await poll { (try? pinentry.commands.contains("waiting")) == true })
+        task.cancel()
+        #expect(try await task.value == .unanswered)
+    }
+
+    @Test(
+        arguments: [
+            ("echo 'ERR 83886340 No display'", KeystoreErrorCode.unavailable), ("exit 0", .failed),
+            ("while :; do echo '# noise'; done", .failed), ("echo nonsense", .failed),
+        ])
+    func `a program that cannot prompt is an error`(answer: String, code: KeystoreErrorCode) async throws {
+        let pinentry = try program(answer)
+        let error = await #expect(throws: KeystoreError.self) {
+            try await choice(pinentry).ask("Log in?", Self.three, within: hangLimit)
+        }
+        #expect(error?.code == code)
+    }
+
+    private func choice(_ pinentry: FakePinentry) -> PinentryChoice {
+        PinentryChoice(environment: ["PINENTRY_PROGRAM": pinentry.path, "PATH": "/usr/bin:/bin"])
+    }
+
+    private func program(_ answer: String, flavor: String = "gtk2") throws -> FakePinentry {
+        try FakePinentry(
+            script: """
+                echo "OK Pleased to meet you"
+                while IFS= read -r line; do
+                    printf '%s\\n' "$line" >> "$LOG"
+                    case "$line" in
+                    "GETINFO flavor") printf 'D %s\\nOK\\n' \(flavor) ;;
+                    CONFIRM) \(answer) ;;
+                    BYE) echo OK; exit 0 ;;
+                    *) echo OK ;;
+                    esac
+                done
+                """)
+    }
+}

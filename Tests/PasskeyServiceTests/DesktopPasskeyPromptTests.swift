@@ -1,0 +1,143 @@
+import Foundation
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTestSupport
+import LatchkeyTesting
+import Logging
+import Synchronization
+import Testing
+
+@testable import LatchkeyPasskeys
+@testable import latchkey
+
+/// The windows of passkeys, with a scripted pinentry program and no fingerprint reader.
+struct DesktopPasskeyPromptTests {
+    @Test(arguments: [("use", .use(0)), ("other", .notHere), ("no", .no)] as [(String, PasskeyChoice)])
+    func `the button is the choice`(button: String, choice: PasskeyChoice) async throws {
+        let desk = try Desk(choices: [button])
+        #expect(await desk.prompt.choose(question(["ada"])) == choice)
+        #expect(
+            try desk.descriptions == [
+                "The program firefox asks to log in to example.com as “ada” with a passkey of this computer."
+            ])
+    }
+
+    @Test func `an account is chosen by its own window`() async throws {
+        let desk = try Desk(choices: ["use", "other", "other", "other", "use"])
+        #expect(await desk.prompt.choose(question(["ada", "bob", "eve"])) == .use(0))
+        #expect(try desk.descriptions.count == 5)
+        #expect(try desk.descriptions[2] == "Account 2 of 3 at example.com: bob")
+        let second = try Desk(choices: ["use", "other", "use"])
+        #expect(await second.prompt.choose(question(["ada", "bob"])) == .use(1))
+        let refused = try Desk(choices: ["use", "no"])
+        #expect(await refused.prompt.choose(question(["ada", "bob"])) == .no)
+    }
+
+    @Test func `a refused site gets no window for ten seconds, other sites do`() async throws {
+        let desk = try Desk(choices: ["no", "use", "use"])
+        #expect(await desk.prompt.choose(question(["ada"])) == .no)
+        desk.time.set(.milliseconds(9_999))
+        #expect(await desk.prompt.choose(question(["ada"])) == .no)
+        #expect(try desk.descriptions.count == 1)
+        #expect(await desk.prompt.choose(question(["ada"], site: "example.org")) == .use(0))
+        desk.time.set(.seconds(10))
+        #expect(await desk.prompt.choose(question(["ada"])) == .use(0))
+        #expect(try desk.descriptions.count == 3)
+    }
+
+    @Test func `the refusal of a verification counts too`() async throws {
+        let desk = try Desk(choices: ["use"])
+        #expect(await desk.prompt.refusal(of: question(["ada"])) == .no)
+        #expect(await desk.prompt.choose(question(["ada"])) == .no)
+    }
+
+    @Test func `without a program for windows the request stays unanswered`() async throws {
+        let prompt = DesktopPasskeyPrompt(
+            environment: ["PINENTRY_PROGRAM": "/nonexistent"], pins: NobodyPresent(), broker: nil, offersPIN: true,
+            log: Logger(label: "test"))
+        #expect(await prompt.choose(question(["ada"])) == .notHere)
+    }
+
+    @Test func `a cancelled request closes its window`() async throws {
+        let desk = try Desk(choices: ["wait"])
+        let prompt = desk.prompt
+        let task = Task { await prompt.choose(question(["ada"])) }
+        #expect(await poll { (try? desk.descriptions.count) == 1 })
+        task.cancel()
+        #expect(await task.value == .notHere)
+    }
+
+    @Test func `the text states the purpose, the program and PRF`() {
+        #expect(
+            question(["ada"], purpose: .create(replaces: true), usesPRF: true).text
+                == "The program firefox asks to create a passkey on this computer for example.com as “ada”. It replaces "
+                + "the existing passkey of this account. The site also gets a secret from this passkey, for example to "
+                + "decrypt data.")
+        #expect(
+            question([], purpose: .selectDevice, site: nil, program: nil).text
+                == "A program asks whether to use this computer or another security key.")
+    }
+
+    private func question(
+        _ accounts: [String], purpose: PasskeyQuestion.Purpose = .signIn, site: String? = "example.com",
+        usesPRF: Bool = false, program: String? = "firefox"
+    ) -> PasskeyQuestion {
+        PasskeyQuestion(
+            purpose: purpose, site: site, accounts: accounts, usesPRF: usesPRF, program: program, timeLimit: hangLimit)
+    }
+}
+
+/// A desktop with a scripted user.
+private final class Desk: Sendable {
+    let prompt: DesktopPasskeyPrompt
+    let time = TestTime()
+    private let directory: TemporaryDirectory
+
+    /// - Parameter choices: The answers of the windows, in order: `use`, `other`, `no` or `wait`.
+    init(choices: [String]) throws {
+        directory = try TemporaryDirectory()
+        try Data(choices.map { "\($0)\n" }.joined().utf8).write(to: URL(filePath: directory.path(of: "choices")))
+        let program = try directory.makeScript(
+            "pinentry",
+            """
+            #!/bin/sh
+            cd \(directory.path)
+            echo "OK Pleased to meet you"
+            while IFS= read -r line; do
+                case "$line" in
+                SETDESC*) printf '%s\\n' "${line#SETDESC }" >>descriptions; echo OK ;;
+                CONFIRM)
+                    answer=$(head -n 1 choices); sed -i 1d choices
+                    case $answer in
+                    use) echo OK ;;
+                    other) echo "ERR 83886194 Not confirmed" ;;
+                    no) echo "ERR 83886179 Operation cancelled" ;;
+                    *) exec sleep 1000 ;;
+                    esac ;;
+                *) echo OK ;;
+                esac
+            done
+
+            """)
+        let (start, time) = (ContinuousClock.now, time)
+        prompt = DesktopPasskeyPrompt(
+            environment: ["PINENTRY_PROGRAM": program, "PATH": "/usr/bin:/bin"], pins: NobodyPresent(), broker: nil,
+            offersPIN: true, log: Logger(label: "test"), now: { start + time.value })
+    }
+
+    var descriptions: [String] {
+        get throws {
+            try String(contentsOfFile: directory.path(of: "descriptions"), encoding: .utf8)
+                .split(separator: "\n").map(String.init)
+        }
+    }
+}
+
+/// A time that the test sets.
+private final class TestTime: Sendable {
+    private let stored = Mutex(Duration.zero)
+
+    var value: Duration { stored.withLock { $0 } }
+
+    func set(_ value: Duration) { stored.withLock { $0 = value } }
+}
