@@ -386,7 +386,7 @@ struct KeyCommandTests {
         #expect(
             checks.compactMap { $0["name"]?.string } == [
                 "store", "tpm", "srk", "lockout", "revocation", "tokens", "finger", "attestation", "pin-source",
-                "server",
+                "passkeys", "server",
             ])
         #expect(checks.allSatisfy { $0["state"] != "problem" })
     }

@@ -223,7 +223,8 @@ struct TokenCommandTests {
         let checks = try #require(outcome.json()["checks"]?.array)
         #expect(
             checks.compactMap { $0["name"]?.string } == [
-                "store", "module", "token", "token-pin", "token-key", "revocation", "pin-source", "server",
+                "store", "module", "token", "token-pin", "token-key", "revocation", "pin-source", "passkeys",
+                "server",
             ])
         #expect(checks.contains { $0["finding"]?.string?.contains("a simulator (softhsm)") == true })
         #expect(!FileManager.default.fileExists(atPath: machine.databasePath))
