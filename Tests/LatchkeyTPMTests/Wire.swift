@@ -20,11 +20,15 @@ final class Wire: Sendable {
     /// Gives a response in the TPM's place, which then never sees the command; nil passes the command on.
     typealias Interception = @Sendable (TPMCommandCode, [UInt8]) -> [UInt8]?
 
+    /// Acts as another user of the TPM before a command is sent, with the connection.
+    typealias Interruption = @Sendable (TPMCommandCode, any TPMTransport) -> Void
+
     private struct State {
         var exchanges: [Exchange] = []
         var tamper: Tampering = { $1 }
         var replace: Tampering = { $1 }
         var intercept: Interception = { _, _ in nil }
+        var interrupt: Interruption = { _, _ in }
     }
 
     private let state = Mutex(State())
@@ -41,6 +45,9 @@ final class Wire: Sendable {
 
     /// Answers commands in the TPM's place from now on.
     func intercept(_ interception: @escaping Interception) { state.withLock { $0.intercept = interception } }
+    /// Acts before each command from now on.
+    func interrupt(_ interruption: @escaping Interruption) { state.withLock { $0.interrupt = interruption } }
+
     /// Passes everything on as it is from now on.
     func behave() {
         state.withLock { state in
@@ -74,6 +81,11 @@ final class Wire: Sendable {
         return replace(Exchange(command: command, response: []).code, command)
     }
 
+    fileprivate func interrupt(_ command: [UInt8], _ inner: any TPMTransport) {
+        let interrupt = state.withLock { $0.interrupt }
+        interrupt(Exchange(command: command, response: []).code, inner)
+    }
+
     fileprivate func answer(to command: [UInt8]) -> [UInt8]? {
         let intercept = state.withLock { $0.intercept }
         return intercept(Exchange(command: command, response: []).code, command)
@@ -101,6 +113,7 @@ private final class WiredTransport: TPMTransport {
     func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8] {
         let sent = wire.outgoing(command)
         if let answer = wire.answer(to: sent) { return answer }
+        wire.interrupt(sent, inner)
         return wire.pass(sent, try inner.exchange(sent))
     }
 

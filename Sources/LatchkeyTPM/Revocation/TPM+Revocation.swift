@@ -44,7 +44,11 @@ extension TPM {
     }
 
     /// Defines an index whose PIN opens a key, and writes it once: StartAuthSession, NV_DefineSpace, LoadExternal,
-    /// StartAuthSession, PolicySigned, FlushContext, PolicyOR, NV_Write. Removes the index on failure.
+    /// StartAuthSession, PolicySigned, FlushContext, PolicyOR, NV_Write, StartAuthSession, NV_Read. Removes the index on failure.
+    ///
+    /// The read proves that the written index has this authValue. Another user of the TPM can remove the index before the write,
+    /// and define it again with an authValue of their own: the Name does not contain the authValue, and the write does not prove
+    /// it. After the write, only the key can make an index of this Name.
     ///
     /// - Parameter key: Authorizes the write, and must be erased afterwards.
     func writeNewGate(
@@ -63,6 +67,9 @@ extension TPM {
                 try policyOR(gate.branches, in: session)
                 try nvWrite(
                     [UInt8](repeating: 0, count: Int(area.dataSize)), to: index, authorizedBy: .lastUse(of: session))
+            }
+            try withSaltedSession(under: root) { (session, _) throws(TPMError) in
+                _ = try nvRead(gate.index, authorizedBy: .lastUse(of: session, authValue: authValue))
             }
         } catch {
             try? nvUndefineSpace(index)

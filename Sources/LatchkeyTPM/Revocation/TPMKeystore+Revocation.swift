@@ -220,6 +220,12 @@ extension TPMKeystore {
         if error.responseCode == .lockout, let status = try? await lockoutStatus() {
             return .lockedOut(status, underlying: error)
         }
+        if error.command == .nvRead, [.badAuth, .authFail].contains(error.responseCode?.base) {
+            return KeystoreError(
+                code: .refused,
+                reason: "the TPM refused the new PIN: another program replaced the index, or the refusal is forged",
+                recovery: "Stop other programs that use the TPM, and try again.", underlying: .init(error))
+        }
         guard error.responseCode == .nvSpace else { return KeystoreError(error) }
         return KeystoreError(
             code: .unsupported, reason: "the TPM has no memory for another revocable key or secret",

@@ -122,7 +122,7 @@ struct Diagnostics {
             return .warning(
                 "lockout",
                 "The TPM is locked\(until) after too many wrong PINs. During the lockout, keys and vaults"
-                    + " with a PIN cannot be used, and vaults with biometrics cannot be created.",
+                    + " with a PIN cannot be used, and vaults with biometrics and revocable keys cannot be created.",
                 "Leave the machine on and wait, or end the lockout: sudo tpm2_dictionarylockout --clear-lockout"
                     + (diagnosis.isLockoutPasswordSet
                         ? " --auth file:- (type the lockout password, then Return and Ctrl-D)." : ".")
