@@ -11,7 +11,7 @@ struct ConnectionParameters: Sendable {
     ]
 
     let statementTimeout: Duration
-    private let values: [(String, String)]
+    let values: [(String, String)]
 
     /// - Throws: ``PostgreSQLConfigurationError``
     init(_ configuration: PostgreSQLConfiguration) throws {
@@ -32,12 +32,11 @@ struct ConnectionParameters: Sendable {
                     + "environment variable PGPASSFILE names.")
         }
         let environment = ProcessInfo.processInfo.environment
-        let hosts = (given["host"] ?? environment["PGHOST"] ?? "").split(separator: ",")
-        let isLocal = given["hostaddr"] == nil && hosts.allSatisfy { $0.hasPrefix("/") || $0.hasPrefix("@") }
-        if !isLocal, given["sslmode"] == nil, environment["PGSSLMODE"] == nil {
-            given["sslmode"] = "verify-full"
-        }
-        if !isLocal, given["sslrootcert"] == nil, environment["PGSSLROOTCERT"] == nil,
+        // libpq ignores both on Unix sockets. The host can also come from PGHOST, PGHOSTADDR or a service file, so they are
+        // always set. Parameters of the address precede those of a service file.
+        if given["sslmode"] == nil, environment["PGSSLMODE"] == nil { given["sslmode"] = "verify-full" }
+        if given["sslrootcert"] == nil, environment["PGSSLROOTCERT"] == nil,
+            given["service"] == nil, environment["PGSERVICE"] == nil,
             access("\(environment["HOME"] ?? "")/.postgresql/root.crt", R_OK) != 0
         {
             given["sslrootcert"] = Self.systemRoots.first { access($0, R_OK) == 0 }

@@ -9,6 +9,8 @@ final class PostgreSQLHandle {
     struct Answer {
         var rows: [SQLRow] = []
         var changes = 0
+        /// The command that the server completed.
+        var command = ""
     }
 
     /// The maximum number of prepared statements. The repositories have fewer.
@@ -21,6 +23,9 @@ final class PostgreSQLHandle {
     private let statementTimeout: Duration
     /// The names of prepared statements by text and types.
     private var prepared: [String: String] = [:]
+    private var nextName = 0
+    /// Whether the server no longer accepts a prepared statement.
+    private var isStale = false
     /// Whether the current transaction sent `COMMIT`, so that its effect is not known without an answer.
     private var isCommitting = false
     private var wasCancelled = false
@@ -68,7 +73,10 @@ final class PostgreSQLHandle {
     func commit() throws {
         isCommitting = true
         defer { isCommitting = false }
-        _ = try simple("COMMIT")
+        // COMMIT of a transaction in which a statement failed succeeds, and is a ROLLBACK.
+        guard try simple("COMMIT").command == "COMMIT" else {
+            throw SQLFailure(.statement, "a statement of the transaction failed, so it had no effect")
+        }
     }
 
     /// Ends the transaction without effect; if this fails, the connection is no longer idle, and the pool closes it.
@@ -76,6 +84,10 @@ final class PostgreSQLHandle {
         wasCancelled = false
         guard PQstatus(connection) == CONNECTION_OK else { return }
         _ = try? simple("ROLLBACK")
+        if isStale {
+            (isStale, prepared) = (false, [:])
+            _ = try? simple("DEALLOCATE ALL")
+        }
     }
 
     /// Runs constant statements without parameters.
@@ -90,7 +102,8 @@ final class PostgreSQLHandle {
         let parameters = Parameters(values)
         let key = parameters.types.map(String.init).joined(separator: ",") + " " + text
         if prepared[key] == nil, prepared.count < Self.maximumPrepared {
-            let name = "s\(prepared.count)"
+            let name = "s\(nextName)"
+            nextName += 1
             try send {
                 PQsendPrepare(connection, name, text, Int32(parameters.types.count), parameters.types)
             }
@@ -126,6 +139,7 @@ final class PostgreSQLHandle {
             while PQisBusy(connection) == 1 { try wait(for: POLLIN, until: deadline) }
             guard let result = PQgetResult(connection) else { break }
             defer { PQclear(result) }
+            answer.command = PQcmdStatus(result).map { String(cString: $0) } ?? ""
             switch PQresultStatus(result) {
             case PGRES_COMMAND_OK:
                 answer.changes = PQcmdTuples(result).flatMap { Int(String(cString: $0)) } ?? 0
@@ -135,9 +149,10 @@ final class PostgreSQLHandle {
             default: failure = failure ?? Self.failure(result)
             }
         }
+        if wasCancelled, failure != nil || PQstatus(connection) == CONNECTION_BAD { throw CancellationError() }
         if PQstatus(connection) == CONNECTION_BAD { throw lost() }
         if let failure {
-            if wasCancelled { throw CancellationError() }
+            isStale = isStale || Self.staleStates.contains(failure.sqlState ?? "")
             throw failure
         }
         return answer
@@ -164,14 +179,22 @@ final class PostgreSQLHandle {
                 if PQstatus(connection) == CONNECTION_OK,
                     descriptors[0].revents & Int16(POLLIN | POLLHUP | POLLERR) != 0
                 {
-                    guard PQconsumeInput(connection) == 1 else { throw lost() }
+                    guard PQconsumeInput(connection) == 1 else {
+                        if wasCancelled { throw CancellationError() }
+                        throw lost()
+                    }
                 }
                 return
             }
         }
     }
 
+    /// Cancels the statement. `PQcancel` waits for another connection, without TLS, so a connection over TCP is closed instead.
     private func cancel() {
+        guard PQhost(connection).map({ $0.pointee == CChar(bitPattern: UInt8(ascii: "/")) }) == true else {
+            shutdown(PQsocket(connection), Int32(SHUT_RDWR))
+            return
+        }
         guard PQstatus(connection) == CONNECTION_OK, let cancel = PQgetCancel(connection) else { return }
         defer { PQfreeCancel(cancel) }
         var message = [CChar](repeating: 0, count: 256)
@@ -193,6 +216,9 @@ final class PostgreSQLHandle {
             "the connection to the database failed: \(message ?? "no reason")")
     }
 
+    /// The schema or the session changed under a prepared statement: feature_not_supported, invalid_sql_statement_name.
+    private static let staleStates: Set = ["0A000", "26000"]
+
     /// PostgreSQL's error without its details, which can contain values.
     private static func failure(_ result: OpaquePointer) -> SQLFailure {
         func field(_ code: Unicode.Scalar) -> String? {
@@ -205,8 +231,7 @@ final class PostgreSQLHandle {
             case "40001", "40P01": .conflict
             case "57014", "55P03": .timeout
             case "22021": .invalidText
-            // The schema or the session changed under a prepared statement.
-            case "0A000", "26000": .conflict
+            case _ where staleStates.contains(state): .conflict
             case "25006": .unavailable
             case _ where state.hasPrefix("08") || state.hasPrefix("57P") || state.hasPrefix("53"): .unavailable
             default: .statement
