@@ -42,9 +42,10 @@ actor AgentService {
         }
     }
 
-    /// Discards earlier proofs and record keys, and closes the prompt that is open.
+    /// Discards earlier proofs and record keys, closes the prompt that is open, and refuses the requests that wait for theirs.
     func lock() async {
         log.debug("locking")
+        prompts.cancelWaiting()
         running?.cancel()
         guard let opened else { return }
         await opened.records.lock()
@@ -65,6 +66,10 @@ actor AgentService {
 
     private func bind(_ request: SessionBind, _ session: ClientSession) -> AgentAnswer {
         let knownHosts = KnownHosts(files: settings.knownHostsFiles)
+        for file in knownHosts.unreadable {
+            log.warning(
+                "\(file) cannot be read, or is too long. It could revoke any host key, so all sessions are refused.")
+        }
         do throws(SSHFormatError) {
             try session.bindings.withLock { bindings throws(SSHFormatError) in
                 try bindings.bind(request) { knownHosts.isRevoked($0) }

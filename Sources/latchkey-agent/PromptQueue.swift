@@ -23,6 +23,15 @@ final class PromptQueue: Sendable {
         return await body()
     }
 
+    /// Ends all waiting requests without a turn.
+    func cancelWaiting() {
+        let waiting = state.withLock { state in
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for request in waiting { request.continuation.resume(returning: false) }
+    }
+
     private func enter() async -> Bool {
         let id = state.withLock { state in
             state.nextID += 1

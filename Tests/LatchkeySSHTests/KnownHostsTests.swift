@@ -35,6 +35,14 @@ struct KnownHostsTests {
         #expect(hosts.fingerprints(of: "a.example.org").isEmpty)
     }
 
+    @Test func `a file that exists and cannot be read could revoke any key`() throws {
+        let hosts = KnownHosts(files: ["/etc"])
+        #expect(hosts.unreadable == ["/etc"])
+        #expect(hosts.isRevoked(try server.hostKey))
+        let absent = KnownHosts(files: ["/nonexistent/known_hosts"])
+        #expect(try absent.unreadable.isEmpty && !absent.isRevoked(server.hostKey), "the control")
+    }
+
     @Test func `damaged lines are skipped`() throws {
         let hosts = KnownHosts(["x\nx y\nx y !\n|1| y \(server.blob)\n\(server.line("a"))"])
         #expect(hosts.name(of: try server.hostKey) == "a")

@@ -142,6 +142,12 @@ struct SigningDecisionTests {
         let reason = use.reason(key: "work", client: "“ssh” (process 1)", knownHosts: hosts)
         #expect(reason.hasPrefix("log in to “git.example.org” as “ada'\u{FFFD} as 'root”"))
         #expect(reason.contains("“work”") && reason.hasSuffix("for “ssh” (process 1)"))
+        // The broker shows 120 characters.
+        let forwarded = SignatureUse(
+            purpose: .login(user: String(repeating: "u", count: 32), hostKey: try far.hostKey),
+            forwarders: [try SampleServer().hostKey, try near.hostKey])
+        let start = forwarded.reason(key: "k", client: "c", knownHosts: KnownHosts([])).prefix(120)
+        #expect(start.contains(try near.hostKey.fingerprint), "\(start)")
         guard case .allowed(let unknown) = decide(SampleData.login(), [try far.bind(session)]) else { return }
         #expect(unknown.reason(key: "k", client: "c", knownHosts: hosts).contains(try far.hostKey.fingerprint))
     }

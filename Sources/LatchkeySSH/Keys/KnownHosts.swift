@@ -14,21 +14,33 @@ package struct KnownHosts: Sendable {
     /// The maximum size of a file in bytes that is read.
     private static let maximumBytes = 8 << 20
     private let lines: [Line]
+    /// The files that exist and cannot be read, or are too long. They could revoke any key.
+    package private(set) var unreadable: [String] = []
 
     /// - Parameter texts: The contents of the files, in order of precedence.
     package init(_ texts: [String]) {
         lines = texts.flatMap { $0.split(whereSeparator: \.isNewline).compactMap(Self.line) }
     }
 
-    /// Reads the files that exist. An unreadable file has no names, so the prompt then shows fingerprints.
+    /// Reads the files that exist.
     package init(files: [String]) {
-        self.init(
-            files.compactMap { path in
-                guard let size = try? FileManager.default.attributesOfItem(atPath: path)[.size] as? Int,
-                    size <= Self.maximumBytes, let bytes = FileManager.default.contents(atPath: path)
-                else { return nil }
-                return String(decoding: bytes, as: UTF8.self)
-            })
+        var (texts, unreadable) = ([String](), [String]())
+        for path in files {
+            do {
+                let size = try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? .max
+                guard size <= Self.maximumBytes, let bytes = FileManager.default.contents(atPath: path) else {
+                    unreadable.append(path)
+                    continue
+                }
+                texts.append(String(decoding: bytes, as: UTF8.self))
+            } catch let error as CocoaError where error.code == .fileReadNoSuchFile || error.code == .fileNoSuchFile {
+                continue
+            } catch {
+                unreadable.append(path)
+            }
+        }
+        self.init(texts)
+        self.unreadable = unreadable
     }
 
     /// OpenSSH's default files.
@@ -61,8 +73,9 @@ package struct KnownHosts: Sendable {
         return nil
     }
 
-    /// Whether a line with the marker `@revoked` names the key.
+    /// Whether a line with the marker `@revoked` names the key, or could: in an unreadable file.
     package func isRevoked(_ key: HostKey) -> Bool {
+        guard unreadable.isEmpty else { return true }
         let fingerprint = key.fingerprint
         return lines.contains { $0.isRevoked && $0.fingerprint == fingerprint }
     }
