@@ -81,6 +81,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
@@ -266,6 +267,7 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyJOSE", "LatchkeyLogging", "LatchkeyPostgreSQL", "LatchkeyRelyingParty", arguments,
                 crypto, cryptoExtras, grdb, logging,
+                .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["Programs"])),
                 .product(name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Programs"])),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: .when(traits: ["Programs"])),
                 .product(name: "JWTKit", package: "jwt-kit", condition: .when(traits: ["Programs"])),

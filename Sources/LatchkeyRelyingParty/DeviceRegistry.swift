@@ -145,13 +145,26 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
     /// Registers the migrations that create the table in SQLite.
     public static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
 
-    public func add(_ device: RegisteredDevice) async throws {
+    public func add(_ device: RegisteredDevice) async throws { _ = try await add(device, limit: .max) }
+
+    /// Registers a device of a user that has fewer devices than the limit.
+    ///
+    /// - Returns: false if the user has that many.
+    /// - Throws: ``BiometricRequestError`` with code `duplicateKeyID`.
+    package func add(_ device: RegisteredDevice, limit: Int) async throws -> Bool {
         let jwk = try CanonicalJSON.text(device.key.jwk(kid: device.kid))
         let info = try CanonicalJSON.text(device.info.json)
         let attestation = try device.attestation.map { try CanonicalJSON.text($0) }
         let project = project
-        let inserted = try await database.write {
-            try $0.execute(
+        let inserted = try await database.write { database -> Int? in
+            try database.lock("latchkey devices of \(device.userID)")
+            let count = try database.row(
+                """
+                SELECT COUNT(*) AS count FROM latchkey_device
+                WHERE project = \(project) AND user_id = \(device.userID)
+                """)
+            guard try count?.integer("count") ?? 0 < limit else { return nil }
+            return try database.execute(
                 """
                 INSERT INTO latchkey_device (
                     project, kid, id, user_id, jwk, device_info, created_at, attestation
@@ -160,9 +173,11 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
                 ON CONFLICT (project, kid) DO NOTHING
                 """)
         }
+        guard let inserted else { return false }
         guard inserted == 1 else {
             throw BiometricRequestError(.duplicateKeyID, "the key ID is registered already")
         }
+        return true
     }
 
     public func device(kid: KeyID) async throws -> RegisteredDevice? {

@@ -8,7 +8,10 @@ struct IdentityCommand: AsyncParsableCommand {
         commandName: "latchkey-identity",
         abstract: "A small identity server for development and tests.",
         version: Release.version,
-        subcommands: [ServeCommand.self, UsersCommand.self])
+        subcommands: [
+            ServeCommand.self, UsersCommand.self, DevicesCommand.self, ApprovalKeysCommand.self, AuditCommand.self,
+            MigrateCommand.self, CheckCommand.self,
+        ])
 
     static func main() async {
         ProcessMemory.protect()
@@ -16,66 +19,13 @@ struct IdentityCommand: AsyncParsableCommand {
     }
 }
 
-struct UsersCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "users", abstract: "Administer users, also while the server runs.",
-        subcommands: [Add.self, Disable.self, Enable.self])
+/// The database that an administrator's command uses, also while servers run.
+struct DatabaseOption: ParsableArguments {
+    @Option(help: "The server's SQLite file, or postgresql://HOST/DATABASE.")
+    var database: String
 
-    struct DatabaseOptions: ParsableArguments {
-        @Option(help: "The server's SQLite file, or postgresql://HOST/DATABASE.")
-        var database: String
+    /// Opens the database, and migrates it.
+    func open() async throws -> any SQLDatabase { try await IdentityDatabase.open(location: database) }
 
-        @Argument(help: "The user's name.")
-        var username: String
-
-        func users() async throws -> UserStore {
-            let database = try await IdentityDatabase.open(location: database)
-            return UserStore(database: database, hasher: PasswordHasher(), clock: database.clock)
-        }
-
-        func setDisabled(_ isDisabled: Bool) async throws {
-            guard try await users().setDisabled(isDisabled, username: username) else {
-                throw ValidationError("There is no user \(username).")
-            }
-        }
-    }
-
-    struct Add: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(
-            commandName: "add",
-            abstract: "Add a user. The password is read from stdin, one line.")
-
-        @OptionGroup var options: DatabaseOptions
-
-        @Flag(help: "Mark the user as anonymous: such a user can't set up biometric login.")
-        var anonymous = false
-
-        func run() async throws {
-            guard let password = readLine() else { throw ValidationError("Give a password on stdin.") }
-            do {
-                let user = try await options.users().add(
-                    username: options.username, password: password, isAnonymous: anonymous)
-                print(user.id)
-            } catch let error as UserStore.AddError {
-                throw ValidationError(error.rawValue)
-            }
-        }
-    }
-
-    struct Disable: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(
-            commandName: "disable", abstract: "Disable a user and end all their sessions.")
-
-        @OptionGroup var options: DatabaseOptions
-
-        func run() async throws { try await options.setDisabled(true) }
-    }
-
-    struct Enable: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(commandName: "enable", abstract: "Enable a disabled user.")
-
-        @OptionGroup var options: DatabaseOptions
-
-        func run() async throws { try await options.setDisabled(false) }
-    }
+    func administration() async throws -> Administration { Administration(database: try await open()) }
 }

@@ -18,6 +18,7 @@ enum IdentitySchema {
             SQLMigration("identity 2", sqlite: lockerSchema, postgreSQL: postgreSQLLockerSchema),
             SQLMigration("identity 3", sqlite: easyAccessSchema, postgreSQL: postgreSQLEasyAccessSchema),
             SQLMigration("identity 4", sqlite: expirySchema, postgreSQL: expirySchema + rateLimitSchema),
+            AuditLog.migration,
         ]
 
     /// Times are seconds since 1970. Tokens and codes are stored as SHA-256 digests only.

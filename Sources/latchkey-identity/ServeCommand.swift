@@ -1,4 +1,5 @@
 import ArgumentParser
+import CoreMetrics
 import FoundationEssentials
 import Glibc
 import Hummingbird
@@ -15,7 +16,8 @@ struct ServeCommand: AsyncParsableCommand {
         commandName: "serve",
         abstract: "Serve until SIGTERM.",
         discussion: """
-            Prints one line of JSON on stdout when it is ready: {"endpoint":…,"clientID":…,"users":[…]}. \
+            Prints one line of JSON on stdout when it is ready: {"endpoint":…,"clientID":…,"users":[…]}, and with \
+            --management-port "management":…. \
             Logs go to stderr, or to the journal if systemd started the server.
 
             Behind a proxy, set two members of the configuration: public_origin, the origin under which clients reach \
@@ -43,6 +45,16 @@ struct ServeCommand: AsyncParsableCommand {
             """)
     var database: String?
 
+    @Option(help: "The port for health checks and metrics; 0 for any free port. Default: none.")
+    var managementPort: Int?
+
+    @Option(help: "The address of that port.")
+    var managementHost = "127.0.0.1"
+
+    @Option(
+        help: "The seconds from SIGTERM until the server stops. Meanwhile it serves, and /health/ready answers 503.")
+    var drainSeconds = 0
+
     @Option(help: "The lowest level to log: trace, debug, info, notice, warning, error, critical.")
     var logLevel = "notice"
 
@@ -50,7 +62,12 @@ struct ServeCommand: AsyncParsableCommand {
         guard demo || config != nil else {
             throw ValidationError("Give a configuration with --config FILE, or use --demo, which registers a client.")
         }
-        guard (0...65_535).contains(port ?? 0) else { throw ValidationError("A port is a number from 0 to 65535.") }
+        guard [port, managementPort].allSatisfy({ (0...65_535).contains($0 ?? 0) }) else {
+            throw ValidationError("A port is a number from 0 to 65535.")
+        }
+        guard (0...3_600).contains(drainSeconds) else {
+            throw ValidationError("--drain-seconds is a number from 0 to 3600.")
+        }
         guard Logger.Level(rawValue: logLevel) != nil else {
             throw ValidationError("There is no log level \(logLevel).")
         }
@@ -76,28 +93,49 @@ struct ServeCommand: AsyncParsableCommand {
 
     private func serve(port: Int, logger: Logger) async throws {
         let configuration = try config.map { try ServerConfiguration(json: Self.read($0)) } ?? Demo.configuration
+        let database = try await IdentityDatabase.open(location: database, configuration: configuration.database)
         let services = try await IdentityServices(
-            configuration,
-            database: await IdentityDatabase.open(location: database, configuration: configuration.database),
+            configuration, database: database,
             hasher: PasswordHasher(cost: demo ? .demonstration : .standard))
         if demo { try await Demo.addUsers(to: services.users) }
 
         try OpenFiles.allow(connections: configuration.connections.total)
+        let drain = Drain(.seconds(drainSeconds))
+        var running: [any Service] = []
+        let management = AsyncStream.makeStream(of: Int.self)
+        if let managementPort {
+            let metrics = PrometheusMetrics()
+            MetricsSystem.bootstrap(metrics)
+            running.append(
+                ManagementServer.application(
+                    host: managementHost, port: managementPort, database: database, drain: drain, metrics: metrics,
+                    logger: logger
+                ) { management.continuation.yield($0) })
+        }
         let application = IdentityServer.application(
             services, host: host, port: port, logger: logger
         ) { origin in
-            printReadyLine(endpoint: origin, clientID: configuration.clients.first?.id ?? "")
+            var managementOrigin: String?
+            if managementPort != nil {
+                for await port in management.stream {
+                    managementOrigin = "http://\(managementHost):\(port)"
+                    break
+                }
+            }
+            printReadyLine(
+                endpoint: origin, management: managementOrigin, clientID: configuration.clients.first?.id ?? "")
         }
         var group = ServiceGroupConfiguration(
-            services: [application], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
-        group.maximumGracefulShutdownDuration = .seconds(5)
+            services: running + [application, drain], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        group.maximumGracefulShutdownDuration = .seconds(5 + drainSeconds)
         try await ServiceGroup(configuration: group).run()
     }
 
     /// Prints the line on stdout when the server is ready, and flushes it, because a program may be waiting for it at
     /// the other end of a pipe.
-    private func printReadyLine(endpoint: String, clientID: String) {
+    private func printReadyLine(endpoint: String, management: String?, clientID: String) {
         var line: [String: JSONValue] = ["endpoint": .string(endpoint), "clientID": .string(clientID)]
+        if let management { line["management"] = .string(management) }
         if demo {
             let users = Demo.accounts.map { ["username": .string($0.key), "password": .string($0.value)] as JSONValue }
             line["users"] = .array(users)
@@ -107,7 +145,7 @@ struct ServeCommand: AsyncParsableCommand {
         fflush(nil)
     }
 
-    private static func read(_ path: String) throws -> Data {
+    static func read(_ path: String) throws -> Data {
         do {
             return try Data(contentsOf: URL(filePath: path))
         } catch {

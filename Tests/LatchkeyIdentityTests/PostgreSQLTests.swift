@@ -1,12 +1,13 @@
 import FoundationEssentials
 import Latchkey
-import LatchkeyPostgreSQL
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import LatchkeySimulators
 import LatchkeyTestSupport
 import Synchronization
 import Testing
 
+@testable import LatchkeyPostgreSQL
 @testable import latchkey_identity
 
 /// Two server instances on one PostgreSQL database, and faults of the database.
@@ -195,6 +196,60 @@ struct PostgreSQLTests {
         try await database.check()
     }
 
+    @Test func `a connection prepares its statements again after the schema changed`() async throws {
+        let address = try await PostgreSQLServer.shared.database()
+        var configuration = PostgreSQLConfiguration(address: address)
+        configuration.maximumConnections = 2
+        let database = try PostgreSQLDatabase(configuration)
+        try await database.write { try $0.script("CREATE TABLE item (id TEXT)") }
+        let read: @Sendable () async throws -> [SQLRow] = {
+            try await database.read { try $0.rows("SELECT * FROM item") }
+        }
+        // Both connections prepare it.
+        _ = try await (read(), read())
+        try await PostgreSQLServer.shared.psql(address, "ALTER TABLE item ADD COLUMN more TEXT")
+        for _ in 1...4 { #expect(try await read().isEmpty) }
+        try await PostgreSQLServer.shared.psql(address, "INSERT INTO item VALUES ('a', 'b')")
+        #expect(try await read().first?.text("more") == "b")
+    }
+
+    @Test func `COMMIT of a transaction whose failure its body ignored is an error`() async throws {
+        let database = try PostgreSQLDatabase(
+            PostgreSQLConfiguration(address: try await PostgreSQLServer.shared.database()))
+        let failure = await #expect(throws: SQLFailure.self) {
+            try await database.write { _ = try? $0.rows("SELECT 1 / 0 AS x") }
+        }
+        #expect(failure?.code == .statement)
+        try await database.check()
+    }
+
+    @Test func `of 50 set-ups at once with two devices allowed, two succeed`() async throws {
+        let instances = try await Self.instances(on: PostgreSQLServer.shared.database())
+        let user = try await instances[0].users.add(username: "alice", password: TestServer.password)
+        let winners = try await Self.winners(instances) { instance in
+            let jwk = try JSONDecoder().decode(JWK.self, from: JSONEncoder().encode(TestDevice().jwk))
+            let key = try #require(DevicePublicKey(jwk))
+            let kid = try #require(KeyID(rawValue: UUID().uuidString))
+            let info = try #require(DeviceInfo(["ios": ["uname": ["machine": "Linux"]]]))
+            return try await instance.devices.add(
+                RegisteredDevice(
+                    kid: kid, userID: user.id, key: key, info: info,
+                    createdAt: instance.clock.now), limit: 2)
+        }
+        #expect(winners == 2)
+    }
+
+    @Test func `entries of the audit log cannot be changed or deleted`() async throws {
+        let address = try await PostgreSQLServer.shared.database()
+        let instance = try await Self.instances(1, on: address)[0]
+        _ = try await instance.users.add(username: "alice", password: TestServer.password)
+        for statement in ["UPDATE audit_event SET event = 'x'", "DELETE FROM audit_event", "TRUNCATE audit_event"] {
+            await #expect(throws: (any Error).self) { try await PostgreSQLServer.shared.psql(address, statement) }
+        }
+        let entries = try await AuditLog(database: instance.database).entries(after: 0, limit: 10)
+        #expect(entries.map(\.event) == ["user.added"])
+    }
+
     @Test func `values are never part of a statement`() async throws {
         let address = try await PostgreSQLServer.shared.database()
         let users = try await Self.instances(1, on: address)[0].users
@@ -207,6 +262,15 @@ struct PostgreSQLTests {
         #expect(failure?.code == .invalidText && failure?.description.contains("a\0b") == false)
         let log = try await PostgreSQLServer.shared.log()
         #expect(!log.contains("correct-horse-secret"))
+    }
+
+    /// libpq ignores both for Unix sockets, and the host can come from a service file or the environment.
+    @Test(arguments: ["/x", "/x?service=fleet", "db.example.com/x"])
+    func `without another setting, a server must have a valid certificate`(address: String) throws {
+        let parameters = try ConnectionParameters(PostgreSQLConfiguration(address: "postgresql://\(address)"))
+        #expect(parameters.values.first { $0.0 == "sslmode" }?.1 == "verify-full")
+        let own = try ConnectionParameters(PostgreSQLConfiguration(address: "postgresql:///x?sslmode=require"))
+        #expect(own.values.first { $0.0 == "sslmode" }?.1 == "require", "the control")
     }
 
     @Test func `an address with a password is refused without repeating it`() {

@@ -21,6 +21,8 @@ package struct IdentityProcess: Sendable {
     package let clientID: String
     /// The demo users; empty without `--demo`.
     package let users: [User]
+    /// The URL of the management port, if one was requested.
+    package let management: String?
     private let process: RunningProgram
     /// The output after the first line. It is read at once, so that a full pipe never blocks the server.
     private let rest: Task<(output: String, errors: String), Never>
@@ -30,6 +32,7 @@ package struct IdentityProcess: Sendable {
         let endpoint: String
         let clientID: String
         let users: [User]?
+        let management: String?
     }
 
     /// The path of the program.
@@ -49,6 +52,7 @@ package struct IdentityProcess: Sendable {
         let errors = ready == nil ? await rest.value.errors : ""
         let started = try #require(ready, "the server did not start: \(line)\(errors)")
         (endpoint, clientID, users) = (started.endpoint, started.clientID, started.users ?? [])
+        management = started.management
         self.process = process
     }
 
@@ -60,6 +64,9 @@ package struct IdentityProcess: Sendable {
     /// - Returns: The exit code, or the number of the signal that ended the server.
     @discardableResult
     package func stop(_ signal: Int32 = SIGTERM) async -> Int32 { await process.stop(signal) }
+
+    /// Sends SIGTERM, and does not wait for the end.
+    package func terminate() { process.signal(SIGTERM) }
 
     /// The log of a server that has ended.
     package var log: String { get async { await rest.value.errors } }

@@ -75,12 +75,15 @@ package final class RunningProgram: Sendable {
         return await (output, errors)
     }
 
+    /// Sends a signal.
+    package func signal(_ signal: Int32) { kill(id, signal) }
+
     /// Sends a signal and waits for the program's exit.
     ///
     /// - Returns: The exit code, or the number of the signal that ended the program.
     @discardableResult
     package func stop(_ signal: Int32 = SIGTERM) async -> Int32 {
-        kill(id, signal)
+        self.signal(signal)
         return await wait()
     }
 

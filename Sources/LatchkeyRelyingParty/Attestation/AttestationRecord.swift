@@ -62,7 +62,7 @@ package struct AttestationRecord: Hashable, Sendable, Codable {
     /// Reads the column `attestation`.
     ///
     /// - Returns: nil if it is NULL.
-    init?(_ row: SQLRow) throws {
+    package init?(_ row: SQLRow) throws {
         guard let text = try row.optionalText("attestation") else { return nil }
         self = try CanonicalJSON.decode(from: text)
     }

@@ -37,7 +37,11 @@ package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
                     enrolled_at REAL NOT NULL,
                     PRIMARY KEY (endorsement, name)
                 ) STRICT, WITHOUT ROWID;
-                """)
+                """),
+        SQLMigration(
+            "latchkey approval keys 2",
+            sqlite: "ALTER TABLE latchkey_attestation_key ADD COLUMN is_simulated INTEGER NOT NULL DEFAULT 0",
+            postgreSQL: "ALTER TABLE latchkey_attestation_key ADD COLUMN is_simulated BOOLEAN NOT NULL DEFAULT false"),
     ]
 
     /// Registers the migrations that create the tables in SQLite.
@@ -45,20 +49,29 @@ package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
 
     /// Records the endorsement key under which an attestation key was activated.
     ///
+    /// The owner of a simulator can activate any attestation key there. So a simulator's endorsement key does not replace that of
+    /// a TPM.
+    ///
     /// - Parameters:
     ///   - endorsement: SHA-256 of the endorsement key, 32 bytes.
+    ///   - isSimulated: Whether the endorsement key is a simulator's.
     ///   - expiresAt: The end of the attestation key's certificate. Then the record is deleted.
-    package func record(_ attestationKey: PublicKey, in endorsement: Data, until expiresAt: Date) async throws {
+    package func record(
+        _ attestationKey: PublicKey, in endorsement: Data, isSimulated: Bool, until expiresAt: Date
+    ) async throws {
         let clock = clock
         try await database.write { database in
             let now = clock.timestamp(in: database)
             try database.deleteExpired(from: "latchkey_attestation_key", where: "expires_at <= \(now)")
             try database.execute(
                 """
-                INSERT INTO latchkey_attestation_key (thumbprint, endorsement, expires_at)
-                VALUES (\(attestationKey.thumbprint), \(endorsement), \(expiresAt.timeIntervalSince1970))
+                INSERT INTO latchkey_attestation_key (thumbprint, endorsement, is_simulated, expires_at)
+                VALUES (\(attestationKey.thumbprint), \(endorsement), \(isSimulated),
+                    \(expiresAt.timeIntervalSince1970))
                 ON CONFLICT (thumbprint) DO UPDATE
-                SET endorsement = excluded.endorsement, expires_at = excluded.expires_at
+                SET endorsement = excluded.endorsement, is_simulated = excluded.is_simulated,
+                    expires_at = excluded.expires_at
+                WHERE latchkey_attestation_key.is_simulated >= excluded.is_simulated
                 """)
         }
     }
@@ -89,6 +102,22 @@ package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     @discardableResult
     package func remove(_ name: Data) async throws -> Bool {
         try await database.write { try $0.execute("DELETE FROM latchkey_approval_key WHERE name = \(name)") > 0 }
+    }
+
+    /// The enrolled approval keys, oldest first, with the time of the enrolment in seconds since 1970.
+    package func all() async throws -> [(name: Data, enrolledAt: Double)] {
+        try await database.read {
+            try $0.rows(
+                "SELECT name, MIN(enrolled_at) AS enrolled_at FROM latchkey_approval_key GROUP BY name ORDER BY 2, 1"
+            ).map { (try $0.blob("name"), try $0.real("enrolled_at")) }
+        }
+    }
+
+    /// Whether an approval key is enrolled, for any TPM.
+    package func isEnrolled(_ name: Data) async throws -> Bool {
+        try await database.read {
+            try $0.row("SELECT 1 FROM latchkey_approval_key WHERE name = \(name) LIMIT 1") != nil
+        }
     }
 
     package func isApprovalKey(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool {

@@ -124,11 +124,25 @@ struct AttestationServices: Sendable {
 
     /// Refuses a login with a key whose stored proof does not meet the client's requirement. A key can have been set up for
     /// another client, or before the requirement.
-    func requireProof(_ record: AttestationRecord?, for client: ClientConfiguration) throws {
+    func requireProof(_ record: AttestationRecord?, for client: ClientConfiguration) async throws {
         let requirement = requirement(client)
         guard requirement.level != .none else { return }
         guard let record else { throw OAuthError.attestationRequired }
         if let refusal = record.refusal(under: requirement) { throw refusal }
+        // The administrator may have removed the approval key since the proof.
+        guard requirement.level != .hardware, let name = record.approvalKey.flatMap({ Base64URL.decode($0) }) else {
+            return
+        }
+        guard try await isApproved(name) else {
+            throw AttestationError(.unknownApprovalKey, "the approval key of the proof is no longer accepted")
+        }
+    }
+
+    private func isApproved(_ name: Data) async throws -> Bool {
+        switch configuration.approvalKeys {
+        case .enrolled: try await registry.isEnrolled(name)
+        case .listed(let names): names.contains { AttestationConfiguration.name($0) == name }
+        }
     }
 
     /// Verifies the attestation of a new key.

@@ -60,7 +60,7 @@ struct AttestationEndpoints: Sendable {
         if attestation.configuration.keepsEndorsement {
             let days = Double(attestation.configuration.certificateDays)
             try await attestation.registry.record(
-                activation.attestationKey, in: activation.endorsementKeyDigest,
+                activation.attestationKey, in: activation.endorsementKeyDigest, isSimulated: activation.isSimulated,
                 until: services.clock.now.addingTimeInterval(days * 86_400))
         }
         context.logger.notice("attestation key certified", metadata: ["user": "\(user)"])

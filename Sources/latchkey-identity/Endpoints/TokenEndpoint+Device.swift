@@ -43,9 +43,6 @@ extension TokenEndpoint {
         let proof = try await services.verifier.verifySetup(request, for: audience(client))
         guard !session.user.isAnonymous else { throw OAuthError.unauthorizedClient("AnonymousUserAddIdentity") }
         let limit = services.configuration.identity.biometric.maximumDevices
-        guard try await services.devices.devices(of: session.user.id).count < limit else {
-            throw OAuthError.invalidRequest("a user may have at most \(limit) biometric identities")
-        }
         var device = RegisteredDevice(
             kid: proof.kid, userID: session.user.id, key: proof.key, info: proof.info, createdAt: services.clock.now)
         if let attestation, let requirement {
@@ -53,7 +50,9 @@ extension TokenEndpoint {
                 attestation, of: proof.key, named: proof.kid, challenge: request.challenge ?? "",
                 issuer: services.issuer, under: requirement, logger: logger)
         }
-        try await services.devices.add(device)
+        guard try await services.devices.add(device, limit: limit) else {
+            throw OAuthError.invalidRequest("a user may have at most \(limit) biometric identities")
+        }
         return .empty()
     }
 
@@ -68,7 +67,7 @@ extension TokenEndpoint {
         try requireBiometric()
         let device = try await services.verifier.verifyAuthentication(request, for: audience(client))
         guard try await services.biometricLimit.admit(device.userID) else { throw OAuthError.rateLimited() }
-        try services.attestation?.requireProof(device.attestation, for: client)
+        try await services.attestation?.requireProof(device.attestation, for: client)
         guard let user = try await services.users.user(id: device.userID), !user.isDisabled else {
             throw OAuthError.serverError
         }

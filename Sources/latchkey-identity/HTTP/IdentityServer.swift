@@ -13,7 +13,7 @@ enum IdentityServer {
     ///   - onReady: Called once with the server's origin when the server listens.
     static func application(
         _ services: IdentityServices, host: String, port: Int, logger: Logger,
-        onReady: @escaping @Sendable (String) -> Void = { _ in }
+        onReady: @escaping @Sendable (String) async -> Void = { _ in }
     ) -> some ApplicationProtocol {
         let limits = services.configuration.connections
         let proxies = services.configuration.trustedProxies.compactMap { IPAddress($0)?.network }
@@ -29,7 +29,7 @@ enum IdentityServer {
             onServerRunning: { channel in
                 let port = channel.localAddress?.port ?? port
                 services.origin.listening(on: host, port: port)
-                if let origin = services.origin.current { onReady(origin) }
+                if let origin = services.origin.current { await onReady(origin) }
             },
             logger: logger)
     }
@@ -38,6 +38,7 @@ enum IdentityServer {
         _ services: IdentityServices, _ limiter: ConnectionLimiter
     ) -> Router<IdentityContext> {
         let router = Router(context: IdentityContext.self)
+        router.add(middleware: MetricsMiddleware())
         router.add(middleware: ConnectionMiddleware(limiter: limiter))
         router.add(middleware: RefusalMiddleware())
         router.add(middleware: HostMiddleware(origin: services.origin))
@@ -92,13 +93,14 @@ enum IdentityServer {
 /// The stores, limits and settings that the endpoints share.
 struct IdentityServices: Sendable {
     let configuration: ServerConfiguration
+    let database: any SQLDatabase
     let origin: Origin
     let clock: WallClock
     let users: UserStore
     let sessions: WebSessionStore
     let grants: GrantStore
     let challenges: any ChallengeStore
-    let devices: any DeviceRegistry
+    let devices: DatabaseDeviceRegistry
     let verifier: BiometricRequestVerifier
     /// nil if the configuration disables the locker.
     let locker: LockerServices?
@@ -118,6 +120,7 @@ struct IdentityServices: Sendable {
     ) async throws {
         let clock = clock ?? database.clock
         self.configuration = configuration
+        self.database = database
         self.clock = clock
         origin = Origin(configuration.publicOrigin)
         users = UserStore(database: database, hasher: hasher, clock: clock)

@@ -53,6 +53,11 @@ import Testing
             let setup = try await server.setUp(
                 device, .finger(), in: tpm, certificates: certificates, bearer: bearer)
             #expect(setup.status == 200, "\(setup.body)")
+            #expect(try await server.authenticate(device).status == 200)
+            // After the administrator removed the approval key, its fingers no longer count.
+            let registry = try #require(server.services.attestation?.registry)
+            #expect(try await registry.remove(tpm.approvalKeyName))
+            try await server.authenticate(device).expectRefused(.unknownApprovalKey)
         }
     }
 

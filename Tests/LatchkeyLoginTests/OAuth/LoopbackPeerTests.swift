@@ -39,7 +39,7 @@ struct LoopbackPeerTests {
         try await withConnection { client, server, end in
             try await end.close()
             // A child process that another test starts at this moment has the socket too, until it executes its program.
-            #expect(try await poll { LoopbackPeer(client: client, server: server)?.owner == .otherUser })
+            #expect(await poll { LoopbackPeer(client: client, server: server)?.owner == .otherUser })
         }
     }
 

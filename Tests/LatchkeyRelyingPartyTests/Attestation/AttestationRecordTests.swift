@@ -101,7 +101,7 @@ import Testing
         let (here, there) = (Data(repeating: 1, count: 32), Data(repeating: 2, count: 32))
         let name = Data([0, 11]) + Data(repeating: 9, count: 32)
         for (key, endorsement) in [(broker, here), (user, here), (other, there)] {
-            try await registry.record(key, in: endorsement, until: AttestationRig.time + 100)
+            try await registry.record(key, in: endorsement, isSimulated: false, until: AttestationRig.time + 100)
         }
         #expect(try await !registry.isApprovalKey(name, inTPMOf: user))
         #expect(try await !registry.enrol(name, inTPMOf: unknown))
@@ -117,12 +117,20 @@ import Testing
         #expect(try await !registry.enrol(name, inTPMOf: user))
         // A new certificate of the same TPM is sufficient, and expired attestation keys are deleted.
         let renewed = try key()
-        try await registry.record(renewed, in: here, until: time.now + 100)
+        try await registry.record(renewed, in: here, isSimulated: false, until: time.now + 100)
         #expect(try await registry.isApprovalKey(name, inTPMOf: renewed))
         let count = try await database.read {
             try Int.fetchOne($0, sql: "SELECT count(*) FROM latchkey_attestation_key")
         }
         #expect(count == 1)
+        // A simulator's owner can activate any attestation key there, and the row of a TPM remains.
+        try await registry.record(renewed, in: there, isSimulated: true, until: time.now + 100)
+        #expect(try await registry.isApprovalKey(name, inTPMOf: renewed))
+        try await registry.record(other, in: there, isSimulated: true, until: time.now + 100)
+        try await registry.record(other, in: here, isSimulated: false, until: time.now + 100)
+        #expect(try await registry.isApprovalKey(name, inTPMOf: other), "the control: a TPM's replaces a simulator's")
+        #expect(try await registry.isEnrolled(name))
+        #expect(try await registry.all().map(\.name) == [name])
         #expect(try await registry.remove(name))
         #expect(try await !registry.remove(name))
         #expect(try await !registry.isApprovalKey(name, inTPMOf: renewed))

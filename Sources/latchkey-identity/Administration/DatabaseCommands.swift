@@ -1,0 +1,44 @@
+import ArgumentParser
+
+struct MigrateCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "migrate", abstract: "Create or change the tables for this version.",
+        discussion:
+            "A server does this when it starts. Of several processes, one changes the tables, and the others wait.")
+
+    @OptionGroup var store: DatabaseOption
+
+    func run() async throws { _ = try await store.open() }
+}
+
+struct CheckCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "check", abstract: "Check the configuration and the database, and print the numbers of rows.")
+
+    @OptionGroup var store: DatabaseOption
+
+    @Option(help: "The configuration, a JSON file.")
+    var config: String?
+
+    func run() async throws {
+        if let config { _ = try ServerConfiguration(json: ServeCommand.read(config)) }
+        try printLines([await store.administration().counts()])
+    }
+}
+
+struct AuditCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "audit", abstract: "Print the audit log, oldest first, one line of JSON each.")
+
+    @OptionGroup var store: DatabaseOption
+
+    @Option(help: "Only the entries with a larger number.")
+    var after = 0
+
+    @Option(help: "The maximum number of entries.")
+    var limit = 1_000
+
+    func run() async throws {
+        try printLines(await AuditLog(database: store.open()).entries(after: after, limit: limit))
+    }
+}

@@ -1,0 +1,66 @@
+import Hummingbird
+import LatchkeyRelyingParty
+import Logging
+import ServiceLifecycle
+import Synchronization
+
+/// The second port, for the operator's load balancer and monitoring. Do not make it public.
+///
+/// | path | answer |
+/// |---|---|
+/// | `/health/live` | 200 while the process serves |
+/// | `/health/ready` | 200 if the database answers within two seconds and the server does not stop, or else 503 |
+/// | `/metrics` | the metrics in Prometheus's text format |
+enum ManagementServer {
+    static func application(
+        host: String, port: Int, database: any SQLDatabase, drain: Drain, metrics: PrometheusMetrics, logger: Logger,
+        onReady: @escaping @Sendable (Int) -> Void = { _ in }
+    ) -> some ApplicationProtocol {
+        let router = Router()
+        router.get("/health/live") { _, _ in Response(status: .ok) }
+        router.get("/health/ready") { _, _ in
+            guard !drain.hasBegun, await answers(database) else { return Response(status: .serviceUnavailable) }
+            return Response(status: .ok)
+        }
+        router.get("/metrics") { _, _ in
+            Response(
+                status: .ok, headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8"],
+                body: ResponseBody(byteBuffer: ByteBuffer(string: metrics.text)))
+        }
+        return Application(
+            router: router,
+            configuration: ApplicationConfiguration(
+                address: .hostname(host, port: port), serverName: "latchkey-identity management"),
+            onServerRunning: { onReady($0.localAddress?.port ?? port) }, logger: logger)
+    }
+
+    private static func answers(_ database: any SQLDatabase) async -> Bool {
+        await withTaskGroup(of: Bool.self) { group in
+            group.addTask { (try? await database.read { try $0.rows("SELECT 1 AS one") }) != nil }
+            group.addTask {
+                try? await Task.sleep(for: .seconds(2))
+                return false
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? false
+        }
+    }
+}
+
+/// Keeps the server running for a time after SIGTERM, while it reports that it is not ready, so that a load balancer sends its
+/// new requests to other servers.
+final class Drain: Service, Sendable {
+    private let time: Duration
+    private let begun = Atomic(false)
+
+    var hasBegun: Bool { begun.load(ordering: .acquiring) }
+
+    init(_ time: Duration) { self.time = time }
+
+    /// The service group ends its services in reverse order, so it ends the servers when this returns.
+    func run() async throws {
+        try? await gracefulShutdown()
+        begun.store(true, ordering: .releasing)
+        try? await Task.sleep(for: time)
+    }
+}
