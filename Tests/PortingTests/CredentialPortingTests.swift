@@ -201,7 +201,7 @@ struct CredentialPortingTests {
             let credential = try Credential.store(token: Token(response: provider.answer, context: context))
             try await CredentialApp.use(credential)
             let id = credential.id
-            #expect(CredentialApp.done == ["token \(id)", "refresh \(id)", "user info jane", "revoke"])
+            #expect(CredentialApp.done == ["token \(id)", "refresh \(id)", "user info jane", "oauth2 true", "revoke"])
             #expect(try Credential.allCredentials.isEmpty)
         }
     }

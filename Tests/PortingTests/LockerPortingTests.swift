@@ -310,6 +310,27 @@ struct LockerPortingTests {
         }
     }
 
+    /// "If this protocol is not implemented …, then all log messages are printed using NSLog() as long as the app is build for
+    /// DEBUG."
+    @Test func `without a Logger, a debug build writes the messages to standard error`() async throws {
+        let result = try await #require(processExitsWith: .success, observing: [\.standardErrorContent]) {
+            let directory = try TemporaryDirectory()
+            let records = try RecordContainer(
+                store: try await RecordStore(directory: directory.path), keystore: AbsentKeystore())
+            let locker = try Locker(
+                LockerConfiguration(
+                    issuer: "https://id.test", clientID: "app", records: records, presence: NobodyPresent(),
+                    channel: BrowserChannel(ClosedBrowser())))
+            try await locker.open()
+        }
+        let text = String(decoding: result.standardErrorContent, as: UTF8.self)
+        #expect(text.contains("locker: opened, unregistered"), "\(text)")
+    }
+
+    private struct ClosedBrowser: Browser {
+        func open(_ url: String) async throws {}
+    }
+
     @Test func `a backup on a new device cannot be opened, and the app starts over`() async throws {
         try await PortingDevice.with(["extensions": ["locker": [String: String]()]]) { device in
             let program = try await start(on: device)
