@@ -19,7 +19,7 @@ struct AuthgearDesignTests {
             try await first.enabledBiometric()
             try await first.logout(keepBiometric: true)
 
-            // Nobody is there to answer a prompt.
+            // The user answers no prompt.
             let absent = try await device.start(pins: [])
             #expect(try await absent.getLastUserID() == userID)
             let keys = try await absent.listBiometricKeys()
