@@ -370,7 +370,8 @@ let package = Package(
             name: "PortingTests",
             dependencies: [
                 "Latchkey", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyLocker", "LatchkeyLogin", "LatchkeyOAuth",
-                "LatchkeySimulators", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeyVault",
+                "LatchkeyPKCS11", "LatchkeySimulators", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeyVault",
                 "latchkey-identity", httpTypes,
             ],
             swiftSettings: [.swiftLanguageMode(.v6)]

@@ -16,7 +16,7 @@ extension Container {
                 return .notAvailable("the hardware can't enforce the policy ‘\(wanted)’")
             }
             switch wanted.requirement {
-            case .none: return .available
+            case .none: return .notAvailable("biometric login needs a policy with user verification")
             case .pin: return try await pinAvailability()
             case .biometryAny, .biometryCurrentSet: return await fingerAvailability(capabilities)
             case .userPresence:

@@ -50,8 +50,8 @@ extension Container {
     /// Ends the session on the server and on this device. By default it also disables biometric login, so that another user
     /// can log in. The last user's id is kept.
     ///
-    /// If the server has already ended the session, this call deletes the key on this device. The same user's next
-    /// login on this device removes the key from the server.
+    /// If the session has already ended, here or at the server, this call deletes the key on this device. The same user's
+    /// next login on this device removes the key from the server.
     ///
     /// - Parameters:
     ///   - keepBiometric: Keeps the key, so that only the same user can log in with it again.
@@ -61,17 +61,14 @@ extension Container {
     public func logout(keepBiometric: Bool = false, force: Bool = false) async throws {
         do {
             if !force { try await checkServer() }
-            let hadSession = try await sessionGeneration() != nil
             let hasKey = if force { true } else { try await unverified.key() != nil }
             if hasKey && !keepBiometric {
                 do {
                     try await disableBiometric(force: force)
                 } catch let error as LoginError where error.code == .identityNotFound || error.code == .notEnabled {
                     // The key is already removed.
-                } catch let error as LoginError
-                    where hadSession && (error.code == .unauthenticated || error.isInvalidGrant)
-                {
-                    // The server has ended the session. The user's next login on this device removes the key there.
+                } catch let error as LoginError where error.code == .unauthenticated || error.isInvalidGrant {
+                    // The session has ended. The user's next login on this device removes the key from the server.
                     try await disableBiometric(force: true)
                 }
             }

@@ -66,8 +66,8 @@ public actor Container {
         self.transport = transport
     }
 
-    /// The container's name.
-    nonisolated var name: String { records.name }
+    /// The container's name, which separates its login from those of other containers.
+    public nonisolated var name: String { records.name }
 
     // MARK: State without a prompt
 

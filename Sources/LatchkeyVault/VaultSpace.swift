@@ -53,9 +53,16 @@ public final class VaultSpace: Sendable {
 
     /// Opens a space, queries the hardware's capabilities, and makes it the space of ``VaultFactory/retrieveVault(key:)``.
     ///
-    /// - Throws: The errors of ``open()``. The shared space then stays unchanged.
+    /// - Throws: The errors of ``open()``. If no space was set before, this space is then set without being open:
+    ///   ``VaultFactory/retrieveVault(key:)`` returns locked vaults, which can be reset. Otherwise the earlier space
+    ///   remains.
     public static func bootstrap(_ space: VaultSpace) async throws(KeystoreError) {
-        try await space.open()
+        do throws(KeystoreError) {
+            try await space.open()
+        } catch {
+            bootstrapped.withLock { $0 = $0 ?? space }
+            throw error
+        }
         await space.refreshAvailability()
         bootstrapped.withLock { $0 = space }
     }

@@ -145,6 +145,25 @@ struct ExampleTests {
         }
     }
 
+    @Test func `after the server has ended the session, a logout and a new login succeed`() async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        try await withServer(of: machine, database: "one.sqlite") { machine in
+            let first = try await machine.run(
+                pins: Array(repeating: "2580", count: 2), input: "login\nquit\n", program: Self.notes)
+            #expect(first.output.contains("You are alice."), "\(first.output)")
+        }
+        try await withServer(of: machine, database: "two.sqlite") { machine in
+            let second = try await machine.run(
+                pins: Array(repeating: "2580", count: 4), input: "whoami\nlogout\nlogin\nwhoami\nquit\n",
+                program: Self.notes)
+            let answers = second.output.components(separatedBy: "notes> ").dropFirst().map { $0 }
+            try #require(answers.count == 5, "\(second.output)")
+            #expect(answers[0].hasSuffix("Log in, then try again.\n"), "\(answers[0])")
+            #expect(answers[1] == "You are logged out.\n")
+            #expect(answers[2].hasSuffix("You are alice.\n") && answers[3] == "You are alice.\n", "\(second.output)")
+        }
+    }
+
     @Test func `a store of another TPM is archived after a confirmation`() async throws {
         try await withServer { machine in
             let first = try await machine.run(

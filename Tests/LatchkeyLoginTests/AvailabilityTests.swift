@@ -46,6 +46,16 @@ struct AvailabilityTests {
         }
     }
 
+    @Test func `a policy without user verification, which cannot be enabled, is not available`() async throws {
+        try await Bench.with { bench in
+            let container = try await bench.start(policy: AccessPolicy.none)
+            #expect(await !container.isBiometricAvailable())
+            #expect(await container.biometricAvailability(under: .pin) == .available)
+            try await container.authorize()
+            await #expect(throws: keystore(.invalidInput)) { try await container.enabledBiometric() }
+        }
+    }
+
     @Test func `the hardware is queried once, and not at all without a fingerprint sensor`() async throws {
         try await with { bench, broker in
             func looks(_ presence: ScriptedPresence, _ body: (Container) async throws -> Void) async throws -> Int {

@@ -301,6 +301,27 @@ import Testing
         }
     }
 
+    @Test func `a logout succeeds after another call has found that the server ended the session`() async throws {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            try await container.authorize()
+            try await container.enableBiometric()
+            await bench.identity.endAllSessions()
+            await #expect(throws: LoginError.self) { try await container.fetchUserInfo() }
+            #expect(try await container.sessionState == .noSession)
+            #expect(try await container.isBiometricEnabled())
+            try await container.logout()
+            #expect(try await !container.isBiometricEnabled())
+            #expect(await bench.identity.identities.count == 1)
+            await bench.identity.setVisitor("user-b")
+            #expect(try await container.authorize().userInfo.userID == "user-b")
+            try await container.logout()
+            await bench.identity.setVisitor("user-a")
+            try await container.authorize()
+            #expect(await bench.identity.identities.isEmpty)
+        }
+    }
+
     @Test func `a key that the server has already removed does not stop a logout`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()

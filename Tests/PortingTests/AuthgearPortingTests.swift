@@ -1,55 +1,35 @@
 import Foundation
 import Latchkey
 import LatchkeyLogin
-import LatchkeyOAuth
+import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// The statements of Authgear's SDK document (the user's view) and of its design document, against a real server.
+/// The statements of Authgear's SDK document, the user's view, against a real server.
 @Suite(.softwareTPM) @MainActor
 struct AuthgearPortingTests {
-    /// A newly started program: a container over the device's store.
-    ///
-    /// - Parameters:
-    ///   - pins: The PINs that the user enters.
-    ///   - number: The number of the user who uses the browser.
-    private func start(
-        on device: PortingDevice, name: String = "default",
-        pins: [String] = Array(repeating: PortingDevice.pin, count: 8),
-        user number: Int = 0, browser: UserBrowser? = nil, tokenStorage: TokenStorage = .persistent
-    ) async throws -> Container {
-        try Container(
-            ContainerConfiguration(
-                endpoint: device.server.endpoint, clientID: device.server.clientID, tokenStorage: tokenStorage,
-                policy: .pin),
-            records: try await device.records(name), presence: ScriptedPresence(pins.map(ScriptedPresence.Step.pin)),
-            browser: browser ?? UserBrowser(device.server.users[number]), transport: device.network)
-    }
-
     private let removal = "/api/identity/biometric/remove"
-
-    // MARK: The SDK document
 
     @Test func `an app follows the intended usage`() async throws {
         try await PortingDevice.with { device in
             // "This function can be called at anytime."
-            let first = try await start(on: device, pins: [])
+            let first = try await device.start(pins: [])
             #expect(await first.isBiometricAvailable())
             #expect(try await first.getLastUserID() == nil)
             #expect(try await !first.isBiometricEnabled())
 
-            var app = AuthgearApp(try await start(on: device))
+            var app = AuthgearApp(try await device.start())
             try await app.onClickLogin()
-            let container = try await start(on: device)
+            let container = try await device.start()
             let userID = try #require(try await container.getLastUserID())
             #expect(try await container.isBiometricEnabled())
             // The session has expired. The next program logs in with one PIN, and without a browser.
             try await container.clear()
             let absent = UserBrowser(device.server.users[0])
-            app = AuthgearApp(try await start(on: device, pins: [PortingDevice.pin], browser: absent))
+            app = AuthgearApp(try await device.start(pins: [PortingDevice.pin], browser: absent))
             try await app.onSessionExpired()
             #expect(app.shown == ["log in with biometric?", "main"])
             #expect(await absent.opened.isEmpty)
@@ -59,7 +39,7 @@ struct AuthgearPortingTests {
             _ = try await UserBrowser(device.server.users[0])
                 .settings("/settings/biometric", at: device.server.endpoint, submitting: true)
             let kid = try #require(try await container.listBiometricKeys().first?.id)
-            app = AuthgearApp(try await start(on: device))
+            app = AuthgearApp(try await device.start())
             try await app.onSessionExpired()
             #expect(app.shown == ["log in with biometric?", "login: identity not found"])
             // 4.1: listBiometricKeys no longer includes that kid.
@@ -103,15 +83,15 @@ struct AuthgearPortingTests {
 
     @Test func `authenticateBiometric requests a challenge, then tokens, and needs no session`() async throws {
         try await PortingDevice.with { device in
-            let first = try await start(on: device)
+            let first = try await device.start()
             try await first.authorize()
             try await first.enabledBiometric()
             try await first.logout(keepBiometric: true)
-            let stranger = try await start(on: device, pins: ["1111"])
+            let stranger = try await device.start(pins: ["1111"])
             await #expect(throws: keystore(.wrongProof)) { try await stranger.authenticateBiometric() }
             #expect(try await stranger.sessionState == .noSession)
             let before = device.network.sent.count
-            let second = try await start(on: device, pins: [PortingDevice.pin])
+            let second = try await device.start(pins: [PortingDevice.pin])
             let userID = try await second.authenticateBiometric().userInfo.userID
             let sent = device.network.sent.dropFirst(before).filter { $0.hasPrefix("POST") }
             #expect(sent.prefix(2) == ["POST /oauth2/challenge", "POST /oauth2/token"])
@@ -122,7 +102,7 @@ struct AuthgearPortingTests {
 
     @Test func `disableBiometric follows its six steps`() async throws {
         try await PortingDevice.with { device in
-            let container = try await start(on: device)
+            let container = try await device.start()
             // "This function can be called when the user has logged in." 6: there is no key pair; that error is thrown.
             await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
             try await container.authorize()
@@ -158,12 +138,12 @@ struct AuthgearPortingTests {
 
     @Test func `logout calls disableBiometric, and another user can log in`() async throws {
         try await PortingDevice.with { device in
-            let app = AuthgearApp(try await start(on: device))
+            let app = AuthgearApp(try await device.start())
             try await app.onClickLogin()
-            let alice = try #require(try await start(on: device).getLastUserID())
+            let alice = try #require(try await device.start().getLastUserID())
             try await app.onClickLogout()
             #expect(app.shown == ["use biometric?", "biometric will be disabled"])
-            let bob = try await start(on: device, user: 1)
+            let bob = try await device.start(user: 1)
             #expect(try await bob.getLastUserID() == alice)
             #expect(try await !bob.isBiometricEnabled())
             #expect(try await bob.sessionState == .noSession)
@@ -182,7 +162,9 @@ struct AuthgearPortingTests {
             let unnamed = try RecordContainer(
                 store: store, keystore: try await device.records().keystore)
             #expect(unnamed.name == "default")
-            let (work, home) = (try await start(on: device), try await start(on: device, name: "home", user: 1))
+            #expect(try await device.start().name == "default")
+            let (work, home) = (try await device.start(), try await device.start(name: "home", user: 1))
+            #expect(home.name == "home")
             try await work.authorize()
             try await work.enabledBiometric()
             #expect(try await home.getLastUserID() == nil)
@@ -204,11 +186,11 @@ struct AuthgearPortingTests {
             for (storage, name, after) in [
                 (TokenStorage.persistent, "default", SessionState.authenticated), (.memory, "bank", .noSession),
             ] {
-                let first = try await start(on: device, name: name, tokenStorage: storage)
+                let first = try await device.start(name: name, tokenStorage: storage)
                 try await first.authorize()
                 try await first.enabledBiometric()
                 #expect(try await !first.accessToken.isEmpty)
-                let next = try await start(on: device, name: name, tokenStorage: storage)
+                let next = try await device.start(name: name, tokenStorage: storage)
                 #expect(try await next.sessionState == after)
                 let stored = try await device.records(name).list("login.session")
                 #expect(stored.count == (storage == .persistent ? 1 : 0))
@@ -221,7 +203,7 @@ struct AuthgearPortingTests {
     /// nor transfered to new device."
     @Test func `a backup on a new device has no last user, no key and no session`() async throws {
         try await PortingDevice.with { device in
-            let container = try await start(on: device)
+            let container = try await device.start()
             try await container.authorize()
             try await container.enabledBiometric()
             let (backup, tpm) = (try device.directory.copyOfStore(), try await SoftwareTPM())
@@ -249,74 +231,53 @@ struct AuthgearPortingTests {
         }
     }
 
-    // MARK: The design document
-
-    @Test func `user B never reaches the key pair of user A`() async throws {
+    /// "This function will perform cleanup so that logging in a different user is possible."
+    @Test(arguments: [TokenStorage.persistent, .memory])
+    func `logout performs the cleanup also after the session has ended`(tokenStorage: TokenStorage) async throws {
         try await PortingDevice.with { device in
-            let alice = try await start(on: device)
-            try await alice.authorize()
-            let key = try await alice.enabledBiometric()
-            let owner = try #require(try await alice.getLastUserID())
-            // As in the HSBC app, logout ends the session, and biometric authentication is still available.
-            try await alice.logout(keepBiometric: true)
-            await #expect(throws: login(.unauthenticated)) { try await alice.fetchUserInfo() }
-            #expect(try await alice.isBiometricEnabled())
-
-            // The authorization URL has the BiometricUserID, and the server complains about another user.
-            let browser = UserBrowser(device.server.users[1])
-            let bob = try await start(on: device, browser: browser)
-            try await browser.expectRefusal { try await bob.authorize() }
-            let opened = try #require(await browser.opened.first?.removingPercentEncoding?.removingPercentEncoding)
-            #expect(opened.contains("login_hint=https://authgear.com/login_hint?"), "\(opened)")
-            #expect(opened.contains("type=user_id") && opened.contains("user_id=\(owner)"))
-            #expect(try await bob.getLastUserID() == owner)
-            #expect(try await bob.sessionState == .noSession)
-
-            // The user disables biometric authentication, so that another user can log in. B has no key pair then.
-            try await alice.authenticateBiometric()
-            try await alice.logout()
-            try await bob.authorize()
-            #expect(try await bob.getLastUserID() != owner)
-            #expect(try await bob.listBiometricKeys().isEmpty)
-            await #expect(throws: login(.notEnabled)) { try await bob.authenticateBiometric() }
-            #expect(try await bob.enabledBiometric().id != key.id)
+            let app = try await device.start(tokenStorage: tokenStorage)
+            let alice = try await app.authorize().userInfo.userID
+            try await app.enabledBiometric()
+            try await app.clear()
+            // "Without a session" is not an error of logout. The key pair is deleted, and a second call does nothing.
+            try await app.logout()
+            try await app.logout()
+            #expect(try await !app.isBiometricEnabled())
+            await #expect(throws: login(.notEnabled)) { try await app.authenticateBiometric() }
+            let bob = try await device.start(user: 1, tokenStorage: tokenStorage)
+            #expect(try await bob.authorize().userInfo.userID != alice)
+            try await bob.logout()
+            // The next login of the same user removes the identity from the server.
+            try await device.start(tokenStorage: tokenStorage).authorize()
+            let page = try await UserBrowser(device.server.users[0])
+                .settings("/settings/biometric", at: device.server.endpoint)
+            #expect(page.contains("No device is set up"))
         }
     }
 
-    @Test func `a deployed server gets the biometric user as id_token_hint`() async throws {
-        try await PortingDevice.with(["extensions": ["biometric_login_hint": false]]) { device in
-            let alice = try await start(on: device)
-            try await alice.authorize()
-            try await alice.enabledBiometric()
-            try await alice.logout(keepBiometric: true)
-            let browser = UserBrowser(device.server.users[1])
-            let bob = try await start(on: device, browser: browser)
-            try await browser.expectRefusal { try await bob.authorize() }
-            let opened = try #require(await browser.opened.first)
-            #expect(opened.contains("id_token_hint=") && !opened.contains("login_hint=http"), "\(opened)")
-        }
-    }
-
-    @Test(arguments: [nil, false, true])
-    func `by default the settings page does not list biometric identities`(isListed: Bool?) async throws {
-        let configuration: [String: any Sendable] =
-            isListed.map { ["identity": ["biometric": ["list_enabled": $0]]] } ?? [:]
-        try await PortingDevice.with(configuration) { device in
-            let container = try await start(on: device)
+    /// "2. If the key pair is not found, save the error as e. 3. Call /api/identity/biometric/remove … 5. If identity was
+    /// removed and e is non-null, set e to null."
+    @Test(.requires(program: "softhsm2-util"))
+    func `a key pair that another program has deleted does not stop disableBiometric`() async throws {
+        try await PortingDevice.with { device in
+            let token = try await SoftwareToken(label: "Porting")
+            let keystore = try PKCS11Keystore(uri: token.uri)
+            let owner = ScriptedPresence(Array(repeating: .pin(token.userPIN), count: 8))
+            let container = try Container(
+                ContainerConfiguration(
+                    endpoint: device.server.endpoint, clientID: device.server.clientID, policy: .pin),
+                records: RecordContainer(
+                    store: try await RecordStore(directory: device.directory.path), keystore: keystore),
+                presence: owner, browser: UserBrowser(device.server.users[0]), transport: device.network)
             try await container.authorize()
-            try await container.enabledBiometric()
-            let page = try await UserBrowser(device.server.users[0]).settings("/settings", at: device.server.endpoint)
-            #expect(page.contains("Logged in as"))
-            #expect(page.contains("Biometric login") == (isListed ?? false))
+            let key = try await container.enabledBiometric()
+            try await keystore.delete(key.key, for: PromptContext(reason: "delete the key"), authorizedBy: owner)
+            try await container.disableBiometric()
+            #expect(device.network.sent.last == "POST \(removal)")
+            #expect(try await !container.isBiometricEnabled())
+            let page = try await UserBrowser(device.server.users[0])
+                .settings("/settings/biometric", at: device.server.endpoint)
+            #expect(page.contains("No device is set up"))
         }
     }
-}
-
-// Errors compare by their code.
-func login(_ code: LoginErrorCode) -> LoginError {
-    LoginError(operation: "", code: code, reason: "", recovery: "")
-}
-
-private func keystore(_ code: KeystoreErrorCode) -> KeystoreError {
-    KeystoreError(operation: "", code: code, reason: "", recovery: "")
 }

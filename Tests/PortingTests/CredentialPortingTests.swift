@@ -134,7 +134,7 @@ struct CredentialPortingTests {
         let groups = (0..<100).map { #""group-\#($0)-of-the-organization""# }.joined(separator: ",")
         let claims = #"""
             ,"name":"Jane","email":"jane@id.test","acr":"urn:strong","amr":["pwd","otp"],"sid":"s1","azp":"app",\#
-            "auth_time":1700000000,"exp":1900000000,"ver":1,"admin":true,"address":{"country":"AT"},"groups":[\#(groups)]
+            "auth_time":1700000000,"exp":1900000000,"ver":1,"iat":1699999999,"nbf":1699999998,"level":0.5,"big":9007199254740993,"admin":true,"address":{"country":"AT"},"groups":[\#(groups)]
             """#
         let jane = try Credential.store(token: Token(response: response(of: "jane", claims)))
         try Credential.store(token: Token(response: response(of: "june")))
@@ -142,13 +142,51 @@ struct CredentialPortingTests {
             { $0.subject == "jane" }, { $0.name == "Jane" }, { $0.email == "jane@id.test" },
             { $0["acr"] == "urn:strong" }, { $0["amr"]?.array?.contains("otp") == true }, { $0["sid"] == "s1" },
             { $0["azp"] == "app" }, { $0["auth_time"] == 1_700_000_000 }, { $0["exp"] == 1_900_000_000 },
+            { $0["iat"] == 1_699_999_999 }, { $0["nbf"]?.number ?? 0 > 1_699_999_997 }, { $0["level"] == 0.5 },
+            { $0["big"] == 9_007_199_254_740_993 },
             { $0["ver"] == 1 }, { $0["admin"] == true }, { $0["address"] == ["country": "AT"] },
             { $0["groups"]?.array?.contains("group-99-of-the-organization") == true },
         ]
         for (number, expression) in expressions.enumerated() {
             #expect(try Credential.find(where: expression) == [jane], "expression \(number)")
         }
+        let queries: [(CredentialAttributes) -> CredentialQuery] = [
+            { $0["level"] == 0.5 }, { $0["big"] == 9_007_199_254_740_993 }, { $0["exp"] == 1_900_000_000 },
+            { $0["groups"].contains("group-99-of-the-organization") }, { $0["address"] == ["country": "AT"] },
+        ]
+        for (number, query) in queries.enumerated() {
+            #expect(try Credential.find(where: query) == [jane], "query \(number)")
+        }
+        #expect(try Credential.find { $0["big"] == 9_007_199_254_740_992 }.isEmpty)
         #expect(try Credential.find { metadata in metadata.issuer == "https://id.test" }.count == 2)
+    }
+
+    @Test func `a backup on a new device has no default, and the app starts over`() async throws {
+        let directory = try TemporaryDirectory()
+        try await CredentialStore.bootstrap(
+            CredentialStore(records: makeRecords(in: directory), transport: RecordingTransport()))
+        defer { Credential.storage = nil }
+        let jane = try Token(response: response(of: "jane"))
+        try Credential.store(token: jane)
+        #expect(Credential.default?.id == jane.id)
+        // The app's launch on the new device.
+        Credential.storage = nil
+        let (backup, tpm) = (try directory.copyOfStore(), try await SoftwareTPM())
+        let rows = try await RecordStore(directory: backup.path)
+        let store = CredentialStore(
+            records: try RecordContainer(store: rows, keystore: TPMKeystore(tcti: tpm.tcti, anchors: rows)),
+            transport: RecordingTransport())
+        let error = await #expect(throws: KeystoreError.self) { try await CredentialStore.bootstrap(store) }
+        #expect(error?.code == .wrongDevice)
+        #expect(error?.recovery.contains("RecordStore.startOver()") == true, "\(error?.recovery ?? "")")
+        #expect(Credential.default == nil)
+        #expect(try store.defaultCredential == nil)
+        try await rows.startOver()
+        try await CredentialStore.bootstrap(store)
+        #expect(try Credential.allCredentials.isEmpty)
+        let june = try Credential.with(token: Token(response: response(of: "june")))
+        #expect(Credential.default === june)
+        await tpm.cutPower()
     }
 
     @Test(.requiresOpenIDProvider)
@@ -163,7 +201,7 @@ struct CredentialPortingTests {
             let credential = try Credential.store(token: Token(response: provider.answer, context: context))
             try await CredentialApp.use(credential)
             let id = credential.id
-            #expect(CredentialApp.done == ["token \(id)", "refresh \(id)", "user info jane", "revoke"])
+            #expect(CredentialApp.done == ["token \(id)", "refresh \(id)", "user info jane", "oauth2 true", "revoke"])
             #expect(try Credential.allCredentials.isEmpty)
         }
     }

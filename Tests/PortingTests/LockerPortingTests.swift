@@ -4,6 +4,7 @@ import LatchkeyHTTP
 import LatchkeyLocker
 import LatchkeyOAuth
 import LatchkeySimulators
+import LatchkeyTPM
 import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
@@ -30,7 +31,7 @@ struct LockerPortingTests {
     /// - Parameter steps: The user's first answers. After these, the user enters the PIN.
     private func start(
         on device: PortingDevice, _ steps: [ScriptedPresence.Step] = [],
-        _ change: (inout LockerConfiguration) -> Void = { _ in }
+        _ change: (inout LockerConfiguration) throws -> Void = { _ in }
     ) async throws -> Program {
         let user = ScriptedPresence(steps + Array(repeating: .pin(PortingDevice.pin), count: 16))
         let browser = UserBrowser(device.server.users[0])
@@ -39,7 +40,7 @@ struct LockerPortingTests {
             issuer: device.server.endpoint, clientID: device.server.clientID, records: try await device.records(),
             presence: user, channel: BrowserChannel(browser), transport: device.network,
             offlineVerification: OfflineVerification(), logger: delegate)
-        change(&configuration)
+        try change(&configuration)
         let locker = try Locker(configuration)
         try await locker.open()
         return Program(app: LockerApp(locker), user: user, browser: browser, delegate: delegate)
@@ -90,6 +91,8 @@ struct LockerPortingTests {
             // Enrolled: no token, and startAuthSession requires easy access.
             answer = await app.end(.lock)
             #expect(answer.session.phase == .enrolled && answer.session.accessToken == nil)
+            // "Only if the user is not in unregistered auth session state": here a lock is no error, and changes nothing.
+            #expect(await app.end(.lock).error == nil && program.phase == .enrolled)
             #expect(app.encryptableLevels() == [.base])
             #expect(app.decryptableLevels(texts) == [.base])
             answer = await app.start()
@@ -304,6 +307,50 @@ struct LockerPortingTests {
             #expect(Set(log.map(\.level)) == [.debug, .info, .warning])
             #expect(log.contains { $0.message.contains("unregistered → activeViaStrongAuth") && $0.level == .info })
             #expect(log.contains { $0.message.contains("userCancelled") && $0.level == .warning })
+        }
+    }
+
+    /// "If this protocol is not implemented …, then all log messages are printed using NSLog() as long as the app is build for
+    /// DEBUG."
+    @Test func `without a Logger, a debug build writes the messages to standard error`() async throws {
+        let result = try await #require(processExitsWith: .success, observing: [\.standardErrorContent]) {
+            let directory = try TemporaryDirectory()
+            let records = try RecordContainer(
+                store: try await RecordStore(directory: directory.path), keystore: AbsentKeystore())
+            let locker = try Locker(
+                LockerConfiguration(
+                    issuer: "https://id.test", clientID: "app", records: records, presence: NobodyPresent(),
+                    channel: BrowserChannel(ClosedBrowser())))
+            try await locker.open()
+        }
+        let text = String(decoding: result.standardErrorContent, as: UTF8.self)
+        #expect(text.contains("locker: opened, unregistered"), "\(text)")
+    }
+
+    private struct ClosedBrowser: Browser {
+        func open(_ url: String) async throws {}
+    }
+
+    @Test func `a backup on a new device cannot be opened, and the app starts over`() async throws {
+        try await PortingDevice.with(["extensions": ["locker": [String: String]()]]) { device in
+            let program = try await start(on: device)
+            _ = await program.app.start()
+            let (backup, tpm) = (try device.directory.copyOfStore(), try await SoftwareTPM())
+            let store = try await RecordStore(directory: backup.path)
+            func restored() async throws -> Program {
+                try await start(on: device) {
+                    $0.records = try RecordContainer(
+                        store: store, keystore: TPMKeystore(tcti: tpm.tcti, anchors: store))
+                }
+            }
+            let error = await #expect(throws: ErsteGroupAuthError.self) { _ = try await restored() }
+            #expect(error?.code == .wrongDevice)
+            #expect(error?.recovery.contains("RecordStore.startOver()") == true, "\(error?.recovery ?? "")")
+            try await store.startOver()
+            let next = try await restored()
+            #expect(next.phase == .unregistered)
+            #expect(await next.app.start().session.phase == .activeViaStrongAuth)
+            await tpm.cutPower()
         }
     }
 }

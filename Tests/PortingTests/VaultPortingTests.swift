@@ -21,6 +21,24 @@ struct VaultPortingTests {
             try await VaultFactory<MyCredentials>.retrieveVault(key: "x").reset()
         }
         #expect(early?.code == .wrongState)
+        #expect(early?.recovery == "Call VaultSpace.bootstrap when the program starts.")
+
+        // A store that was copied from another device: the app shows the lock screen, and 'reset' always deletes.
+        try await onNewDevice { space in
+            let error = await #expect(throws: KeystoreError.self) { try await VaultSpace.bootstrap(space) }
+            #expect(error?.code == .wrongDevice)
+            #expect(error?.recovery.contains("RecordStore.startOver()") == true)
+            app.start()
+            #expect(app.shown == "locked")
+            _ = try await VaultFactory<MyCredentials>.retrieveVault(key: "my_app_credentials").reset()
+            app.start()
+            #expect(app.shown == "login, biometrics: false")
+            // The next step of the error.
+            try await space.records.store.startOver()
+            try await VaultSpace.bootstrap(space)
+            app.start()
+            #expect(app.shown == "login, biometrics: true")
+        }
 
         try await VaultSpace.bootstrap(
             VaultSpace(records: records, presence: ScriptedPresence(pins: "2468"), policy: .pin))
@@ -37,6 +55,61 @@ struct VaultPortingTests {
         _ = try vault().lock()
         app.start()
         #expect(app.shown == "locked")
+
+        // A value of an earlier version of the app, whose type had fewer fields.
+        _ = try await vault().reset()
+        struct OldCredentials: Codable, Sendable { let username: String }
+        let old = VaultFactory<OldCredentials>.retrieveVault(key: "my_app_credentials")
+        _ = try await old.storeToKeychain(credentials: OldCredentials(username: "jane"))
+        app.start()
+        #expect(app.shown == "locked")
+        guard case .locked(let unreadable) = vault() else { throw Unexpected() }
+        #expect(unreadable.failure?.code == .damaged)
+        let failure = await #expect(throws: KeystoreError.self) { try await unreadable.unlock() }
+        #expect(failure?.code == .damaged)
+        #expect(
+            try VaultFactory<OldCredentials>.retrieveVault(key: "my_app_credentials").credentials.username == "jane")
+        // The records are locked, for example because the user's session is.
+        await records.lock()
+        app.start()
+        #expect(app.shown == "locked")
+        guard case .locked(let closed) = vault() else { throw Unexpected() }
+        #expect(closed.failure?.code == .wrongState)
+        guard case .emptyWithBiometrics = try await closed.reset() else { throw Unexpected() }
+    }
+
+    /// Runs `body` with the closed space of a store that contains the app's vault, on another TPM.
+    private func onNewDevice(_ body: (VaultSpace) async throws -> Void) async throws {
+        let directory = try TemporaryDirectory()
+        let space = try await launch(directory, ScriptedPresence(pins: "2468"))
+        let vault = VaultFactory<MyCredentials>.retrieveVault(key: "my_app_credentials", in: space)
+        _ = try await vault.storeToBiometrics(credentials: MyCredentials(username: "jane", accessToken: "token"))
+        let (backup, tpm) = (try directory.copyOfStore(), try await SoftwareTPM())
+        let store = try await RecordStore(directory: backup.path)
+        let records = try RecordContainer(store: store, keystore: TPMKeystore(tcti: tpm.tcti, anchors: store))
+        try await body(VaultSpace(records: records, presence: ScriptedPresence([]), policy: .pin))
+        await tpm.cutPower()
+    }
+
+    /// "Call 'reauthenticateOwner' when unlock fails due to FaceID/TouchID being locked (Error: LAError.biometryLockout)."
+    @Test func `reauthenticateOwner lifts a lockout after which unlock works`() async throws {
+        let directory = try TemporaryDirectory()
+        let password = try #require(try SoftwareTPM.current.lockoutPassword)
+        let wrong = Array(repeating: "1111", count: 3)
+        let presence = ScriptedPresence((["2468"] + wrong + [password, "2468"]).map(ScriptedPresence.Step.pin))
+        let space = try await launch(directory, presence)
+        let vault = VaultFactory<MyCredentials>.retrieveVault(key: "v", in: space)
+        let credentials = MyCredentials(username: "jane", accessToken: "token")
+        guard case .biometrics(let made) = try await vault.storeToBiometrics(credentials: credentials) else {
+            throw Unexpected()
+        }
+        let locked = made.lock()
+        for _ in wrong { await #expect(throws: KeystoreError.self) { try await locked.unlock() } }
+        let lockout = await #expect(throws: KeystoreError.self) { try await locked.unlock() }
+        #expect(lockout?.code == .lockedOut && lockout?.lockedOutUntil != nil)
+        #expect(try await locked.reauthenticateOwner())
+        #expect(try await locked.unlock().credentials.username == "jane")
+        #expect(presence.requests.count == 6)
     }
 
     /// The app's space after a launch.
@@ -129,10 +202,15 @@ struct VaultPortingTests {
         #expect(try await locked.reauthenticateOwner())
         next = try await locked.reset()
         // The names of the state diagram.
-        plain = try await empty(next).storeToKeychain(credentials: jane)
+        plain = try await empty(next).storeTokeychain(credentials: jane)
         protected = try await plain.upgradeWithBiometrics()
         plain = try await protected.downgradeToKeychain()
-        _ = try empty(await plain.reset())
+        next = try await plain.reset()
+        // The name of the table, and the same calls on `Vault`.
+        plain = try await empty(next).storeToKeyChain(credentials: jane)
+        next = try await plain.reset().storeToKeyChain(credentials: jane).upgradeWithBiometrics().downgradeToKeychain()
+        #expect(try next.credentials.username == "jane")
+        _ = try empty(await next.reset())
     }
 
     @Test func `without biometrics a vault is empty or keychain, and the helpers of Vault throw`() async throws {
