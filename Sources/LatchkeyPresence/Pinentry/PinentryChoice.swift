@@ -57,6 +57,7 @@ private struct ChoiceExchange {
     private static let maximumLines = 200
     /// The variant that shows two buttons only: GNOME's prompt has no third one.
     private static let twoButtonFlavor = "gnome3"
+    private static let describing = "SETDESC"
 
     let reader: DeadlineReader
     private var lines = 0
@@ -85,14 +86,21 @@ private struct ChoiceExchange {
         }
         var commands = options.map { "OPTION \(AssuanLine.escaped($0))" }
         commands.append("SETTITLE \(PromptWording.title)")
-        commands.append("SETDESC \(AssuanLine.escaped(question))")
+        commands.append("\(Self.describing) \(AssuanLine.escaped(question))")
         commands.append("SETOK \(AssuanLine.escaped(buttons.accept))")
         if hasThree, let other = buttons.other { commands.append("SETNOTOK \(AssuanLine.escaped(other))") }
         let cancel = hasThree ? buttons.cancel : buttons.other ?? buttons.cancel
         commands.append("SETCANCEL \(AssuanLine.escaped(cancel))")
         commands.append("SETTIMEOUT \(max(1, Int(limit.components.seconds)))")
-        // Programs support different options and labels. Without one the prompt is only plainer.
-        for text in commands { if case .unanswered = try command(text, process) { return .unanswered } }
+        for text in commands {
+            switch try command(text, process) {
+            case .unanswered: return .unanswered
+            // Without the question, a button is not consent.
+            case .error(let code, let cause) where text.hasPrefix(Self.describing): throw Self.unable(code, cause)
+            // Programs support different options and labels. Without one the prompt is only plainer.
+            case .ok, .error: break
+            }
+        }
         let answer: PinentryChoice.Answer
         switch try command("CONFIRM", process) {
         case .ok: answer = .accepted
