@@ -34,7 +34,7 @@ struct PinentryChoiceTests {
 
     @Test func `GNOME's program with two buttons offers the second choice instead of the refusal`() async throws {
         let pinentry = try program("echo 'ERR 83886179 Operation cancelled'", flavor: "gnome3")
-        #expect(try await choice(pinentry).ask("Log in?", Self.three, within: hangLimit) == .other)
+        #expect(try await choice(pinentry).ask("Log in?", Self.three, within: hangLimit) == .otherOfTwo)
         let commands = try pinentry.commands
         #expect(commands.contains("SETCANCEL Not here"))
         #expect(!commands.contains { $0.hasPrefix("SETNOTOK") })

@@ -33,6 +33,14 @@ struct DesktopPasskeyPromptTests {
         #expect(await refused.prompt.choose(question(["ada", "bob"])) == .no)
     }
 
+    @Test func `with two buttons, the choice of an account ends after one round`() async throws {
+        let desk = try Desk(choices: ["use", "no", "no", "use"], flavor: "gnome3")
+        #expect(await desk.prompt.choose(question(["ada", "bob"])) == .notHere)
+        #expect(try desk.descriptions.count == 3)
+        let second = try Desk(choices: ["use", "no", "use"], flavor: "gnome3")
+        #expect(await second.prompt.choose(question(["ada", "bob"])) == .use(1))
+    }
+
     @Test func `a refused site gets no window for ten seconds, other sites do`() async throws {
         let desk = try Desk(choices: ["no", "use", "use"])
         #expect(await desk.prompt.choose(question(["ada"])) == .no)
@@ -94,7 +102,7 @@ private final class Desk: Sendable {
     private let directory: TemporaryDirectory
 
     /// - Parameter choices: The answers of the windows, in order: `use`, `other`, `no` or `wait`.
-    init(choices: [String]) throws {
+    init(choices: [String], flavor: String = "gtk2") throws {
         directory = try TemporaryDirectory()
         try Data(choices.map { "\($0)\n" }.joined().utf8).write(to: URL(filePath: directory.path(of: "choices")))
         let program = try directory.makeScript(
@@ -105,6 +113,7 @@ private final class Desk: Sendable {
             echo "OK Pleased to meet you"
             while IFS= read -r line; do
                 case "$line" in
+                "GETINFO flavor") echo "D \(flavor)"; echo OK ;;
                 SETDESC*) printf '%s\\n' "${line#SETDESC }" >>descriptions; echo OK ;;
                 CONFIRM)
                     answer=$(head -n 1 choices); sed -i 1d choices

@@ -17,8 +17,10 @@ package struct PinentryChoice: Sendable {
 
     package enum Answer: Hashable, Sendable {
         case accepted
-        /// The second choice. A program that shows two buttons only labels its cancel button with it.
+        /// The second choice.
         case other
+        /// The second choice in a program that shows two buttons only. It replaces the cancel button, so the user cannot refuse.
+        case otherOfTwo
         case cancelled
         /// The time has passed, or the task was cancelled and the program has closed its window.
         case unanswered
@@ -108,8 +110,9 @@ private struct ChoiceExchange {
         case .error(let code, let text):
             // libgpg-error: the low 16 bits are the code; not confirmed, cancelled, fully cancelled, timeout.
             switch code & 0xFFFF {
-            case 114: answer = buttons.other == nil ? .cancelled : .other
-            case 99, 198: answer = hasThree || buttons.other == nil ? .cancelled : .other
+            case 114 where hasThree: answer = .other
+            case 99 where hasThree, 198 where hasThree: answer = .cancelled
+            case 114, 99, 198: answer = buttons.other == nil ? .cancelled : .otherOfTwo
             case 62: answer = .unanswered
             default: throw Self.unable(code, text)
             }

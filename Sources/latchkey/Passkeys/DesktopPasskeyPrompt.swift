@@ -96,7 +96,7 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         let accept =
             question.accounts.count > 1 ? "Choose account" : question.purpose == .alreadyRegistered ? "OK" : "Use"
         switch await show(question.text, question, accept: accept, other: Self.notHere) {
-        case .other, .unanswered: return .notHere
+        case .other, .otherOfTwo, .unanswered: return .notHere
         case .cancelled: return .no
         case .accepted: break
         }
@@ -108,6 +108,10 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
             switch await show(text, question, accept: "Use", other: "Next account") {
             case .accepted: return .use(index)
             case .other: index = (index + 1) % question.accounts.count
+            case .otherOfTwo:
+                // These windows have no button that ends the choice.
+                index += 1
+                if index == question.accounts.count { return .notHere }
             case .cancelled: return .no
             case .unanswered: return .notHere
             }
@@ -127,7 +131,7 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         switch await show(text, question, accept: isNew ? "Set PIN" : "Use PIN", other: Self.notHere) {
         case .accepted: return true
         case .cancelled: choice = .no
-        case .other, .unanswered: choice = .notHere
+        case .other, .otherOfTwo, .unanswered: choice = .notHere
         }
         state.withLock { $0.choices[question] = choice }
         return false
