@@ -8,7 +8,12 @@ package protocol PasskeyPrompt: Sendable {
     ///
     /// If ``verification(for:)`` shows its own prompt that states the same and offers the same choices, return
     /// ``PasskeyChoice/use(_:)`` at once.
-    func choose(_ question: PasskeyQuestion) async -> PasskeyChoice
+    ///
+    /// - Parameter promptsForPIN: Whether the verification requests the PIN, in addition to a fingerprint if the policy permits
+    ///   both. If it returns false, the verification may request only a fingerprint, which shows no text. Uses the hardware.
+    func choose(
+        _ question: PasskeyQuestion, promptsForPIN: @Sendable () async -> Bool
+    ) async -> PasskeyChoice
 
     /// The authority that obtains the fingerprint or PIN after the user chose to use the passkey.
     func verification(for question: PasskeyQuestion) -> any PresenceAuthority

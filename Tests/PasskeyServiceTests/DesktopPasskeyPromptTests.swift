@@ -22,6 +22,21 @@ struct DesktopPasskeyPromptTests {
             ])
     }
 
+    @Test func `a ready finger replaces the question only if the verification requests the PIN`() async throws {
+        let desk = try Desk(choices: ["no", "no"], broker: ReadyReader())
+        #expect(await desk.prompt.choose(question(["ada"]), promptsForPIN: { true }) == .use(0))
+        #expect(
+            await desk.prompt.choose(question(["ada"], purpose: .create(replaces: false)), promptsForPIN: { true })
+                == .use(0))
+        #expect(throws: (any Error).self, "no window was shown") { try desk.descriptions }
+        #expect(await desk.prompt.choose(question(["ada"]), promptsForPIN: { false }) == .no)
+        #expect(
+            await desk.prompt.choose(
+                question(["ada"], purpose: .create(replaces: false), site: "example.org"), promptsForPIN: { false })
+                == .no)
+        #expect(try desk.descriptions.count == 2)
+    }
+
     @Test func `an account is chosen by its own window`() async throws {
         let desk = try Desk(choices: ["use", "other", "other", "other", "use"])
         #expect(await desk.prompt.choose(question(["ada", "bob", "eve"])) == .use(0))
@@ -61,7 +76,7 @@ struct DesktopPasskeyPromptTests {
 
     @Test func `without a program for windows the request stays unanswered`() async throws {
         let prompt = DesktopPasskeyPrompt(
-            environment: ["PINENTRY_PROGRAM": "/nonexistent"], pins: NobodyPresent(), broker: nil, offersPIN: true,
+            environment: ["PINENTRY_PROGRAM": "/nonexistent"], pins: NobodyPresent(), broker: nil,
             log: Logger(label: "test"))
         #expect(await prompt.choose(question(["ada"])) == .notHere)
     }
@@ -102,7 +117,7 @@ private final class Desk: Sendable {
     private let directory: TemporaryDirectory
 
     /// - Parameter choices: The answers of the windows, in order: `use`, `other`, `no` or `wait`.
-    init(choices: [String], flavor: String = "gtk2") throws {
+    init(choices: [String], flavor: String = "gtk2", broker: (any ApprovalService)? = nil) throws {
         directory = try TemporaryDirectory()
         try Data(choices.map { "\($0)\n" }.joined().utf8).write(to: URL(filePath: directory.path(of: "choices")))
         let program = try directory.makeScript(
@@ -130,8 +145,8 @@ private final class Desk: Sendable {
             """)
         let (start, time) = (ContinuousClock.now, time)
         prompt = DesktopPasskeyPrompt(
-            environment: ["PINENTRY_PROGRAM": program, "PATH": "/usr/bin:/bin"], pins: NobodyPresent(), broker: nil,
-            offersPIN: true, log: Logger(label: "test"), now: { start + time.value })
+            environment: ["PINENTRY_PROGRAM": program, "PATH": "/usr/bin:/bin"], pins: NobodyPresent(), broker: broker,
+            log: Logger(label: "test"), now: { start + time.value })
     }
 
     var descriptions: [String] {
@@ -140,6 +155,22 @@ private final class Desk: Sendable {
                 .split(separator: "\n").map(String.init)
         }
     }
+}
+
+extension DesktopPasskeyPrompt {
+    fileprivate func choose(_ question: PasskeyQuestion) async -> PasskeyChoice {
+        await choose(question, promptsForPIN: { true })
+    }
+}
+
+/// A presence broker with a finger that can be read, which does not approve.
+private struct ReadyReader: ApprovalService {
+    private static let refusal = KeystoreError(code: .refused, reason: "no", recovery: "None.")
+
+    func fingerState() async -> FingerState { .ready }
+    func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms { throw Self.refusal }
+    func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer { throw Self.refusal }
+    func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN { throw Self.refusal }
 }
 
 /// A time that the test sets.

@@ -21,7 +21,7 @@ extension Authenticator {
             return .hold
         }
         phase = .choosing(request, matches)
-        return .ask(signInQuestion(request, matches))
+        return .ask(signInQuestion(request, matches), key: matches.count == 1 ? matches[0].key : nil)
     }
 
     mutating func sign(

@@ -14,8 +14,8 @@ package struct Authenticator: Sendable {
         case inspect
         /// Read the passkeys of a site: ``Event/found(_:count:)``.
         case find(rpID: String)
-        /// Prompt the user: ``Event/chosen(_:)``.
-        case ask(PasskeyQuestion)
+        /// Prompt the user: ``Event/chosen(_:)``. `key` is the key that the answer uses, if there is only one.
+        case ask(PasskeyQuestion, key: HardwareKey? = nil)
         /// Wait without a prompt for ``Event/cancelled`` or ``Event/timedOut``.
         case hold
         /// Create keys in the hardware: ``Event/created(key:macKey:)``.

@@ -6,8 +6,8 @@ import Synchronization
 
 /// Prompts for the use of passkeys in windows of the system's pinentry program, and for a finger through the presence broker.
 ///
-/// With an enrolled finger, one window waits for the finger and offers the PIN, another device, or a refusal. Without one, a
-/// window asks for the choice first, and a second one for the PIN.
+/// With an enrolled finger, one window waits for the finger and offers the PIN, another device, or a refusal. Without one, or
+/// if the passkey accepts no PIN now, a window asks for the choice first, before the PIN or the finger.
 final class DesktopPasskeyPrompt: PasskeyPrompt {
     /// How long a site gets no prompt after the user refused it: a page can request passkeys in a row.
     static let quietTime: Duration = .seconds(10)
@@ -21,8 +21,7 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
 
     private let window: PinentryChoice
     private let pins: any PresenceAuthority
-    private let broker: SystemPresenceBroker?
-    private let offersPIN: Bool
+    private let broker: (any ApprovalService)?
     private let log: Logger
     private let now: @Sendable () -> ContinuousClock.Instant
     private let state = Mutex(State())
@@ -30,26 +29,28 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     /// - Parameters:
     ///   - pins: Prompts for PINs.
     ///   - broker: Verifies fingers; nil if only PINs are used.
-    ///   - offersPIN: Whether passkeys accept a PIN instead of a finger.
     init(
-        environment: [String: String], pins: any PresenceAuthority, broker: SystemPresenceBroker?, offersPIN: Bool,
-        log: Logger,
+        environment: [String: String], pins: any PresenceAuthority, broker: (any ApprovalService)?, log: Logger,
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
         window = PinentryChoice(environment: environment)
         self.pins = pins
         self.broker = broker
-        self.offersPIN = offersPIN
         self.log = log
         self.now = now
     }
 
-    func choose(_ question: PasskeyQuestion) async -> PasskeyChoice {
+    func choose(
+        _ question: PasskeyQuestion, promptsForPIN: @Sendable () async -> Bool
+    ) async -> PasskeyChoice {
         guard !isQuiet(question.site) else {
             log.notice("refused a request without a prompt", metadata: ["site": "\(question.site ?? "")"])
             return .no
         }
-        if offersPIN, question.accounts.count <= 1, question.needsVerification, await isFingerReady() { return .use(0) }
+        // The window of the PIN states the question. Without one, a touch would sign without a text.
+        if question.accounts.count <= 1, question.needsVerification, await isFingerReady(), await promptsForPIN() {
+            return .use(0)
+        }
         let choice = await ask(question)
         note(choice, question)
         return choice

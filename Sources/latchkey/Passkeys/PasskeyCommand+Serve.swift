@@ -67,8 +67,7 @@ extension PasskeyCommand {
                     log.debug("fingerprint", metadata: ["progress": "\(progress.rawValue)", "prompt": "\(prompt)"])
                 }
             let prompt = DesktopPasskeyPrompt(
-                environment: environment, pins: pins, broker: broker,
-                offersPIN: policy?.policy.hasPIN ?? true, log: log)
+                environment: environment, pins: pins, broker: broker, log: log)
             return PasskeyEngine(
                 keystore: keystore, store: store, prompt: prompt, policy: policy?.policy,
                 requester: { HIDNode.ofUser(geteuid())?.openers() })
