@@ -133,6 +133,35 @@ import Testing
         }
     }
 
+    @Test func `the end of the running request closes its prompt, and the device answers the next request`()
+        async throws
+    {
+        let prompt = ScriptedPrompt { _ in await ScriptedPrompt.hesitate() }
+        try await Rig.with(prompt) { rig in
+            let (packets, sink) = AsyncStream.makeStream(of: [UInt8].self)
+            let device = PasskeyHIDDevice(engine: rig.engine, clock: rig.clock.clock) { sink.yield($0) }
+            var answers = packets.makeAsyncIterator()
+            func send(_ channel: [UInt8], _ rest: [UInt8]) async {
+                await device.receive(channel + rest + [UInt8](repeating: 0, count: 64 - 4 - rest.count))
+            }
+            /// The next packet that is not a KEEPALIVE.
+            func answer() async throws -> [UInt8] {
+                while let packet = await answers.next() { if packet[4] != 0xBB { return packet } }
+                throw CancellationError()
+            }
+            await send([255, 255, 255, 255], [0x86, 0, 8] + [UInt8](repeating: 1, count: 8))
+            let channel = Array(try await answer()[15..<19])
+            await send(channel, [0x90, 0, 1, 0x0B])
+            await poll { rig.prompt.open == 1 }
+            await device.cancelRequest()
+            #expect(try await answer()[4..<8] == [0x90, 0, 1, 0x2D])
+            #expect(rig.prompt.open == 0)
+            await send(channel, [0x90, 0, 1, 0x07])
+            #expect(try await answer()[4..<8] == [0x90, 0, 1, 0x30])
+            await device.close()
+        }
+    }
+
     @Test(arguments: [1, 2]) func `PRF outputs are the same at each login, with one PIN, in both protocols`(
         version: Int
     ) async throws {

@@ -74,6 +74,16 @@ struct DesktopPasskeyPromptTests {
         #expect(await desk.prompt.choose(question(["ada"])) == .no)
     }
 
+    @Test func `a locked session gets no window, and the request stays unanswered`() async throws {
+        let lock = Switch()
+        let desk = try Desk(choices: ["use"], broker: ReadyReader(), isLocked: { lock.isOn })
+        #expect(await desk.prompt.choose(question(["ada"])) == .notHere)
+        #expect(await desk.prompt.choose(question(["ada"]), promptsForPIN: { false }) == .notHere)
+        #expect(throws: (any Error).self, "no window was shown") { try desk.descriptions }
+        lock.turnOff()
+        #expect(await desk.prompt.choose(question(["ada"]), promptsForPIN: { false }) == .use(0))
+    }
+
     @Test func `without a program for windows the request stays unanswered`() async throws {
         let prompt = DesktopPasskeyPrompt(
             environment: ["PINENTRY_PROGRAM": "/nonexistent"], pins: NobodyPresent(), broker: nil,
@@ -117,7 +127,10 @@ private final class Desk: Sendable {
     private let directory: TemporaryDirectory
 
     /// - Parameter choices: The answers of the windows, in order: `use`, `other`, `no` or `wait`.
-    init(choices: [String], flavor: String = "gtk2", broker: (any ApprovalService)? = nil) throws {
+    init(
+        choices: [String], flavor: String = "gtk2", broker: (any ApprovalService)? = nil,
+        isLocked: @escaping @Sendable () async -> Bool = { false }
+    ) throws {
         directory = try TemporaryDirectory()
         try Data(choices.map { "\($0)\n" }.joined().utf8).write(to: URL(filePath: directory.path(of: "choices")))
         let program = try directory.makeScript(
@@ -146,7 +159,7 @@ private final class Desk: Sendable {
         let (start, time) = (ContinuousClock.now, time)
         prompt = DesktopPasskeyPrompt(
             environment: ["PINENTRY_PROGRAM": program, "PATH": "/usr/bin:/bin"], pins: NobodyPresent(), broker: broker,
-            log: Logger(label: "test"), now: { start + time.value })
+            log: Logger(label: "test"), isLocked: isLocked, now: { start + time.value })
     }
 
     var descriptions: [String] {
@@ -171,6 +184,15 @@ private struct ReadyReader: ApprovalService {
     func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms { throw Self.refusal }
     func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer { throw Self.refusal }
     func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN { throw Self.refusal }
+}
+
+/// A state that is on until the test turns it off.
+private final class Switch: Sendable {
+    private let state = Mutex(true)
+
+    var isOn: Bool { state.withLock { $0 } }
+
+    func turnOff() { state.withLock { $0 = false } }
 }
 
 /// A time that the test sets.

@@ -23,20 +23,24 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     private let pins: any PresenceAuthority
     private let broker: (any ApprovalService)?
     private let log: Logger
+    private let isLocked: @Sendable () async -> Bool
     private let now: @Sendable () -> ContinuousClock.Instant
     private let state = Mutex(State())
 
     /// - Parameters:
     ///   - pins: Prompts for PINs.
     ///   - broker: Verifies fingers; nil if only PINs are used.
+    ///   - isLocked: Whether the user's session is locked now.
     init(
         environment: [String: String], pins: any PresenceAuthority, broker: (any ApprovalService)?, log: Logger,
+        isLocked: @escaping @Sendable () async -> Bool = { false },
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
         window = PinentryChoice(environment: environment)
         self.pins = pins
         self.broker = broker
         self.log = log
+        self.isLocked = isLocked
         self.now = now
     }
 
@@ -46,6 +50,11 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         guard !isQuiet(question.site) else {
             log.notice("refused a request without a prompt", metadata: ["site": "\(question.site ?? "")"])
             return .no
+        }
+        // The user cannot see a window behind the lock screen. Another device can still answer.
+        guard await !isLocked() else {
+            log.notice("the session is locked: no prompt", metadata: ["site": "\(question.site ?? "")"])
+            return .notHere
         }
         // The window of the PIN states the question. Without one, a touch would sign without a text.
         if question.accounts.count <= 1, question.needsVerification, await isFingerReady(), await promptsForPIN() {
