@@ -69,6 +69,21 @@ import Testing
         }
     }
 
+    @Test func `a probe without a list finds only credentials at level 1 of credProtect`() async throws {
+        try await Rig.with { rig in
+            let silent: [CBORKey: CBORValue] = [5: .map(["up": .boolean(false)])]
+            for level in [2, 3] {
+                _ = try await rig.ask(
+                    Rig.registration(user: "user\(level)", changes: [6: .map(["credProtect": .integer(level)])]))
+            }
+            #expect(await rig.status(Rig.assertion(changes: silent)) == 0x2E)
+            _ = try await rig.ask(Rig.registration(user: "ada"))
+            let answer = try await rig.ask(Rig.assertion(changes: silent))
+            #expect(answer[4] == .map(["id": .bytes(Array("ada".utf8))]) && answer[5] == nil)
+            #expect(await rig.status([8]) == 0x30, "there is one answer")
+        }
+    }
+
     @Test func `an unknown credential is held without a prompt until the limit, or CANCEL`() async throws {
         try await Rig.with { rig in
             _ = try await rig.ask(Rig.registration(rk: false))
