@@ -67,10 +67,13 @@ package struct PasskeyQuestion: Hashable, Sendable {
     /// When the request times out.
     package let timeLimit: Duration
 
+    /// The program in quotation marks that its name cannot end.
+    package var quotedProgram: String? { program.map { String(quoted: $0, limit: 100) } }
+
     /// The end of "Latchkey asks for your PIN to …", for the chosen account.
     package func reason(account index: Int) -> String {
-        let account = accounts.indices.contains(index) ? " as \(accounts[index])" : ""
-        let requester = program.map { " (requested by \($0))" } ?? ""
+        let account = accounts.indices.contains(index) ? " as \(String(quoted: accounts[index], limit: 64))" : ""
+        let requester = quotedProgram.map { " (requested by \($0))" } ?? ""
         return switch purpose {
         case .create: "create a passkey for \(site ?? "a site")\(account)\(requester)"
         case .signIn: "log in to \(site ?? "a site")\(account)\(requester)"

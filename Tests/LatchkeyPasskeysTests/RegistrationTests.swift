@@ -33,7 +33,7 @@ import Testing
             #expect(stored.macKey != nil && stored.protection == 2 && stored.userName == "ada")
             #expect(rig.prompt.pins.map(\.purpose) == [.new], "the PIN is typed once")
             #expect(rig.prompt.questions.map(\.purpose) == [.create(replaces: false)])
-            #expect(rig.prompt.questions.first?.reason(account: 0) == "create a passkey for example.org as ada")
+            #expect(rig.prompt.questions.first?.reason(account: 0) == "create a passkey for example.org as “ada”")
         }
     }
 

@@ -18,7 +18,7 @@ struct DesktopPasskeyPromptTests {
         #expect(await desk.prompt.choose(question(["ada"])) == choice)
         #expect(
             try desk.descriptions == [
-                "The program firefox asks to log in to example.com as “ada” with a passkey of this computer."
+                "The program “firefox” asks to log in to example.com as “ada” with a passkey of this computer."
             ])
     }
 
@@ -41,7 +41,7 @@ struct DesktopPasskeyPromptTests {
         let desk = try Desk(choices: ["use", "other", "other", "other", "use"])
         #expect(await desk.prompt.choose(question(["ada", "bob", "eve"])) == .use(0))
         #expect(try desk.descriptions.count == 5)
-        #expect(try desk.descriptions[2] == "Account 2 of 3 at example.com: bob")
+        #expect(try desk.descriptions[2] == "Account 2 of 3 at example.com: “bob”")
         let second = try Desk(choices: ["use", "other", "use"])
         #expect(await second.prompt.choose(question(["ada", "bob"])) == .use(1))
         let refused = try Desk(choices: ["use", "no"])
@@ -103,12 +103,25 @@ struct DesktopPasskeyPromptTests {
     @Test func `the text states the purpose, the program and PRF`() {
         #expect(
             question(["ada"], purpose: .create(replaces: true), usesPRF: true).text
-                == "The program firefox asks to create a passkey on this computer for example.com as “ada”. It replaces "
+                == "The program “firefox” asks to create a passkey on this computer for example.com as “ada”. It replaces "
                 + "the existing passkey of this account. The site also gets a secret from this passkey, for example to "
                 + "decrypt data.")
         #expect(
             question([], purpose: .selectDevice, site: nil, program: nil).text
                 == "A program asks whether to use this computer or another security key.")
+    }
+
+    @Test func `texts of the site and the program stay in their quotation marks`() {
+        let hostile = question(
+            ["ada” with a passkey of “bank.example\""], program: "a” asks nothing. “b")
+        #expect(
+            hostile.text
+                == "The program “a' asks nothing. 'b” asks to log in to example.com as “ada' with a passkey of "
+                + "'bank.example'” with a passkey of this computer.")
+        #expect(
+            hostile.reason(account: 0)
+                == "log in to example.com as “ada' with a passkey of 'bank.example'” "
+                + "(requested by “a' asks nothing. 'b”)")
     }
 
     private func question(
