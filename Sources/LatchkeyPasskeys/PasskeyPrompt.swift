@@ -70,14 +70,18 @@ package struct PasskeyQuestion: Hashable, Sendable {
     /// The program in quotation marks that its name cannot end.
     package var quotedProgram: String? { program.map { String(quoted: $0, limit: 100) } }
 
+    /// The site for a text: at most 64 characters, and the end of a longer name, because the end of a domain names its owner.
+    /// The presence broker shows 120 characters of a text, and a prompt for a PIN 200.
+    package var place: String { site.map { String(oneLine: $0, endLimit: 64) } ?? "a site" }
+
     /// The end of "Latchkey asks for your PIN to …", for the chosen account.
     package func reason(account index: Int) -> String {
         let account = accounts.indices.contains(index) ? " as \(String(quoted: accounts[index], limit: 64))" : ""
         let requester = quotedProgram.map { " (requested by \($0))" } ?? ""
         return switch purpose {
-        case .create: "create a passkey for \(site ?? "a site")\(account)\(requester)"
-        case .signIn: "log in to \(site ?? "a site")\(account)\(requester)"
-        case .alreadyRegistered: "confirm that \(site ?? "a site") has a passkey on this computer\(requester)"
+        case .create: "create a passkey for \(place)\(account)\(requester)"
+        case .signIn: "log in to \(place)\(account)\(requester)"
+        case .alreadyRegistered: "confirm that \(place) has a passkey on this computer\(requester)"
         case .selectDevice: "use this computer\(requester)"
         }
     }

@@ -111,6 +111,17 @@ struct DesktopPasskeyPromptTests {
                 == "A program asks whether to use this computer or another security key.")
     }
 
+    @Test func `a long site keeps its end within the limits of all prompts`() {
+        let site = "www.bank.example." + String(repeating: "a", count: 100) + ".attacker.example"
+        for purpose in [PasskeyQuestion.Purpose.create(replaces: false), .signIn, .alreadyRegistered] {
+            let long = question(["ada"], purpose: purpose, site: site)
+            for text in [long.text, String(oneLine: long.reason(account: 0), limit: 120)] {
+                #expect(text.contains("aa.attacker.example"), "\(text)")
+                #expect(!text.contains("bank"), "\(text)")
+            }
+        }
+    }
+
     @Test func `texts of the site and the program stay in their quotation marks`() {
         let hostile = question(
             ["ada” with a passkey of “bank.example\""], program: "a” asks nothing. “b")

@@ -113,7 +113,7 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         guard question.accounts.count > 1 else { return .use(0) }
         var index = 0
         while !Task.isCancelled {
-            let position = "Account \(index + 1) of \(question.accounts.count) at \(question.site ?? "the site")"
+            let position = "Account \(index + 1) of \(question.accounts.count) at \(question.place)"
             let text = "\(position): \(String(quoted: question.accounts[index], limit: 64))"
             switch await show(text, question, accept: "Use", other: "Next account") {
             case .accepted: return .use(index)
@@ -196,7 +196,6 @@ extension PasskeyQuestion {
     /// The text of the window: the program, the site and the account. The site's name is the one that the program states.
     var text: String {
         let requester = quotedProgram.map { "The program \($0)" } ?? "A program"
-        let place = site ?? "a site"
         let account = accounts.count == 1 ? " as \(String(quoted: accounts[0], limit: 64))" : ""
         let secret = usesPRF ? " The site also gets a secret from this passkey, for example to decrypt data." : ""
         return switch purpose {
