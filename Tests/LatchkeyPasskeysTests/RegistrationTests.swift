@@ -37,6 +37,14 @@ import Testing
         }
     }
 
+    @Test func `a software TPM has another AAGUID than hardware`() async throws {
+        try await Rig.with { rig in
+            #expect(AAGUID(of: try await rig.keystore.capabilities().root) == .software)
+        }
+        #expect(AAGUID(of: .tpm) == .hardware && AAGUID(of: .token) == .hardware && AAGUID(of: .softhsm) == .software)
+        #expect(AAGUID.hardware != .software)
+    }
+
     @Test func `all passkeys get the first one's PIN`() async throws {
         try await Rig.with { rig in
             _ = try await rig.ask(Rig.registration(user: "ada"))

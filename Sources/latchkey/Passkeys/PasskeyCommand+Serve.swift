@@ -72,6 +72,7 @@ extension PasskeyCommand {
                 isLocked: { await lock.observer.isLocked() })
             return PasskeyEngine(
                 keystore: keystore, store: store, prompt: prompt, policy: policy?.policy,
+                aaguid: AAGUID(of: try await keystore.capabilities().root),
                 requester: { HIDNode.ofUser(geteuid())?.openers() })
         }
     }
