@@ -148,6 +148,33 @@ import Testing
         }
     }
 
+    @Test func `a site gets six prompts in a minute without consent, and so do requests without a site`() async throws {
+        let prompt = ScriptedPrompt { question in
+            if question.site == "example.net" { return .use(0) }
+            return await ScriptedPrompt.hesitate()
+        }
+        try await Rig.with(prompt) { rig in
+            /// Begins a request and cancels it at its prompt.
+            func cancelled(_ request: [UInt8]) async -> [UInt8] {
+                let before = rig.prompt.questions.count
+                let task = Task { await rig.engine.respond(to: request) }
+                await poll { rig.prompt.questions.count > before }
+                task.cancel()
+                return await task.value
+            }
+            for request in [Rig.registration(), [0x0B]] {
+                for _ in 1...6 { #expect(await cancelled(request) == [0x2D]) }
+                let count = rig.prompt.questions.count
+                #expect(await rig.status(request) == 0x27)
+                #expect(rig.prompt.questions.count == count, "no prompt")
+            }
+            #expect(await rig.status(Rig.registration(changes: [8: .bytes([])])) == 0x27, "its prompt names no site")
+            for _ in 1...8 { _ = try await rig.ask(Rig.registration(site: "example.net")) }
+            rig.clock.advance(by: .seconds(60))
+            #expect(await cancelled(Rig.registration()) == [0x2D])
+        }
+    }
+
     @Test func `the end of the running request closes its prompt, and the device answers the next request`()
         async throws
     {

@@ -84,6 +84,21 @@ struct DesktopPasskeyPromptTests {
         #expect(await desk.prompt.choose(question(["ada"]), promptsForPIN: { false }) == .use(0))
     }
 
+    @Test func `the choice in the window of a verification ends with it`() async throws {
+        let desk = try Desk(choices: ["other", "wait"], broker: ReadyReader())
+        let question = question(["ada"], site: nil)
+        let request = PINRequest(purpose: .current, context: PromptContext(reason: "test"), attemptsLeft: nil)
+        let prompt = desk.prompt
+        _ = try await prompt.verification(for: question).pin(request)
+        #expect(await prompt.refusal(of: question) == .notHere)
+        #expect(await prompt.refusal(of: question) == .no, "the choice counts once")
+        let task = Task { _ = try await prompt.verification(for: question).pin(request) }
+        #expect(await poll { (try? desk.descriptions.count) ?? 0 > 1 })
+        task.cancel()
+        _ = await task.result
+        #expect(await prompt.refusal(of: question) == .no, "a window that closes is not a choice")
+    }
+
     @Test func `without a program for windows the request stays unanswered`() async throws {
         let prompt = DesktopPasskeyPrompt(
             environment: ["PINENTRY_PROGRAM": "/nonexistent"], pins: NobodyPresent(), broker: nil,

@@ -15,8 +15,8 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     private struct State {
         /// The refused sites, with the end of their quiet time.
         var refused: [String: ContinuousClock.Instant] = [:]
-        /// The user's choice in the window of a verification.
-        var choices: [PasskeyQuestion: PasskeyChoice] = [:]
+        /// The user's choice in the window of the running verification.
+        var choice: (question: PasskeyQuestion, made: PasskeyChoice)?
     }
 
     private let window: PinentryChoice
@@ -66,13 +66,17 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     }
 
     func verification(for question: PasskeyQuestion) -> any PresenceAuthority {
-        state.withLock { $0.choices[question] = nil }
+        state.withLock { $0.choice = nil }
         return PasskeyVerification(
             prompt: self, question: question, pins: pins, broker: broker.map(PresenceBroker.init))
     }
 
     func refusal(of question: PasskeyQuestion) async -> PasskeyChoice {
-        let choice = state.withLock { $0.choices.removeValue(forKey: question) } ?? .no
+        let choice = state.withLock { state -> PasskeyChoice in
+            defer { state.choice = nil }
+            guard let choice = state.choice, choice.question == question else { return .no }
+            return choice.made
+        }
         note(choice, question)
         return choice
     }
@@ -143,7 +147,9 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         case .cancelled: choice = .no
         case .other, .otherOfTwo, .unanswered: choice = .notHere
         }
-        state.withLock { $0.choices[question] = choice }
+        // A finger or the end of the request has closed the window: the verification ends without a choice.
+        guard !Task.isCancelled else { return false }
+        state.withLock { $0.choice = (question, choice) }
         return false
     }
 
