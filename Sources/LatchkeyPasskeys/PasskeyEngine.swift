@@ -104,7 +104,9 @@ package actor PasskeyEngine {
             case .find(let rpID):
                 let all = try store.list()
                 return .found(all.filter { $0.rpID == rpID }, count: all.count)
-            case .ask(let question): return .chosen(await prompt.choose(question))
+            case .ask(let question, let key):
+                return .chosen(
+                    await prompt.choose(question, promptsForPIN: { await self.promptsForPIN(question, key) }))
             case .hold:
                 // Only the deadline or a cancellation ends it.
                 while !Task.isCancelled { try? await clock.sleep(clock.now() + .seconds(3600)) }
@@ -209,6 +211,27 @@ package actor PasskeyEngine {
         guard policy.requirement != .none, capabilities.requirements.contains(policy.requirement) else { return false }
         if policy.hasFinger, await capabilities.fingerState(through: presence) == .ready { return true }
         return policy.hasPIN && status?.isLockedOut == false
+    }
+
+    /// Whether the verification requests a PIN. A key without a PIN, or with a locked one, needs only a fingerprint.
+    private func promptsForPIN(_ question: PasskeyQuestion, _ key: HardwareKey?) async -> Bool {
+        switch question.purpose {
+        case .signIn: return await hasUsablePIN(key)
+        case .create:
+            guard let capabilities = try? await keystore.capabilities(), let passkeys = try? store.list() else {
+                return false
+            }
+            // Passkeys of one policy have the same PIN. Without an earlier passkey its state is not known.
+            let policy = await policy(on: capabilities, verifyingAuthority)
+            let earlier = passkeys.last { $0.key.backend == keystore.backend && $0.key.policy == policy }
+            return await hasUsablePIN(earlier?.key)
+        case .alreadyRegistered, .selectDevice: return false
+        }
+    }
+
+    private func hasUsablePIN(_ key: HardwareKey?) async -> Bool {
+        guard let key, key.policy.hasPIN, let status = try? await keystore.pinStatus(of: key) else { return false }
+        return !status.isLockedOut
     }
 
     private var verifyingAuthority: any PresenceAuthority {

@@ -8,7 +8,12 @@ package protocol PasskeyPrompt: Sendable {
     ///
     /// If ``verification(for:)`` shows its own prompt that states the same and offers the same choices, return
     /// ``PasskeyChoice/use(_:)`` at once.
-    func choose(_ question: PasskeyQuestion) async -> PasskeyChoice
+    ///
+    /// - Parameter promptsForPIN: Whether the verification requests the PIN, in addition to a fingerprint if the policy permits
+    ///   both. If it returns false, the verification may request only a fingerprint, which shows no text. Uses the hardware.
+    func choose(
+        _ question: PasskeyQuestion, promptsForPIN: @Sendable () async -> Bool
+    ) async -> PasskeyChoice
 
     /// The authority that obtains the fingerprint or PIN after the user chose to use the passkey.
     func verification(for question: PasskeyQuestion) -> any PresenceAuthority
@@ -62,14 +67,21 @@ package struct PasskeyQuestion: Hashable, Sendable {
     /// When the request times out.
     package let timeLimit: Duration
 
+    /// The program in quotation marks that its name cannot end.
+    package var quotedProgram: String? { program.map { String(quoted: $0, limit: 100) } }
+
+    /// The site for a text: at most 64 characters, and the end of a longer name, because the end of a domain names its owner.
+    /// The presence broker shows 120 characters of a text, and a prompt for a PIN 200.
+    package var place: String { site.map { String(oneLine: $0, endLimit: 64) } ?? "a site" }
+
     /// The end of "Latchkey asks for your PIN to …", for the chosen account.
     package func reason(account index: Int) -> String {
-        let account = accounts.indices.contains(index) ? " as \(accounts[index])" : ""
-        let requester = program.map { " (requested by \($0))" } ?? ""
+        let account = accounts.indices.contains(index) ? " as \(String(quoted: accounts[index], limit: 64))" : ""
+        let requester = quotedProgram.map { " (requested by \($0))" } ?? ""
         return switch purpose {
-        case .create: "create a passkey for \(site ?? "a site")\(account)\(requester)"
-        case .signIn: "log in to \(site ?? "a site")\(account)\(requester)"
-        case .alreadyRegistered: "confirm that \(site ?? "a site") has a passkey on this computer\(requester)"
+        case .create: "create a passkey for \(place)\(account)\(requester)"
+        case .signIn: "log in to \(place)\(account)\(requester)"
+        case .alreadyRegistered: "confirm that \(place) has a passkey on this computer\(requester)"
         case .selectDevice: "use this computer\(requester)"
         }
     }

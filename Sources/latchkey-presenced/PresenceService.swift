@@ -248,7 +248,8 @@ actor PresenceService {
 
     /// Reports progress to the caller and to the user's subscribers.
     func report(_ progress: FingerProgress, _ pending: Pending) async {
-        let text = pending.requester.prompt(pending.request.context)
+        let text = pending.requester.prompt(
+            pending.request.context, usesPRF: !pending.request.further.isEmpty)
         let watching = watchers.filter { $0.value == pending.requester.user }.map(\.key)
         for client in Set([pending.entry.client] + watching) {
             let target = BusTarget(client, PresenceWire.path, PresenceWire.interface, PresenceWire.progress)

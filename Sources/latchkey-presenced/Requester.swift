@@ -24,11 +24,13 @@ struct Requester: Hashable, Sendable {
 
     /// The text of the prompt: `Process 4711 of alice, which calls itself “latchkey”, asks for a finger of alice. Its
     /// reason: “log in” (container “default”).` The quoted texts come from the requester.
-    func prompt(_ context: PromptContext) -> String {
+    ///
+    /// - Parameter usesPRF: Whether the finger approves several uses, which only a login with PRF needs.
+    func prompt(_ context: PromptContext, usesPRF: Bool = false) -> String {
         let owner = String(oneLine: userName ?? "user \(user)", limit: 40)
         let origin = process.map { "Process \($0) of \(owner)" } ?? "A program of \(owner)"
         let name = claimedName.map { ", which calls itself \(String(quoted: $0, limit: 40))," } ?? ""
-        return "\(origin)\(name) asks for a finger of \(owner). "
+        return "\(origin)\(name) asks for a finger of \(owner)\(usesPRF ? ", to log in with PRF" : ""). "
             + "Its reason: \(String(quoted: context.reason, limit: 120)) "
             + "(container \(String(quoted: context.container, limit: 60)))."
     }

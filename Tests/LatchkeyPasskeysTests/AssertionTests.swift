@@ -20,7 +20,7 @@ import Testing
             _ = try await rig.ask(Rig.registration(user: "eve"))
             let answer = try await rig.ask(Rig.assertion())
             #expect(rig.prompt.questions.last?.accounts == ["eve", "ada"], "newest first")
-            #expect(rig.prompt.questions.last?.reason(account: 1) == "log in to example.org as ada")
+            #expect(rig.prompt.questions.last?.reason(account: 1) == "log in to example.org as “ada”")
             #expect(answer[1]?.map?["id"]?.bytes == ada.id)
             #expect(answer[4] == .map(["id": .bytes(Array("ada".utf8))]), "no names")
             #expect(answer[6] == .boolean(true) && answer[5] == nil)
@@ -66,6 +66,21 @@ import Testing
             #expect(await rig.status(Rig.assertion(site: "other.org", changes: [3: Rig.list(id), 5: silent])) == 0x2E)
             #expect(rig.counter.all.isEmpty)
             #expect(rig.prompt.questions.count == questions && rig.prompt.pins.count == pins)
+        }
+    }
+
+    @Test func `a probe without a list finds only credentials at level 1 of credProtect`() async throws {
+        try await Rig.with { rig in
+            let silent: [CBORKey: CBORValue] = [5: .map(["up": .boolean(false)])]
+            for level in [2, 3] {
+                _ = try await rig.ask(
+                    Rig.registration(user: "user\(level)", changes: [6: .map(["credProtect": .integer(level)])]))
+            }
+            #expect(await rig.status(Rig.assertion(changes: silent)) == 0x2E)
+            _ = try await rig.ask(Rig.registration(user: "ada"))
+            let answer = try await rig.ask(Rig.assertion(changes: silent))
+            #expect(answer[4] == .map(["id": .bytes(Array("ada".utf8))]) && answer[5] == nil)
+            #expect(await rig.status([8]) == 0x30, "there is one answer")
         }
     }
 
@@ -130,6 +145,62 @@ import Testing
             #expect(rig.prompt.open == 0)
             let stored = try rig.store.list()
             #expect(stored.isEmpty)
+        }
+    }
+
+    @Test func `a site gets six prompts in a minute without consent, and so do requests without a site`() async throws {
+        let prompt = ScriptedPrompt { question in
+            if question.site == "example.net" { return .use(0) }
+            return await ScriptedPrompt.hesitate()
+        }
+        try await Rig.with(prompt) { rig in
+            /// Begins a request and cancels it at its prompt.
+            func cancelled(_ request: [UInt8]) async -> [UInt8] {
+                let before = rig.prompt.questions.count
+                let task = Task { await rig.engine.respond(to: request) }
+                await poll { rig.prompt.questions.count > before }
+                task.cancel()
+                return await task.value
+            }
+            for request in [Rig.registration(), [0x0B]] {
+                for _ in 1...6 { #expect(await cancelled(request) == [0x2D]) }
+                let count = rig.prompt.questions.count
+                #expect(await rig.status(request) == 0x27)
+                #expect(rig.prompt.questions.count == count, "no prompt")
+            }
+            #expect(await rig.status(Rig.registration(changes: [8: .bytes([])])) == 0x27, "its prompt names no site")
+            for _ in 1...8 { _ = try await rig.ask(Rig.registration(site: "example.net")) }
+            rig.clock.advance(by: .seconds(60))
+            #expect(await cancelled(Rig.registration()) == [0x2D])
+        }
+    }
+
+    @Test func `the end of the running request closes its prompt, and the device answers the next request`()
+        async throws
+    {
+        let prompt = ScriptedPrompt { _ in await ScriptedPrompt.hesitate() }
+        try await Rig.with(prompt) { rig in
+            let (packets, sink) = AsyncStream.makeStream(of: [UInt8].self)
+            let device = PasskeyHIDDevice(engine: rig.engine, clock: rig.clock.clock) { sink.yield($0) }
+            var answers = packets.makeAsyncIterator()
+            func send(_ channel: [UInt8], _ rest: [UInt8]) async {
+                await device.receive(channel + rest + [UInt8](repeating: 0, count: 64 - 4 - rest.count))
+            }
+            /// The next packet that is not a KEEPALIVE.
+            func answer() async throws -> [UInt8] {
+                while let packet = await answers.next() { if packet[4] != 0xBB { return packet } }
+                throw CancellationError()
+            }
+            await send([255, 255, 255, 255], [0x86, 0, 8] + [UInt8](repeating: 1, count: 8))
+            let channel = Array(try await answer()[15..<19])
+            await send(channel, [0x90, 0, 1, 0x0B])
+            await poll { rig.prompt.open == 1 }
+            await device.cancelRequest()
+            #expect(try await answer()[4..<8] == [0x90, 0, 1, 0x2D])
+            #expect(rig.prompt.open == 0)
+            await send(channel, [0x90, 0, 1, 0x07])
+            #expect(try await answer()[4..<8] == [0x90, 0, 1, 0x30])
+            await device.close()
         }
     }
 

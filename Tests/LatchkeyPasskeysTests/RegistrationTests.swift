@@ -33,8 +33,16 @@ import Testing
             #expect(stored.macKey != nil && stored.protection == 2 && stored.userName == "ada")
             #expect(rig.prompt.pins.map(\.purpose) == [.new], "the PIN is typed once")
             #expect(rig.prompt.questions.map(\.purpose) == [.create(replaces: false)])
-            #expect(rig.prompt.questions.first?.reason(account: 0) == "create a passkey for example.org as ada")
+            #expect(rig.prompt.questions.first?.reason(account: 0) == "create a passkey for example.org as “ada”")
         }
+    }
+
+    @Test func `a software TPM has another AAGUID than hardware`() async throws {
+        try await Rig.with { rig in
+            #expect(AAGUID(of: try await rig.keystore.capabilities().root) == .software)
+        }
+        #expect(AAGUID(of: .tpm) == .hardware && AAGUID(of: .token) == .hardware && AAGUID(of: .softhsm) == .software)
+        #expect(AAGUID.hardware != .software)
     }
 
     @Test func `all passkeys get the first one's PIN`() async throws {

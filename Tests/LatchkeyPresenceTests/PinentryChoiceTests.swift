@@ -34,7 +34,7 @@ struct PinentryChoiceTests {
 
     @Test func `GNOME's program with two buttons offers the second choice instead of the refusal`() async throws {
         let pinentry = try program("echo 'ERR 83886179 Operation cancelled'", flavor: "gnome3")
-        #expect(try await choice(pinentry).ask("Log in?", Self.three, within: hangLimit) == .other)
+        #expect(try await choice(pinentry).ask("Log in?", Self.three, within: hangLimit) == .otherOfTwo)
         let commands = try pinentry.commands
         #expect(commands.contains("SETCANCEL Not here"))
         #expect(!commands.contains { $0.hasPrefix("SETNOTOK") })
@@ -62,11 +62,23 @@ struct PinentryChoiceTests {
         #expect(error?.code == code)
     }
 
+    @Test func `a program that rejects the question gets no confirmation`() async throws {
+        let pinentry = try program("echo OK", description: "echo 'ERR 83886360 Line too long'")
+        let error = await #expect(throws: KeystoreError.self) {
+            try await choice(pinentry).ask("Log in?", Self.three, within: hangLimit)
+        }
+        #expect(error?.code == .unavailable)
+        let commands = try pinentry.commands
+        #expect(commands.contains("SETDESC Log in?") && !commands.contains("CONFIRM"))
+    }
+
     private func choice(_ pinentry: FakePinentry) -> PinentryChoice {
         PinentryChoice(environment: ["PINENTRY_PROGRAM": pinentry.path, "PATH": "/usr/bin:/bin"])
     }
 
-    private func program(_ answer: String, flavor: String = "gtk2") throws -> FakePinentry {
+    private func program(
+        _ answer: String, flavor: String = "gtk2", description: String = "echo OK"
+    ) throws -> FakePinentry {
         try FakePinentry(
             script: """
                 echo "OK Pleased to meet you"
@@ -74,6 +86,7 @@ struct PinentryChoiceTests {
                     printf '%s\\n' "$line" >> "$LOG"
                     case "$line" in
                     "GETINFO flavor") printf 'D %s\\nOK\\n' \(flavor) ;;
+                    SETDESC*) \(description) ;;
                     CONFIRM) \(answer) ;;
                     BYE) echo OK; exit 0 ;;
                     *) echo OK ;;

@@ -243,6 +243,25 @@ struct MACKeyTests {
             #expect(await refusal(Data(count: 32), .sign(Scene.digest), broker.user) == .refused)
             #expect(await refusal(ticket, .sign(Scene.digest), broker.user) == nil)
             #expect(await refusal(ticket, .sign(Scene.digest), broker.user) == .refused, "a second digest")
+            let signature = ApprovalRequest.Further(use: nil, keyName: name, nonceTPM: Data(count: 32))
+            let other = Data([0x00, 0x0b] + [UInt8](repeating: 1, count: 32))
+            func isRefused(_ first: ApprovalRequest.Use, _ further: [ApprovalRequest.Further]) async -> Bool {
+                var changed = request
+                (changed.use, changed.further) = (first, further)
+                let stated = changed
+                return await Scene.error { () async throws(KeystoreError) in try broker.authority.check(stated) }?.code
+                    == .invalidInput
+            }
+            func mac(_ name: Data) -> ApprovalRequest.Further {
+                ApprovalRequest.Further(use: .mac(Self.messages[1]), keyName: name, nonceTPM: Data(count: 32))
+            }
+            #expect(await !isRefused(.mac(Self.messages[0]), [mac(name), signature]))
+            #expect(await !isRefused(.unseal, [signature]))
+            #expect(await isRefused(.mac(Self.messages[0]), [mac(other), signature]), "two MAC keys")
+            #expect(await isRefused(.mac(Self.messages[0]), [mac(name)]), "no signature")
+            #expect(await isRefused(.mac(Self.messages[0]), [signature, mac(name)]), "the signature is not last")
+            #expect(await isRefused(.unseal, [mac(name), signature]))
+            #expect(await isRefused(.sign(Scene.digest), [signature]), "two signatures")
             request.further += request.further
             let two = await Scene.error { () async throws(KeystoreError) in try broker.authority.check(request) }
             #expect(two?.code == .invalidInput, "two deferred signatures")

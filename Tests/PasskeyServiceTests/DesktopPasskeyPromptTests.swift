@@ -18,19 +18,42 @@ struct DesktopPasskeyPromptTests {
         #expect(await desk.prompt.choose(question(["ada"])) == choice)
         #expect(
             try desk.descriptions == [
-                "The program firefox asks to log in to example.com as “ada” with a passkey of this computer."
+                "The program “firefox” asks to log in to example.com as “ada” with a passkey of this computer."
             ])
+    }
+
+    @Test func `a ready finger replaces the question only if the verification requests the PIN`() async throws {
+        let desk = try Desk(choices: ["no", "no"], broker: ReadyReader())
+        #expect(await desk.prompt.choose(question(["ada"]), promptsForPIN: { true }) == .use(0))
+        #expect(
+            await desk.prompt.choose(question(["ada"], purpose: .create(replaces: false)), promptsForPIN: { true })
+                == .use(0))
+        #expect(throws: (any Error).self, "no window was shown") { try desk.descriptions }
+        #expect(await desk.prompt.choose(question(["ada"]), promptsForPIN: { false }) == .no)
+        #expect(
+            await desk.prompt.choose(
+                question(["ada"], purpose: .create(replaces: false), site: "example.org"), promptsForPIN: { false })
+                == .no)
+        #expect(try desk.descriptions.count == 2)
     }
 
     @Test func `an account is chosen by its own window`() async throws {
         let desk = try Desk(choices: ["use", "other", "other", "other", "use"])
         #expect(await desk.prompt.choose(question(["ada", "bob", "eve"])) == .use(0))
         #expect(try desk.descriptions.count == 5)
-        #expect(try desk.descriptions[2] == "Account 2 of 3 at example.com: bob")
+        #expect(try desk.descriptions[2] == "Account 2 of 3 at example.com: “bob”")
         let second = try Desk(choices: ["use", "other", "use"])
         #expect(await second.prompt.choose(question(["ada", "bob"])) == .use(1))
         let refused = try Desk(choices: ["use", "no"])
         #expect(await refused.prompt.choose(question(["ada", "bob"])) == .no)
+    }
+
+    @Test func `with two buttons, the choice of an account ends after one round`() async throws {
+        let desk = try Desk(choices: ["use", "no", "no", "use"], flavor: "gnome3")
+        #expect(await desk.prompt.choose(question(["ada", "bob"])) == .notHere)
+        #expect(try desk.descriptions.count == 3)
+        let second = try Desk(choices: ["use", "no", "use"], flavor: "gnome3")
+        #expect(await second.prompt.choose(question(["ada", "bob"])) == .use(1))
     }
 
     @Test func `a refused site gets no window for ten seconds, other sites do`() async throws {
@@ -51,9 +74,34 @@ struct DesktopPasskeyPromptTests {
         #expect(await desk.prompt.choose(question(["ada"])) == .no)
     }
 
+    @Test func `a locked session gets no window, and the request stays unanswered`() async throws {
+        let lock = Switch()
+        let desk = try Desk(choices: ["use"], broker: ReadyReader(), isLocked: { lock.isOn })
+        #expect(await desk.prompt.choose(question(["ada"])) == .notHere)
+        #expect(await desk.prompt.choose(question(["ada"]), promptsForPIN: { false }) == .notHere)
+        #expect(throws: (any Error).self, "no window was shown") { try desk.descriptions }
+        lock.turnOff()
+        #expect(await desk.prompt.choose(question(["ada"]), promptsForPIN: { false }) == .use(0))
+    }
+
+    @Test func `the choice in the window of a verification ends with it`() async throws {
+        let desk = try Desk(choices: ["other", "wait"], broker: ReadyReader())
+        let question = question(["ada"], site: nil)
+        let request = PINRequest(purpose: .current, context: PromptContext(reason: "test"), attemptsLeft: nil)
+        let prompt = desk.prompt
+        _ = try await prompt.verification(for: question).pin(request)
+        #expect(await prompt.refusal(of: question) == .notHere)
+        #expect(await prompt.refusal(of: question) == .no, "the choice counts once")
+        let task = Task { _ = try await prompt.verification(for: question).pin(request) }
+        #expect(await poll { (try? desk.descriptions.count) ?? 0 > 1 })
+        task.cancel()
+        _ = await task.result
+        #expect(await prompt.refusal(of: question) == .no, "a window that closes is not a choice")
+    }
+
     @Test func `without a program for windows the request stays unanswered`() async throws {
         let prompt = DesktopPasskeyPrompt(
-            environment: ["PINENTRY_PROGRAM": "/nonexistent"], pins: NobodyPresent(), broker: nil, offersPIN: true,
+            environment: ["PINENTRY_PROGRAM": "/nonexistent"], pins: NobodyPresent(), broker: nil,
             log: Logger(label: "test"))
         #expect(await prompt.choose(question(["ada"])) == .notHere)
     }
@@ -70,12 +118,36 @@ struct DesktopPasskeyPromptTests {
     @Test func `the text states the purpose, the program and PRF`() {
         #expect(
             question(["ada"], purpose: .create(replaces: true), usesPRF: true).text
-                == "The program firefox asks to create a passkey on this computer for example.com as “ada”. It replaces "
+                == "The program “firefox” asks to create a passkey on this computer for example.com as “ada”. It replaces "
                 + "the existing passkey of this account. The site also gets a secret from this passkey, for example to "
                 + "decrypt data.")
         #expect(
             question([], purpose: .selectDevice, site: nil, program: nil).text
                 == "A program asks whether to use this computer or another security key.")
+    }
+
+    @Test func `a long site keeps its end within the limits of all prompts`() {
+        let site = "www.bank.example." + String(repeating: "a", count: 100) + ".attacker.example"
+        for purpose in [PasskeyQuestion.Purpose.create(replaces: false), .signIn, .alreadyRegistered] {
+            let long = question(["ada"], purpose: purpose, site: site)
+            for text in [long.text, String(oneLine: long.reason(account: 0), limit: 120)] {
+                #expect(text.contains("aa.attacker.example"), "\(text)")
+                #expect(!text.contains("bank"), "\(text)")
+            }
+        }
+    }
+
+    @Test func `texts of the site and the program stay in their quotation marks`() {
+        let hostile = question(
+            ["ada” with a passkey of “bank.example\""], program: "a” asks nothing. “b")
+        #expect(
+            hostile.text
+                == "The program “a' asks nothing. 'b” asks to log in to example.com as “ada' with a passkey of "
+                + "'bank.example'” with a passkey of this computer.")
+        #expect(
+            hostile.reason(account: 0)
+                == "log in to example.com as “ada' with a passkey of 'bank.example'” "
+                + "(requested by “a' asks nothing. 'b”)")
     }
 
     private func question(
@@ -94,7 +166,10 @@ private final class Desk: Sendable {
     private let directory: TemporaryDirectory
 
     /// - Parameter choices: The answers of the windows, in order: `use`, `other`, `no` or `wait`.
-    init(choices: [String]) throws {
+    init(
+        choices: [String], flavor: String = "gtk2", broker: (any ApprovalService)? = nil,
+        isLocked: @escaping @Sendable () async -> Bool = { false }
+    ) throws {
         directory = try TemporaryDirectory()
         try Data(choices.map { "\($0)\n" }.joined().utf8).write(to: URL(filePath: directory.path(of: "choices")))
         let program = try directory.makeScript(
@@ -105,6 +180,7 @@ private final class Desk: Sendable {
             echo "OK Pleased to meet you"
             while IFS= read -r line; do
                 case "$line" in
+                "GETINFO flavor") echo "D \(flavor)"; echo OK ;;
                 SETDESC*) printf '%s\\n' "${line#SETDESC }" >>descriptions; echo OK ;;
                 CONFIRM)
                     answer=$(head -n 1 choices); sed -i 1d choices
@@ -121,8 +197,8 @@ private final class Desk: Sendable {
             """)
         let (start, time) = (ContinuousClock.now, time)
         prompt = DesktopPasskeyPrompt(
-            environment: ["PINENTRY_PROGRAM": program, "PATH": "/usr/bin:/bin"], pins: NobodyPresent(), broker: nil,
-            offersPIN: true, log: Logger(label: "test"), now: { start + time.value })
+            environment: ["PINENTRY_PROGRAM": program, "PATH": "/usr/bin:/bin"], pins: NobodyPresent(), broker: broker,
+            log: Logger(label: "test"), isLocked: isLocked, now: { start + time.value })
     }
 
     var descriptions: [String] {
@@ -131,6 +207,31 @@ private final class Desk: Sendable {
                 .split(separator: "\n").map(String.init)
         }
     }
+}
+
+extension DesktopPasskeyPrompt {
+    fileprivate func choose(_ question: PasskeyQuestion) async -> PasskeyChoice {
+        await choose(question, promptsForPIN: { true })
+    }
+}
+
+/// A presence broker with a finger that can be read, which does not approve.
+private struct ReadyReader: ApprovalService {
+    private static let refusal = KeystoreError(code: .refused, reason: "no", recovery: "None.")
+
+    func fingerState() async -> FingerState { .ready }
+    func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms { throw Self.refusal }
+    func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer { throw Self.refusal }
+    func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN { throw Self.refusal }
+}
+
+/// A state that is on until the test turns it off.
+private final class Switch: Sendable {
+    private let state = Mutex(true)
+
+    var isOn: Bool { state.withLock { $0 } }
+
+    func turnOff() { state.withLock { $0 = false } }
 }
 
 /// A time that the test sets.

@@ -26,6 +26,12 @@ struct RequesterTests {
         #expect(long.unicodeScalars.count < 300)
     }
 
+    @Test func `several uses are named`() {
+        #expect(
+            Requester(client: ":1.1", Self.root).prompt(PromptContext(reason: "r", container: "c"), usesPRF: true)
+                == "A program of root asks for a finger of root, to log in with PRF. Its reason: “r” (container “c”).")
+    }
+
     @Test func `a process's own name is shown if the process still belongs to the user`() async throws {
         let other = try RunningProgram(URL(filePath: "/usr/bin/yes"), [])
         // Its output shows that it runs. Before exec(2) it has the name of this process's thread.

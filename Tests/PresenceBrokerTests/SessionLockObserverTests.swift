@@ -35,6 +35,23 @@ struct SessionLockObserverTests {
         }
     }
 
+    @Test(arguments: ["1", nil]) func `a session is locked until its desktop unlocks it`(_ own: String?) async throws {
+        try await LoginManagerScene.with(session: own) { scene in
+            try await scene.addSession("1")
+            try await scene.addSession("2", of: LoginManagerScene.stranger)
+            let observer = SessionLockObserver(busAddress: scene.bus.address)
+            #expect(await !observer.isLocked())
+            try await scene.setLockedHint(true, of: "2")
+            #expect(await !observer.isLocked(), "another user's session")
+            try await scene.setLockedHint(true, of: "1")
+            #expect(await observer.isLocked())
+            try await scene.setLockedHint(false, of: "1")
+            #expect(await !observer.isLocked())
+            await scene.stopLogind()
+            #expect(await poll { await !observer.isLocked() })
+        }
+    }
+
     @Test func `the machine sleeps only after the records are locked`() async throws {
         try await LoginManagerScene.with { scene in
             try await scene.addSession("1")

@@ -16,6 +16,13 @@ extension String {
         self.init(line)
     }
 
+    /// Text as ``init(oneLine:limit:)`` returns it, but a text that was cut keeps its end and begins with `…`. For names whose
+    /// end identifies them, such as domains.
+    package init(oneLine foreign: some StringProtocol, endLimit limit: Int) {
+        let line = String(oneLine: foreign)
+        self = line.unicodeScalars.count <= limit ? line : "…" + String(line.unicodeScalars.suffix(max(0, limit - 1)))
+    }
+
     /// Text from another source in one line of a log. It writes the characters that ``init(oneLine:limit:)`` replaces as
     /// `\u{…}`, so that the log keeps them.
     ///

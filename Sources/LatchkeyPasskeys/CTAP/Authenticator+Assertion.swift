@@ -11,9 +11,12 @@ extension Authenticator {
                 && request.allowed.map { $0.contains(passkey.id) } ?? passkey.isDiscoverable
         }
         if request.isSilent {
-            guard let first = matches.first else { throw .noCredentials }
-            remaining = request.allowed == nil ? (request, matches.dropFirst()) : nil
-            return .answer(try silentAnswer(request, first, count: request.allowed == nil ? matches.count : 1))
+            let hasList = request.allowed != nil
+            // CTAP 2.1 section 12.1: without a verification, a client finds higher levels by their IDs only.
+            let shown = hasList ? matches : matches.filter { $0.protection == 1 }
+            guard let first = shown.first else { throw .noCredentials }
+            remaining = hasList ? nil : (request, shown.dropFirst())
+            return .answer(try silentAnswer(request, first, count: hasList ? 1 : shown.count))
         }
         // Chromium would end the login for all devices after an answer. Another device may have the credential.
         guard !matches.isEmpty else {
@@ -21,7 +24,7 @@ extension Authenticator {
             return .hold
         }
         phase = .choosing(request, matches)
-        return .ask(signInQuestion(request, matches))
+        return .ask(signInQuestion(request, matches), key: matches.count == 1 ? matches[0].key : nil)
     }
 
     mutating func sign(
@@ -69,9 +72,10 @@ extension Authenticator {
         return .answer(try silentAnswer(request, next, count: 1))
     }
 
-    /// An answer without a prompt, signed with a temporary key. The flags state that no user was present. It reveals only that
-    /// this device has the credential, whatever its level of `credProtect`: this authenticator always verifies, and clients
-    /// that send no token look for credentials in this way.
+    /// An answer without a prompt, signed with a temporary key. The flags state that no user was present. It reveals that
+    /// this device has the credential, and the user's ID at the site. Credentials at the levels 2 and 3 of `credProtect` are
+    /// answered only to a client that names their IDs; at level 3 too, because clients without a token look for credentials in
+    /// this way.
     private func silentAnswer(
         _ request: AssertionRequest, _ passkey: Passkey, count: Int
     ) throws(CTAPStatus) -> [UInt8] {

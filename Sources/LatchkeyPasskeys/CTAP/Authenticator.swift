@@ -14,8 +14,8 @@ package struct Authenticator: Sendable {
         case inspect
         /// Read the passkeys of a site: ``Event/found(_:count:)``.
         case find(rpID: String)
-        /// Prompt the user: ``Event/chosen(_:)``.
-        case ask(PasskeyQuestion)
+        /// Prompt the user: ``Event/chosen(_:)``. `key` is the key that the answer uses, if there is only one.
+        case ask(PasskeyQuestion, key: HardwareKey? = nil)
         /// Wait without a prompt for ``Event/cancelled`` or ``Event/timedOut``.
         case hold
         /// Create keys in the hardware: ``Event/created(key:macKey:)``.
@@ -70,6 +70,9 @@ package struct Authenticator: Sendable {
     var remaining: (request: AssertionRequest, passkeys: ArraySlice<Passkey>)?
     private var site: String?
     private var refusals: [String: Duration] = [:]
+    private var promptLimit = PromptLimit()
+    /// The site that the last prompt named.
+    private var promptedSite: String?
 
     /// When the running step times out; nil for a step that does not wait for the user.
     package private(set) var deadline: Duration?
@@ -91,7 +94,7 @@ package struct Authenticator: Sendable {
         site = nil
         do throws(CTAPStatus) {
             let step = try start(request, at: now)
-            return started(step, at: now)
+            return try started(step, at: now)
         } catch {
             return finish(error)
         }
@@ -110,7 +113,9 @@ package struct Authenticator: Sendable {
             case .chosen(.notHere):
                 phase = .holding
                 return .hold
-            default: return started(try `continue`(event), at: now)
+            default:
+                noteConsent(event)
+                return try started(try `continue`(event), at: now)
             }
         } catch {
             return finish(error)
@@ -203,7 +208,11 @@ package struct Authenticator: Sendable {
     }
 
     /// Sets the deadline of a step that waits for the user. One limit applies to all prompts of a request.
-    private mutating func started(_ step: Step, at now: Duration) -> Step {
+    private mutating func started(_ step: Step, at now: Duration) throws(CTAPStatus) -> Step {
+        if case .ask(let question, _) = step {
+            guard promptLimit.admit(question.site, at: now) else { throw .operationDenied }
+            promptedSite = question.site
+        }
         switch step {
         case .ask, .hold, .use: deadline = deadline ?? now + Self.userTimeLimit
         case .answer:
@@ -212,6 +221,14 @@ package struct Authenticator: Sendable {
         case .inspect, .find, .create, .store: deadline = nil
         }
         return step
+    }
+
+    /// A choice before a verification is not consent yet: the prompt may leave the question to the verification.
+    private mutating func noteConsent(_ event: Event) {
+        switch (phase, event) {
+        case (.agreeing, .chosen(.use)), (.attesting, .used), (.signing, .used): promptLimit.accept(promptedSite)
+        default: break
+        }
     }
 
     private mutating func finish(_ status: CTAPStatus) -> Step {

@@ -1,6 +1,6 @@
 internal import Crypto
 internal import FoundationEssentials
-internal import Latchkey
+package import Latchkey
 
 /// The authenticator data of WebAuthn (WebAuthn Level 3 section 6.1).
 struct AuthenticatorData: Sendable {
@@ -100,4 +100,11 @@ package struct AAGUID: Hashable, Sendable {
     package static let software = AAGUID(bytes: [
         0xce, 0x97, 0x2c, 0x74, 0x14, 0x26, 0x45, 0x9e, 0x8b, 0xc1, 0xcb, 0xc7, 0xe3, 0xdc, 0xbf, 0xca,
     ])
+}
+
+extension AAGUID {
+    /// The model for the hardware that contains the keys.
+    package init(of root: AssuranceLevel.Root) {
+        self = AssuranceLevel(root: root, presence: .none).isHardware ? .hardware : .software
+    }
 }

@@ -32,6 +32,9 @@ package actor PasskeyHIDDevice {
         perform(device.receive(packet, at: clock.now()))
     }
 
+    /// Ends the running request early, as CANCEL does: its prompt closes. Later requests are answered.
+    package func cancelRequest() { work?.cancel() }
+
     /// Ends the running request, and waits for the end. Call it when the client's side of the device is closed.
     package func close() async {
         work?.cancel()

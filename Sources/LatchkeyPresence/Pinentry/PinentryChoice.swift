@@ -17,8 +17,10 @@ package struct PinentryChoice: Sendable {
 
     package enum Answer: Hashable, Sendable {
         case accepted
-        /// The second choice. A program that shows two buttons only labels its cancel button with it.
+        /// The second choice.
         case other
+        /// The second choice in a program that shows two buttons only. It replaces the cancel button, so the user cannot refuse.
+        case otherOfTwo
         case cancelled
         /// The time has passed, or the task was cancelled and the program has closed its window.
         case unanswered
@@ -57,6 +59,7 @@ private struct ChoiceExchange {
     private static let maximumLines = 200
     /// The variant that shows two buttons only: GNOME's prompt has no third one.
     private static let twoButtonFlavor = "gnome3"
+    private static let describing = "SETDESC"
 
     let reader: DeadlineReader
     private var lines = 0
@@ -85,14 +88,21 @@ private struct ChoiceExchange {
         }
         var commands = options.map { "OPTION \(AssuanLine.escaped($0))" }
         commands.append("SETTITLE \(PromptWording.title)")
-        commands.append("SETDESC \(AssuanLine.escaped(question))")
+        commands.append("\(Self.describing) \(AssuanLine.escaped(question))")
         commands.append("SETOK \(AssuanLine.escaped(buttons.accept))")
         if hasThree, let other = buttons.other { commands.append("SETNOTOK \(AssuanLine.escaped(other))") }
         let cancel = hasThree ? buttons.cancel : buttons.other ?? buttons.cancel
         commands.append("SETCANCEL \(AssuanLine.escaped(cancel))")
         commands.append("SETTIMEOUT \(max(1, Int(limit.components.seconds)))")
-        // Programs support different options and labels. Without one the prompt is only plainer.
-        for text in commands { if case .unanswered = try command(text, process) { return .unanswered } }
+        for text in commands {
+            switch try command(text, process) {
+            case .unanswered: return .unanswered
+            // Without the question, a button is not consent.
+            case .error(let code, let cause) where text.hasPrefix(Self.describing): throw Self.unable(code, cause)
+            // Programs support different options and labels. Without one the prompt is only plainer.
+            case .ok, .error: break
+            }
+        }
         let answer: PinentryChoice.Answer
         switch try command("CONFIRM", process) {
         case .ok: answer = .accepted
@@ -100,8 +110,9 @@ private struct ChoiceExchange {
         case .error(let code, let text):
             // libgpg-error: the low 16 bits are the code; not confirmed, cancelled, fully cancelled, timeout.
             switch code & 0xFFFF {
-            case 114: answer = buttons.other == nil ? .cancelled : .other
-            case 99, 198: answer = hasThree || buttons.other == nil ? .cancelled : .other
+            case 114 where hasThree: answer = .other
+            case 99 where hasThree, 198 where hasThree: answer = .cancelled
+            case 114, 99, 198: answer = buttons.other == nil ? .cancelled : .otherOfTwo
             case 62: answer = .unanswered
             default: throw Self.unable(code, text)
             }

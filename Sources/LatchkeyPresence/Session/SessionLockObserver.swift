@@ -51,6 +51,25 @@ public struct SessionLockObserver: Sendable {
         }
     }
 
+    /// Whether the session is locked now; for a process that belongs to no session, whether one of the user's sessions is.
+    ///
+    /// False without the bus or logind. True if logind's answer is missing or cannot be read.
+    package func isLocked() async -> Bool {
+        do throws(BusError) {
+            let bus = try await Bus.system(at: busAddress)
+            defer { withExtendedLifetime(bus) {} }
+            guard try await bus.owner(of: LoginManager.name) != nil else { return false }
+            let logind = LoginManager(bus: bus)
+            if let own = try await logind.ownSession() { return try await logind.session(at: own).isLocked }
+            for (path, user) in try await logind.sessions() where user == geteuid() {
+                if try await logind.session(at: path).isLocked { return true }
+            }
+            return false
+        } catch {
+            return !error.isAbsence
+        }
+    }
+
     private static func lock(_ containers: [RecordContainer], _ onLock: () async -> Void) async {
         for container in containers { await container.lock() }
         await onLock()

@@ -36,14 +36,33 @@ extension ApprovalAuthority {
     func checkFurther(_ request: ApprovalRequest) throws(KeystoreError) {
         if case .mac(let message) = request.use { try Self.checkMessage(message) }
         guard !request.further.isEmpty else { return }
-        guard request.policy.reuseSeconds == 0, request.further.count <= ApprovalRequest.maximumFurtherUses,
-            request.further.count(where: { $0.use == nil }) <= 1
-        else { throw .invalidInput("the request has too many uses, or a policy with a reuse time") }
+        guard request.policy.reuseSeconds == 0, request.further.count <= ApprovalRequest.maximumFurtherUses else {
+            throw .invalidInput("the request has too many uses, or a policy with a reuse time")
+        }
+        guard isLogin(request) else {
+            throw .invalidInput("the uses are not those of a passkey's PRF, followed by one signature")
+        }
         for further in request.further {
             guard further.keyName.count == 34, further.keyName.starts(with: [0x00, 0x0b]),
                 further.nonceTPM.count == Session.nonceBytes
             else { throw .invalidInput("the key's Name or the session's nonce has another format") }
             if case .mac(let message)? = further.use { try Self.checkMessage(message) }
+        }
+    }
+
+    /// Whether the uses are those of a login with PRF: one or two HMACs with one key, or one opening of a sealed secret, and
+    /// then the signature whose digest is not known yet.
+    private func isLogin(_ request: ApprovalRequest) -> Bool {
+        guard request.further.last?.use == nil else { return false }
+        let others = request.further.dropLast()
+        switch request.use {
+        case .unseal: return others.isEmpty
+        case .mac:
+            return others.allSatisfy { other in
+                guard case .mac? = other.use else { return false }
+                return other.keyName == request.keyName
+            }
+        case .sign, .signNamingScheme: return false
         }
     }
 

@@ -6,8 +6,8 @@ import Synchronization
 
 /// Prompts for the use of passkeys in windows of the system's pinentry program, and for a finger through the presence broker.
 ///
-/// With an enrolled finger, one window waits for the finger and offers the PIN, another device, or a refusal. Without one, a
-/// window asks for the choice first, and a second one for the PIN.
+/// With an enrolled finger, one window waits for the finger and offers the PIN, another device, or a refusal. Without one, or
+/// if the passkey accepts no PIN now, a window asks for the choice first, before the PIN or the finger.
 final class DesktopPasskeyPrompt: PasskeyPrompt {
     /// How long a site gets no prompt after the user refused it: a page can request passkeys in a row.
     static let quietTime: Duration = .seconds(10)
@@ -15,54 +15,68 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     private struct State {
         /// The refused sites, with the end of their quiet time.
         var refused: [String: ContinuousClock.Instant] = [:]
-        /// The user's choice in the window of a verification.
-        var choices: [PasskeyQuestion: PasskeyChoice] = [:]
+        /// The user's choice in the window of the running verification.
+        var choice: (question: PasskeyQuestion, made: PasskeyChoice)?
     }
 
     private let window: PinentryChoice
     private let pins: any PresenceAuthority
-    private let broker: SystemPresenceBroker?
-    private let offersPIN: Bool
+    private let broker: (any ApprovalService)?
     private let log: Logger
+    private let isLocked: @Sendable () async -> Bool
     private let now: @Sendable () -> ContinuousClock.Instant
     private let state = Mutex(State())
 
     /// - Parameters:
     ///   - pins: Prompts for PINs.
     ///   - broker: Verifies fingers; nil if only PINs are used.
-    ///   - offersPIN: Whether passkeys accept a PIN instead of a finger.
+    ///   - isLocked: Whether the user's session is locked now.
     init(
-        environment: [String: String], pins: any PresenceAuthority, broker: SystemPresenceBroker?, offersPIN: Bool,
-        log: Logger,
+        environment: [String: String], pins: any PresenceAuthority, broker: (any ApprovalService)?, log: Logger,
+        isLocked: @escaping @Sendable () async -> Bool = { false },
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
         window = PinentryChoice(environment: environment)
         self.pins = pins
         self.broker = broker
-        self.offersPIN = offersPIN
         self.log = log
+        self.isLocked = isLocked
         self.now = now
     }
 
-    func choose(_ question: PasskeyQuestion) async -> PasskeyChoice {
+    func choose(
+        _ question: PasskeyQuestion, promptsForPIN: @Sendable () async -> Bool
+    ) async -> PasskeyChoice {
         guard !isQuiet(question.site) else {
             log.notice("refused a request without a prompt", metadata: ["site": "\(question.site ?? "")"])
             return .no
         }
-        if offersPIN, question.accounts.count <= 1, question.needsVerification, await isFingerReady() { return .use(0) }
+        // The user cannot see a window behind the lock screen. Another device can still answer.
+        guard await !isLocked() else {
+            log.notice("the session is locked: no prompt", metadata: ["site": "\(question.site ?? "")"])
+            return .notHere
+        }
+        // The window of the PIN states the question. Without one, a touch would sign without a text.
+        if question.accounts.count <= 1, question.needsVerification, await isFingerReady(), await promptsForPIN() {
+            return .use(0)
+        }
         let choice = await ask(question)
         note(choice, question)
         return choice
     }
 
     func verification(for question: PasskeyQuestion) -> any PresenceAuthority {
-        state.withLock { $0.choices[question] = nil }
+        state.withLock { $0.choice = nil }
         return PasskeyVerification(
             prompt: self, question: question, pins: pins, broker: broker.map(PresenceBroker.init))
     }
 
     func refusal(of question: PasskeyQuestion) async -> PasskeyChoice {
-        let choice = state.withLock { $0.choices.removeValue(forKey: question) } ?? .no
+        let choice = state.withLock { state -> PasskeyChoice in
+            defer { state.choice = nil }
+            guard let choice = state.choice, choice.question == question else { return .no }
+            return choice.made
+        }
         note(choice, question)
         return choice
     }
@@ -96,18 +110,22 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         let accept =
             question.accounts.count > 1 ? "Choose account" : question.purpose == .alreadyRegistered ? "OK" : "Use"
         switch await show(question.text, question, accept: accept, other: Self.notHere) {
-        case .other, .unanswered: return .notHere
+        case .other, .otherOfTwo, .unanswered: return .notHere
         case .cancelled: return .no
         case .accepted: break
         }
         guard question.accounts.count > 1 else { return .use(0) }
         var index = 0
         while !Task.isCancelled {
-            let position = "Account \(index + 1) of \(question.accounts.count) at \(question.site ?? "the site")"
-            let text = "\(position): \(question.accounts[index])"
+            let position = "Account \(index + 1) of \(question.accounts.count) at \(question.place)"
+            let text = "\(position): \(String(quoted: question.accounts[index], limit: 64))"
             switch await show(text, question, accept: "Use", other: "Next account") {
             case .accepted: return .use(index)
             case .other: index = (index + 1) % question.accounts.count
+            case .otherOfTwo:
+                // These windows have no button that ends the choice.
+                index += 1
+                if index == question.accounts.count { return .notHere }
             case .cancelled: return .no
             case .unanswered: return .notHere
             }
@@ -127,9 +145,11 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         switch await show(text, question, accept: isNew ? "Set PIN" : "Use PIN", other: Self.notHere) {
         case .accepted: return true
         case .cancelled: choice = .no
-        case .other, .unanswered: choice = .notHere
+        case .other, .otherOfTwo, .unanswered: choice = .notHere
         }
-        state.withLock { $0.choices[question] = choice }
+        // A finger or the end of the request has closed the window: the verification ends without a choice.
+        guard !Task.isCancelled else { return false }
+        state.withLock { $0.choice = (question, choice) }
         return false
     }
 
@@ -181,9 +201,8 @@ extension PasskeyQuestion {
 
     /// The text of the window: the program, the site and the account. The site's name is the one that the program states.
     var text: String {
-        let requester = program.map { "The program \($0)" } ?? "A program"
-        let place = site ?? "a site"
-        let account = accounts.count == 1 ? " as “\(accounts[0])”" : ""
+        let requester = quotedProgram.map { "The program \($0)" } ?? "A program"
+        let account = accounts.count == 1 ? " as \(String(quoted: accounts[0], limit: 64))" : ""
         let secret = usesPRF ? " The site also gets a secret from this passkey, for example to decrypt data." : ""
         return switch purpose {
         case .create(let replaces):

@@ -38,9 +38,10 @@ extension PasskeyCommand {
             let log = Logger(label: "latchkey-passkeys")
             let context = try CommandContext(options)
             let connection = try RelayConnection(path: relay)
-            let engine = try await engine(context, environment: environment, log: log)
+            let lock = PasskeyLock(observer: SessionLockObserver(), log: log)
+            let engine = try await engine(context, lock, environment: environment, log: log)
             log.info("serving passkeys")
-            try await PasskeyService(connection: connection, engine: engine).run { Bus.notifyReady() }
+            try await PasskeyService(connection: connection, engine: engine, lock: lock).run { Bus.notifyReady() }
             guard !Task.isCancelled else { return }
             throw KeystoreError(
                 operation: "serve passkeys", code: .failed, reason: "the relay closed the connection",
@@ -48,7 +49,7 @@ extension PasskeyCommand {
         }
 
         private func engine(
-            _ context: CommandContext, environment: [String: String], log: Logger
+            _ context: CommandContext, _ lock: PasskeyLock, environment: [String: String], log: Logger
         ) async throws -> PasskeyEngine {
             let records = try await context.records()
             guard let keystore = records.keystore as? any PasskeyKeystore else {
@@ -67,10 +68,11 @@ extension PasskeyCommand {
                     log.debug("fingerprint", metadata: ["progress": "\(progress.rawValue)", "prompt": "\(prompt)"])
                 }
             let prompt = DesktopPasskeyPrompt(
-                environment: environment, pins: pins, broker: broker,
-                offersPIN: policy?.policy.hasPIN ?? true, log: log)
+                environment: environment, pins: pins, broker: broker, log: log,
+                isLocked: { await lock.observer.isLocked() })
             return PasskeyEngine(
                 keystore: keystore, store: store, prompt: prompt, policy: policy?.policy,
+                aaguid: AAGUID(of: try await keystore.capabilities().root),
                 requester: { HIDNode.ofUser(geteuid())?.openers() })
         }
     }

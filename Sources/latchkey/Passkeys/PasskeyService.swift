@@ -5,6 +5,7 @@ import LatchkeyPasskeys
 struct PasskeyService: Sendable {
     let connection: RelayConnection
     let engine: PasskeyEngine
+    let lock: PasskeyLock
 
     /// Serves until the connection ends or the task is cancelled. Without a request, only a thread waits for a packet.
     ///
@@ -22,6 +23,8 @@ struct PasskeyService: Sendable {
                 code: .transient, reason: "the system could not start a thread", recovery: "End other programs.")
         }
         let device = PasskeyHIDDevice(engine: engine) { connection.send($0) }
+        let locks = Task { [lock] in await lock.run { await device.cancelRequest() } }
+        defer { locks.cancel() }
         ready()
         await withTaskCancellationHandler {
             for await packet in packets { await device.receive(packet) }

@@ -10,35 +10,48 @@ final class ScriptedPrompt: PasskeyPrompt {
         var open = 0
         var refusal = PasskeyChoice.no
         var presences: [ScriptedPresence] = []
+        var pinPrompts: [Bool] = []
     }
 
     private let state = Mutex(State())
     private let answer: @Sendable (PasskeyQuestion) async -> PasskeyChoice
+    private let asksForPINPrompts: Bool
     private let authority: @Sendable () -> ScriptedPresence
 
+    /// - Parameter asksForPINPrompts: Whether each question asks whether the verification requests a PIN, which uses the TPM.
     init(
+        asksForPINPrompts: Bool = false,
         answer: @escaping @Sendable (PasskeyQuestion) async -> PasskeyChoice = { _ in .use(0) },
         authority: @escaping @Sendable () -> ScriptedPresence = {
             ScriptedPresence(pins: "123456", "123456", "123456", "123456")
         }
     ) {
+        self.asksForPINPrompts = asksForPINPrompts
         self.authority = authority
         self.answer = answer
     }
 
     var questions: [PasskeyQuestion] { state.withLock { $0.questions } }
+    /// For each question, whether the verification requests a PIN.
+    var pinPrompts: [Bool] { state.withLock { $0.pinPrompts } }
     /// The number of prompts that are shown now.
     var open: Int { state.withLock { $0.open } }
     /// The PIN prompts of all requests.
     var pins: [PINRequest] { state.withLock { $0.presences }.flatMap(\.requests) }
     func refuse(by choice: PasskeyChoice) { state.withLock { $0.refusal = choice } }
 
-    func choose(_ question: PasskeyQuestion) async -> PasskeyChoice {
+    func choose(
+        _ question: PasskeyQuestion, promptsForPIN: @Sendable () async -> Bool
+    ) async -> PasskeyChoice {
         state.withLock { state in
             state.questions.append(question)
             state.open += 1
         }
         defer { state.withLock { $0.open -= 1 } }
+        if asksForPINPrompts {
+            let prompts = await promptsForPIN()
+            state.withLock { $0.pinPrompts.append(prompts) }
+        }
         return await answer(question)
     }
 

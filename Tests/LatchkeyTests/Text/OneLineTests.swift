@@ -42,6 +42,12 @@ struct OneLineTests {
         #expect(String(oneLine: marks, limit: 20).unicodeScalars.count == 20, "one character for Swift, not for us")
     }
 
+    @Test func `a long domain keeps its end`() {
+        #expect(String(oneLine: "login.bank.example", endLimit: 13) == "…bank.example")
+        #expect(String(oneLine: "bank.example", endLimit: 12) == "bank.example")
+        #expect(String(oneLine: "a\u{202E}b", endLimit: 2) == "…b")
+    }
+
     @Test func `nothing in a quotation ends it`() {
         #expect(String(quoted: "log in") == "“log in”")
         #expect(String(quoted: "a” of root. Its reason: “b\"\n") == "“a' of root. Its reason: 'b'\u{FFFD}”")
