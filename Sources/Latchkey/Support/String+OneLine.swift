@@ -19,8 +19,14 @@ extension String {
     /// Text as ``init(oneLine:limit:)`` returns it, but a text that was cut keeps its end and begins with `…`. For names whose
     /// end identifies them, such as domains.
     package init(oneLine foreign: some StringProtocol, endLimit limit: Int) {
-        let line = String(oneLine: foreign)
-        self = line.unicodeScalars.count <= limit ? line : "…" + String(line.unicodeScalars.suffix(max(0, limit - 1)))
+        let scalars = String(oneLine: foreign).unicodeScalars
+        guard scalars.count > limit else {
+            self.init(scalars)
+            return
+        }
+        var end = String.UnicodeScalarView("…".unicodeScalars)
+        end.append(contentsOf: scalars.suffix(Swift.max(0, limit - 1)))
+        self.init(end)
     }
 
     /// Text from another source in one line of a log. It writes the characters that ``init(oneLine:limit:)`` replaces as
