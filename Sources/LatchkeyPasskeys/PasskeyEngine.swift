@@ -102,8 +102,7 @@ package actor PasskeyEngine {
             case .answer: return .cancelled
             case .inspect: return .state(await state())
             case .find(let rpID):
-                let all = try store.list()
-                return .found(all.filter { $0.rpID == rpID }, count: all.count)
+                return .found(try store.list().filter { $0.rpID == rpID }, count: try store.count())
             case .ask(let question, let key):
                 return .chosen(
                     await prompt.choose(question, promptsForPIN: { await self.promptsForPIN(question, key) }))

@@ -13,9 +13,14 @@ package struct PasskeyStore: Sendable {
     private static let prefix = "passkey."
 
     private let records: RecordContainer
+    private let reportDamage: @Sendable (KeystoreError) -> Void
 
-    package init(records: RecordContainer) {
+    /// - Parameter reportDamage: Called for each damaged row that ``list()`` skips.
+    package init(
+        records: RecordContainer, reportDamage: @escaping @Sendable (KeystoreError) -> Void = { _ in }
+    ) {
         self.records = records
+        self.reportDamage = reportDamage
     }
 
     /// Opens the store. Does not prompt, unless the hardware cannot seal without user verification.
@@ -23,15 +28,35 @@ package struct PasskeyStore: Sendable {
         try await records.open(.device, for: prompt("open the passkeys"), authorizedBy: presence)
     }
 
-    /// All passkeys, oldest first.
+    /// The readable passkeys, oldest first. A row that another program changed is reported and skipped.
     ///
-    /// - Throws: `KeystoreError`; `damaged` if another program changed a row, `wrongState` if the store is not open.
+    /// - Throws: `KeystoreError`; `wrongState` if the store is not open.
     package func list() throws(KeystoreError) -> [Passkey] {
-        var passkeys: [Passkey] = []
-        for id in try records.idsNow(Self.kind) {
-            if let passkey = try passkey(id) { passkeys.append(passkey) }
+        let (passkeys, damage) = try read()
+        for (id, error) in damage {
+            let name = String(oneLine: Self.credentialID(id) ?? id.rawValue, limit: 64)
+            reportDamage(error.with(recovery: "Delete it: latchkey passkey delete \(name)."))
         }
         return passkeys
+    }
+
+    /// The credential IDs of the damaged rows, in base64url.
+    package func damagedIDs() throws(KeystoreError) -> [String] {
+        try read().damage.compactMap { Self.credentialID($0.id) }
+    }
+
+    private func read() throws(KeystoreError) -> (passkeys: [Passkey], damage: [(id: RecordID, error: KeystoreError)]) {
+        var passkeys: [Passkey] = []
+        var damage: [(id: RecordID, error: KeystoreError)] = []
+        for id in try records.idsNow(Self.kind) {
+            do throws(KeystoreError) {
+                if let passkey = try passkey(id) { passkeys.append(passkey) }
+            } catch {
+                guard error.code == .damaged else { throw error }
+                damage.append((id, error))
+            }
+        }
+        return (passkeys, damage)
     }
 
     /// The number of stored passkeys, readable or not.
@@ -82,6 +107,11 @@ package struct PasskeyStore: Sendable {
         try records.applyNow(ids.map { .delete(Self.recordID($0), ifGeneration: nil) })
     }
 
+    /// Deletes damaged rows by their IDs of ``damagedIDs()``. Keys on a token stay there.
+    package func delete(damaged ids: [String]) throws(KeystoreError) {
+        try records.applyNow(ids.map { .delete(RecordID(rawValue: Self.prefix + $0), ifGeneration: nil) })
+    }
+
     private func put(
         _ passkey: Passkey, ifGeneration generation: Int?, alsoDeleting ids: [Data]
     ) throws(KeystoreError) {
@@ -102,11 +132,16 @@ package struct PasskeyStore: Sendable {
         guard record.kind == Self.kind, record.protection == .device, let payload,
             let passkey = payload.withUnsafeBytes({ try? JSONDecoder().decode(Passkey.self, from: Data($0)) }),
             Self.recordID(passkey.id) == id
-        else { throw .damaged("the record ‘\(id)’ is not a passkey") }
+        else { throw KeystoreError.damaged("the record ‘\(id)’ is not a passkey").during("read a passkey") }
         return passkey
     }
 
     func prompt(_ reason: String) -> PromptContext { PromptContext(reason: reason, container: records.name) }
+
+    /// The credential ID in base64url, which a record's ID contains; nil for another record's ID.
+    private static func credentialID(_ id: RecordID) -> String? {
+        id.rawValue.hasPrefix(prefix) ? String(id.rawValue.dropFirst(prefix.count)) : nil
+    }
 
     private static func recordID(_ id: Data) -> RecordID { RecordID(rawValue: prefix + Base64URL.encode(id)) }
 

@@ -58,7 +58,7 @@ extension PasskeyCommand {
                 )
                 .during("serve passkeys")
             }
-            let store = PasskeyStore(records: records)
+            let store = PasskeyStore(records: records) { log.error("\($0) \($0.recovery)") }
             try await store.open(authorizedBy: context.presence)
             let pins = ConfiguredPINSource(context.settings, environment: environment)
             let broker =

@@ -20,7 +20,8 @@ extension CommandContext {
     /// Opens the store of passkeys. Uses the hardware, and does not prompt.
     func passkeys() async throws -> (store: PasskeyStore, records: RecordContainer) {
         let records = try await records()
-        let store = PasskeyStore(records: records)
+        let console = console
+        let store = PasskeyStore(records: records) { console.warn("\($0) \($0.recovery)") }
         try await store.open(authorizedBy: presence)
         return (store, records)
     }
@@ -111,6 +112,11 @@ extension PasskeyCommand {
 
         func perform(in context: CommandContext) async throws -> PasskeyDeletionReport {
             let (store, records) = try await context.passkeys()
+            let damaged = try store.damagedIDs().filter { passkey == nil || $0 == passkey }
+            if passkey != nil, !damaged.isEmpty {
+                try store.delete(damaged: damaged)
+                return PasskeyDeletionReport(deleted: damaged)
+            }
             var passkeys = try store.list()
             if let passkey {
                 let found = try store.passkey(named: passkey)
@@ -127,7 +133,8 @@ extension PasskeyCommand {
                     authorizedBy: context.presence)
                 try store.delete([passkey.id])
             }
-            return PasskeyDeletionReport(deleted: passkeys.map { Base64URL.encode($0.id) })
+            if !damaged.isEmpty { try store.delete(damaged: damaged) }
+            return PasskeyDeletionReport(deleted: passkeys.map { Base64URL.encode($0.id) } + damaged)
         }
     }
 }

@@ -17,6 +17,7 @@ import Testing
 struct Rig: Sendable {
     let prompt: ScriptedPrompt
     let keystore: TPMKeystore
+    let records: RecordContainer
     let store: PasskeyStore
     let engine: PasskeyEngine
     let counter: CommandCounter
@@ -42,7 +43,8 @@ struct Rig: Sendable {
                 clock: clock.clock)
             try await body(
                 Rig(
-                    prompt: prompt, keystore: keystore, store: store, engine: engine, counter: counter, clock: clock))
+                    prompt: prompt, keystore: keystore, records: records, store: store, engine: engine,
+                    counter: counter, clock: clock))
         }
     }
 
