@@ -2,6 +2,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTestSupport
+import LatchkeyTesting
 import Synchronization
 import Testing
 

@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport
+import LatchkeyTesting
 import Testing
 
 @testable import LatchkeyPasskeys
