@@ -291,8 +291,8 @@ let package = Package(
         .target(
             name: "LatchkeyTestSupport",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeySimulators", "LatchkeyTesting", "UNIXSockets",
-                "VirtualSmartCard", crypto, httpTypes, subprocess,
+                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeySimulators", "LatchkeyTesting", "TPM2", "TPM2TCTI",
+                "UNIXSockets", "VirtualSmartCard", crypto, httpTypes, subprocess,
                 system,
             ],
             path: "Tests/LatchkeyTestSupport",

@@ -78,6 +78,8 @@ public struct BiometricAudience: Hashable, Sendable {
 struct ClientJWS: Sendable {
     /// The maximum length in bytes.
     static let maximumLength = 16_384
+    /// The maximum number of JSON separators in each part: those of 4096 bytes of a locker's metadata, `[0,0,…]`, and 150 more.
+    static let maximumSeparators = 2200
 
     let header: [String: JSONValue]
     let payload: [String: JSONValue]
@@ -88,7 +90,10 @@ struct ClientJWS: Sendable {
     init<Code>(_ compact: String, invalid code: Code) throws(VerificationError<Code>) {
         func invalid(_ detail: String) -> VerificationError<Code> { VerificationError(code, "invalid JWT: \(detail)") }
         func object(_ json: Data, _ name: String) throws(VerificationError<Code>) -> [String: JSONValue] {
-            guard let value = try? JSONDecoder().decode([String: JSONValue].self, from: json) else {
+            guard
+                let value = try? ClientJSON.decode(
+                    [String: JSONValue].self, from: json, maximumSeparators: Self.maximumSeparators)
+            else {
                 throw invalid("the \(name) is not a JSON object")
             }
             return value

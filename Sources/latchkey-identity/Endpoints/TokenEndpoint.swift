@@ -50,7 +50,7 @@ struct TokenEndpoint: Sendable {
     func deviceInfo(_ form: FormFields) throws(OAuthError) -> String? {
         guard let encoded = form["x_device_info"] else { return nil }
         guard
-            let json = Base64URL.decode(encoded), let value = try? JSONDecoder().decode(JSONValue.self, from: json),
+            let json = Base64URL.decode(encoded), let value = try? ClientJSON.decode(JSONValue.self, from: json),
             value.object != nil
         else { throw .invalidRequest("failed to decode x_device_info") }
         let text = String(decoding: json, as: UTF8.self)

@@ -71,7 +71,7 @@ extension Request {
             throw APIError.invalidContentType
         }
         let body = try await body.collect(upTo: context.maxUploadSize)
-        guard let object = try? JSONDecoder().decode([String: JSONValue].self, from: Data(body.readableBytesView))
+        guard let object = try? ClientJSON.decode([String: JSONValue].self, from: Data(body.readableBytesView))
         else { throw APIError.invalidJSON }
         return object
     }

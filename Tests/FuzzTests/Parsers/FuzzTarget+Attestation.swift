@@ -13,7 +13,12 @@ extension FuzzTarget {
         case .tpm(let statement): try read(statement)
         case .piv(let certificates):
             try expect((2...4).contains(certificates.count), "a PIV attestation has another number of certificates")
+            guard let key = try? DevicePublicKey.es256(PublicKey(x963Representation: generator)) else { return }
+            let isVerified =
+                (try? verifier(trusting: authorities(among: certificates)).verify(certificates, of: key)) != nil
+            try expect(!isVerified || statement.claimedKey.map { .es256($0) } == key, "another key is verified")
         }
+        _ = statement.claimedKey
     }
 
     /// A CBOR attestation object: read alone, and as the object of a statement.
@@ -40,13 +45,10 @@ extension FuzzTarget {
         _ = CertificateKey(publicKeyInfo: certificate.publicKeyInfo)?.isIssuer(of: certificate)
         let own = AttestationAnchors.Group(roots: [certificate], intermediates: [certificate])
         let anchors = AttestationAnchors(tpm: own, piv: own, aik: own)
-        _ = try? EndorsementCertificate([certificate.der], anchors: anchors, time: 1_795_392_000)
-        _ = try? AttestationKeyCertificate([certificate.der], anchors: anchors, time: 1_795_392_000)
+        _ = try? EndorsementCertificate([certificate.der], anchors: anchors, time: time)
+        _ = try? AttestationKeyCertificate([certificate.der], anchors: anchors, time: time)
         let key = DevicePublicKey.rs256(modulus: Data(repeating: 0xff, count: 256), exponent: Data([3]))
-        let verifier = AttestationVerifier(
-            anchors: anchors, approvalKeys: ListedApprovalKeys([]),
-            clock: WallClock { Date(timeIntervalSince1970: 1_795_392_000) })
-        let isVerified = (try? verifier.verify([certificate.der, certificate.der], of: key)) != nil
+        let isVerified = (try? verifier(trusting: own).verify([certificate.der, certificate.der], of: key)) != nil
         try expect(!isVerified, "an RSA key has a PIV attestation")
     }
 
@@ -54,6 +56,10 @@ extension FuzzTarget {
         _ = try? AttestedContent(statement.certInfo)
         _ = try? AttestedContent(statement.certInfo, isCounter: true)
         _ = AttestedContent.outsideInfo(of: statement.creationData ?? Data())
+        let anchors = AttestationAnchors(aik: authorities(among: statement.certificates))
+        if let signer = try? AttestationKeyCertificate(statement.certificates, anchors: anchors, time: time) {
+            _ = signer.isValid(statement.signature, for: statement.certInfo)
+        }
         if let area = try? P256Area(statement.publicArea) {
             try expect(area.name.bytes.count == 34, "a Name has another length")
         }

@@ -17,8 +17,8 @@ struct FuzzTarget: Sendable {
         .tpmResponses, .tpmSessions, .tpmStructures, .tpmKeys, .tokenKeys, .certificates, .tokenURIs, .tokenAttributes,
         .jsonWebKeys, .requests, .idTokens, .attestations, .loginAnswers, .credentialAnswers, .lockerAnswers,
         .lockerTexts, .redirects, .names, .pinentryLines, .busMessages, .storedRows, .storeFiles, .cardCommands,
-        .otherCardCommands, .attestationStatements, .attestationObjects, .hardwareCertificates, .sshMessages, .sshFiles,
-        .hidPackets, .ctapRequests,
+        .otherCardCommands, .attestationStatements, .attestationObjects, .hardwareCertificates, .activations,
+        .attestationRecords, .endorsementFacts, .sshMessages, .sshFiles, .hidPackets, .ctapRequests,
     ]
 
     init(_ name: String, _ run: @escaping @Sendable (_ input: [UInt8]) throws(Contradiction) -> Void) {

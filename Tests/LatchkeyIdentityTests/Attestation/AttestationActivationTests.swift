@@ -146,13 +146,53 @@ import Testing
                 #expect(answer.status == 400)
                 #expect(try answer.json["error"] == "invalid_request", "\(body)")
             }
-            let long = try await server.post(
-                Self.path, json: String(repeating: " ", count: 65_537), bearer: bearer)
-            #expect(long.status == 413)
-            let many = Array(repeating: "\"AA\"", count: 5).joined(separator: ",")
-            try await server.post(
-                Self.path, json: #"{"ek_certificates":[\#(many)],"attestation_key":"AA"}"#, bearer: bearer
-            ).expectForged()
+        }
+    }
+
+    /// The limits of a request, at the limit and one above.
+    @Test func `requests above the limits are refused`() async throws {
+        try await TestServer.runAttested { server, tpm in
+            let bearer = try await server.login().access
+            func begin(_ certificates: [Data]) async throws -> Answer {
+                let list = certificates.map { "\"\(Base64URL.encode($0))\"" }.joined(separator: ",")
+                let area = Base64URL.encode(tpm.attestationArea)
+                return try await server.post(
+                    Self.path, json: #"{"ek_certificates":[\#(list)],"attestation_key":"\#(area)"}"#, bearer: bearer)
+            }
+            // Four certificates of 4096 bytes, padding included.
+            let own = try tpm.endorsement
+            let longest = own + Data(repeating: 0xff, count: 4096 - own.count)
+            #expect(try await begin([Data](repeating: longest, count: 4)).status == 201)
+            try await begin([longest + [0xff]]).expectForged()
+            try await begin([Data](repeating: longest, count: 5)).expectForged()
+            // A body of 64 KiB.
+            let body = try tpm.activationBody
+            let padding = String(repeating: " ", count: 65_536 - body.utf8.count)
+            #expect(try await server.post(Self.path, json: body + padding, bearer: bearer).status == 201)
+            #expect(try await server.post(Self.path, json: body + padding + " ", bearer: bearer).status == 413)
+            // 512 separators: each of these values has one.
+            func complex(_ count: Int) -> String {
+                #"{"secret":["# + String(repeating: "0,", count: count - 3) + "0]}"
+            }
+            for (count, message) in [
+                (512, "secret is not base64url"), (513, "request body is not a JSON object"),
+            ] {
+                try await server.post(Self.path + "/x", json: complex(count), bearer: bearer)
+                    .expectRefusal(400, "invalid_request", message)
+            }
+        }
+    }
+
+    @Test func `a challenge needs no session, so that its request is limited too`() async throws {
+        try await TestServer.run { server in
+            // Five separators, and those of the filler.
+            for (filler, reason) in [(512 - 5, JSONValue("ValidationFailed")), (513 - 5, "InvalidJSON")] {
+                let more = String(repeating: ",0", count: filler)
+                let answer = try await server.post(
+                    "/oauth2/challenge", json: #"{"purpose":"biometric_request","more":[0\#(more)]}"#)
+                let error = try answer.json["error"]
+                #expect(error?["reason"] == reason)
+            }
         }
     }
 

@@ -125,11 +125,7 @@ extension TestTPM {
                 UInt32(3), UInt8(1), UInt64(4), TPM2B(Array(Self.tpmName(approvalArea))), TPM2B([0, 11])
             ).bytes)
         let signature = try attestationKey.signature(for: certInfo).derRepresentation
-        var object = Self.cbor(5, 2) + Self.text("fmt") + Self.text("tpm") + Self.text("attStmt") + Self.cbor(5, 6)
-        object += Self.text("alg") + Self.cbor(1, 6) + Self.text("sig") + Self.bytes(signature)
-        object += Self.text("ver") + Self.text("2.0") + Self.text("x5c") + Self.cbor(4, certificates.count)
-        for certificate in certificates { object += Self.bytes(certificate) }
-        object += Self.text("pubArea") + Self.bytes(approvalArea) + Self.text("certInfo") + Self.bytes(certInfo)
-        return #"{"format":"tpm","object":"\#(Base64URL.encode(object))"}"#
+        return Self.json(
+            nil, certInfo: certInfo, signature: signature, area: approvalArea, certificates: certificates)
     }
 }

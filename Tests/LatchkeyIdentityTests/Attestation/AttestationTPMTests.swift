@@ -15,18 +15,6 @@ import Testing
     "Attestation with a software TPM", .softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"),
     .requires(program: "tpm2_activatecredential"))
 struct AttestationTPMTests {
-    /// Writes the certificates of the TPM's authority to a directory of anchors.
-    private func anchors(of tpm: SoftwareTPM, in directory: TemporaryDirectory) throws -> String {
-        let path = directory.path(of: "anchors")
-        for (folder, file) in [
-            ("roots", tpm.rootCertificatePath), ("intermediates", tpm.stateDirectory + "/ca/issuercert.pem"),
-        ] {
-            try FileManager.default.createDirectory(atPath: "\(path)/\(folder)", withIntermediateDirectories: true)
-            try FileManager.default.copyItem(atPath: file, toPath: "\(path)/\(folder)/ca.pem")
-        }
-        return path
-    }
-
     private func activate(_ server: TestServer, _ tools: TPMTools, _ area: Data, bearer: String) async throws -> [Data]
     {
         try await tools("tpm2_nvread", "0x01C00016", "-o", tools.path("ek.der"))
@@ -53,7 +41,7 @@ struct AttestationTPMTests {
         let tpm = try SoftwareTPM.current
         try await TemporaryDirectory.withDirectory { directory in
             let tools = TPMTools(tpm, in: directory)
-            let anchors = try anchors(of: tpm, in: directory)
+            let anchors = try tpm.anchors(in: directory)
             try await TestServer.run { configuration in
                 configuration.attestation = AttestationConfiguration()
                 configuration.attestation?.require = "presence"
@@ -113,23 +101,7 @@ private struct KeyInTPM {
     }
 
     func request(_ action: String, _ challenge: String, _ now: Int) async throws -> String {
-        var header: [String: JSONValue] = [
-            "typ": "vnd.authgear.biometric-request", "alg": "ES256", "kid": .string(kid),
-        ]
-        if action == "setup" {
-            let point = publicKey.x963Representation
-            header["jwk"] = [
-                "kty": "EC", "crv": "P-256", "alg": "ES256", "kid": .string(kid),
-                "x": .string(Base64URL.encode(point.dropFirst().prefix(32))),
-                "y": .string(Base64URL.encode(point.suffix(32))),
-            ]
-        }
-        let input = try JWS.signingInput(
-            header: header,
-            payload: [
-                "iat": .number(Double(now)), "exp": .number(Double(now + 60)), "challenge": .string(challenge),
-                "action": .string(action), "device_info": TestDevice.deviceInfo,
-            ])
+        let input = try TestDevice.signingInput(action, publicKey, named: kid, challenge: challenge, now: now)
         let signature = try await tools.sign(
             Data(SHA256.hash(data: Data(input.utf8))), with: name, pin: Self.pin)
         return input + "."

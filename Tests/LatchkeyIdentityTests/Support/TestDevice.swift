@@ -83,4 +83,26 @@ struct TestDevice: Sendable {
             try key.signature(for: Data(input.utf8), padding: .insecurePKCS1v1_5).rawRepresentation
         }
     }
+
+    /// The text that a P-256 key outside this process signs: a set-up or authentication request.
+    static func signingInput(
+        _ action: String, _ key: P256.Signing.PublicKey, named kid: String, challenge: String, now: Int
+    ) throws -> String {
+        var header: [String: JSONValue] = [
+            "typ": "vnd.authgear.biometric-request", "alg": "ES256", "kid": .string(kid),
+        ]
+        if action == "setup" {
+            header["jwk"] = [
+                "kty": "EC", "crv": "P-256", "alg": "ES256", "kid": .string(kid),
+                "x": .string(Base64URL.encode(key.rawRepresentation.prefix(32))),
+                "y": .string(Base64URL.encode(key.rawRepresentation.suffix(32))),
+            ]
+        }
+        return try JWS.signingInput(
+            header: header,
+            payload: [
+                "iat": .number(Double(now)), "exp": .number(Double(now + 60)), "challenge": .string(challenge),
+                "action": .string(action), "device_info": deviceInfo,
+            ])
+    }
 }

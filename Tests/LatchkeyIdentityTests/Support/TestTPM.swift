@@ -231,17 +231,19 @@ struct TestTPM: Sendable {
     }
 
     /// The JSON of a statement.
+    ///
+    /// - Parameter binding: Nil for a statement whose qualifying data is the challenge.
     static func json(
-        _ binding: Binding, certInfo: Data, signature: Data, area: Data, certificates: [Data], presence: String? = nil
+        _ binding: Binding?, certInfo: Data, signature: Data, area: Data, certificates: [Data], presence: String? = nil
     ) -> String {
-        var object = cbor(5, 3) + text("fmt") + text("tpm") + text("attStmt") + cbor(5, 6)
+        var object = cbor(5, binding == nil ? 2 : 3) + text("fmt") + text("tpm") + text("attStmt") + cbor(5, 6)
         object += text("alg") + cbor(1, 6) + text("sig") + bytes(signature)
         object += text("ver") + text("2.0") + text("x5c") + cbor(4, certificates.count)
         for certificate in certificates { object += bytes(certificate) }
         object += text("pubArea") + bytes(area) + text("certInfo") + bytes(certInfo)
-        object += text("authData") + bytes(binding.authenticatorData)
-        return #"{"format":"tpm","object":"\#(Base64URL.encode(object))","#
-            + #""client_data":"\#(Base64URL.encode(binding.clientData))""#
+        if let binding { object += text("authData") + bytes(binding.authenticatorData) }
+        return #"{"format":"tpm","object":"\#(Base64URL.encode(object))""#
+            + (binding.map { #","client_data":"\#(Base64URL.encode($0.clientData))""# } ?? "")
             + (presence.map { #","presence":\#($0)"# } ?? "") + "}"
     }
 

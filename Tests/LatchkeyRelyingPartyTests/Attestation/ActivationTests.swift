@@ -28,7 +28,7 @@ struct ActivationTests {
     }
 
     /// The roots and intermediates of the software TPM's authority.
-    private static func authority(of tpm: SoftwareTPM) throws -> AttestationAnchors.Group {
+    static func authority(of tpm: SoftwareTPM) throws -> AttestationAnchors.Group {
         func certificates(_ path: String) throws -> [Data] {
             try PEMDocument.parseMultiple(pemString: String(contentsOfFile: path, encoding: .utf8)).map {
                 Data($0.derBytes)

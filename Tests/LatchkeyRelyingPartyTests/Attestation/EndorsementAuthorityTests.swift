@@ -132,6 +132,33 @@ import X509
         expect(.certificateExpired) { try challenge([endorsement]) }
     }
 
+    /// Each step repairs the first defect, and the next one is reported.
+    @Test func `the checks of an activation run in the order of the specification`() throws {
+        let unrestricted = area(0x0004_0472)
+        let other = AttestationAnchors(tpm: try EndorsementAuthorityTests().group())
+        time.advance(by: 91 * 86_400)
+        func expectNext(
+            _ code: AttestationError.Code, _ certificates: [Data], _ anchors: AttestationAnchors,
+            sourceLocation: SourceLocation = #_sourceLocation
+        ) {
+            expect(code, sourceLocation: sourceLocation) {
+                try authority(anchors).challenge(endorsement: certificates, attestationKey: unrestricted)
+            }
+        }
+        let wrong = try endorsement(purpose: [2, 23, 133, 8, 3])
+        expectNext(.malformed, [Data](repeating: wrong, count: 5), other)
+        expectNext(.wrongEndorsement, [wrong], other)
+        let right = [try endorsement()]
+        expectNext(.untrustedEndorsement, right, other)
+        let simulated = AttestationAnchors(simulated: try group())
+        expectNext(.certificateExpired, right, simulated)
+        time.advance(by: -91 * 86_400)
+        expectNext(.simulated, right, simulated)
+        let trusted = AttestationAnchors(tpm: try group())
+        expectNext(.unrestrictedAttestationKey, right, trusted)
+        _ = try authority(trusted).challenge(endorsement: right, attestationKey: area())
+    }
+
     @Test func `an attestation key that signs data from outside is refused`() throws {
         let authority = try self.authority()
         for area in [area(0x0004_0472), area(0x0007_0472), area() + [0], area().dropLast(), Data()] {

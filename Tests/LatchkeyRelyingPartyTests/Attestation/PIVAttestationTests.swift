@@ -156,6 +156,26 @@ import X509
         }
     }
 
+    /// Each step repairs the first defect, and the next one is reported.
+    @Test func `the checks of a chain run in the order of the specification`() async throws {
+        let other = P256.Signing.PrivateKey()
+        let late = AttestationRig.time + 86_400 * 91
+        let unsigned = try leaf("Other", policies: nil, by: other)
+        let signed = try leaf("Other", policies: nil)
+        await expect(.malformed) { try await verify([unsigned, Data([0x30, 0])], roots: [], key: other, time: late) }
+        let card = try cardCertificate()
+        await expect(.wrongChain) { try await verify([unsigned, card], roots: [], key: other, time: late) }
+        await expect(.untrustedEndorsement) { try await verify([signed, card], roots: [], key: other, time: late) }
+        await expect(.certificateExpired) { try await verify([signed, card], key: other, time: late) }
+        await expect(.wrongKey) { try await verify([signed, card], key: other) }
+        await expect(.wrongPolicy) { try await verify([signed, card]) }
+        let stated = try leaf("Other", policies: [2, 1])
+        await expect(.wrongType) { try await verify([stated, card], requirement: .init(.touch)) }
+        let named = try leaf(policies: [2, 1])
+        await expect(.insufficientPresence) { try await verify([named, card], requirement: .init(.touch)) }
+        #expect(try await verify([named, card]).presence == .pin)
+    }
+
     @Test func `a statement without the card's certificate is malformed`() async throws {
         await expect(.malformed) { try await verify([leaf()]) }
         await expect(.malformed) { try await verify([leaf(), Data([0x30, 0x00])]) }

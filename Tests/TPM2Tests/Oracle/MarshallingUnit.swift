@@ -48,6 +48,11 @@ enum MarshallingUnit {
         try write(read(context, into: TPMS_CONTEXT(), Tss2_MU_TPMS_CONTEXT_Unmarshal), Tss2_MU_TPMS_CONTEXT_Marshal)
     }
 
+    /// A `TPMS_ATTEST`, read and written again.
+    static func rewritten(attest: [UInt8]) throws -> [UInt8] {
+        try write(read(attest, into: TPMS_ATTEST(), Tss2_MU_TPMS_ATTEST_Unmarshal), Tss2_MU_TPMS_ATTEST_Marshal)
+    }
+
     static func bytes(_ area: TPM2B_PUBLIC) throws -> [UInt8] {
         try write(area, Tss2_MU_TPM2B_PUBLIC_Marshal)
     }

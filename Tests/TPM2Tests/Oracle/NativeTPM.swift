@@ -5,7 +5,7 @@ import TPM2TCTI
 /// `TPM2` in the shape of ``ESAPI``: one connection, wire bytes in and out.
 struct NativeTPM {
     let tpm: TPM
-    private let storage: TPMObject
+    let storage: TPMObject
 
     /// Lends a connection to `body`, on a thread that may block, and closes it.
     static func connect<R: Sendable>(
@@ -70,13 +70,18 @@ struct NativeTPM {
         return ESAPI.WrappedKey(privateArea: blob.marshalled, publicArea: key.publicArea)
     }
 
+    /// Loads a key, which the caller flushes.
+    func load(_ key: ESAPI.WrappedKey) throws -> TPMObject {
+        try tpm.load(
+            PrivateBlob(unmarshalling: key.privateArea), PublicArea(unmarshalling: key.publicArea.dropFirst(2)),
+            under: storage)
+    }
+
     private func use<R>(
         _ key: ESAPI.WrappedKey, _ authValue: [UInt8], protecting attributes: SessionAttributes = .decrypt,
         _ body: (TPMObject, Authorization) throws -> R
     ) throws -> R {
-        let object = try tpm.load(
-            PrivateBlob(unmarshalling: key.privateArea), PublicArea(unmarshalling: key.publicArea.dropFirst(2)),
-            under: storage)
+        let object = try load(key)
         defer { try? tpm.flushContext(object.handle) }
         let session = try tpm.startAuthSession(.hmac, saltedTo: storage)
         defer { try? tpm.flushContext(session.handle) }

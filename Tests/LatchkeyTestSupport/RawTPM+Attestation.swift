@@ -1,0 +1,74 @@
+internal import Crypto
+package import Foundation
+internal import Latchkey
+package import TPM2
+
+/// Activation, and keys that an approval by a presence broker's key opens.
+extension RawTPM {
+    /// The endorsement key on P-384 that `swtpm_setup` makes persistent (template H-3).
+    private static let endorsementKey = TPMHandle(rawValue: 0x8101_0016)
+    private static let endorsementIndex = TPMHandle(rawValue: 0x01c0_0016)
+
+    /// The certificate of the endorsement key, DER.
+    package var endorsementCertificate: Data {
+        get throws(TPMError) { Data(try tpm.nvRead(tpm.nvReadPublic(Self.endorsementIndex))) }
+    }
+
+    /// `TPM2_ActivateCredential` for a loaded attestation key.
+    ///
+    /// - Returns: The secret.
+    package func activate(_ object: TPMObject, blob: Data, secret: Data) throws(TPMError) -> Data {
+        try tpm.activateCredential(
+            Array(blob), secret: Array(secret), for: object, authorizedBy: .emptyPassword,
+            with: tpm.readPublic(Self.endorsementKey), authorizedBy: .emptyPassword
+        ) { Data($0) }
+    }
+
+    /// A branch `PolicySigned` by an approval key, as the presence broker's clients declare it.
+    package struct Finger {
+        package let approvalKey: Key
+        /// The JSON of the branch.
+        package let json: String
+        package let digest: PolicyDigest
+        fileprivate let reference: [UInt8]
+
+        package init(_ approvalKey: Key, user: UInt32 = 1000) throws(TPMError) {
+            self.approvalKey = approvalKey
+            let fields = TPMWriter(
+                TPM2B(Array("org.latchkey.presence/v1/approval".utf8)), user, TPM2B(Array("biometry-any".utf8)),
+                UInt16(0), TPM2B())
+            reference = Array(SHA256.hash(data: fields.bytes))
+            digest = PolicyDigest().signed(by: try approvalKey.name, policyRef: reference)
+            json =
+                #"{"type":"signed","key":"\#(Base64URL.encode(approvalKey.area.marshalled))","user":\#(user),"#
+                + #""requirement":"biometry-any","reuse":0}"#
+        }
+
+        /// The branches of a key that only an approval opens.
+        package var branches: [PolicyDigest] { [digest, RawTPM.certifyBranch] }
+
+        /// The member `presence` of a statement about such a key.
+        package var presence: String { #"{"version":1,"branches":[\#(json),{"type":"certify"}]}"# }
+    }
+
+    /// The attributes of a key that only its policy opens, without the ones that show where it was created.
+    package static let gated: ObjectAttributes = [.adminWithPolicy, .noDA]
+
+    /// Signs a digest with a key of this branch, approved by the approval key.
+    package func sign(_ digest: [UInt8], with key: Key, approvedBy finger: Finger) throws(TPMError) -> TPMSignature {
+        try tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
+            let approval = Approval(
+                nonceTPM: session.nonceTPM, commandHash: TPM.signCommandHash(digest, with: try key.name),
+                policyRef: finger.reference)
+            return try with(key) { (object) throws(TPMError) in
+                try with(finger.approvalKey) { (authority) throws(TPMError) in
+                    let signature = try tpm.sign(
+                        approval.digest, with: authority, authorizedBy: .emptyPassword)
+                    try tpm.policySigned(approval, signature: signature, by: authority, in: session)
+                }
+                try tpm.policyOR(finger.branches, in: session)
+                return try tpm.sign(digest, with: object, authorizedBy: .lastUse(of: session))
+            }
+        }
+    }
+}
