@@ -3,6 +3,7 @@ import HTTPTypes
 import LatchkeyHTTP
 import LatchkeySimulators
 import LatchkeyTestSupport
+import LatchkeyTesting
 import Testing
 
 /// `Examples/fleet/run`: three servers on one PostgreSQL database behind HAProxy.
