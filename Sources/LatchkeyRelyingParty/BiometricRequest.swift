@@ -78,7 +78,7 @@ public struct BiometricAudience: Hashable, Sendable {
 struct ClientJWS: Sendable {
     /// The maximum length in bytes.
     static let maximumLength = 16_384
-    /// The maximum number of JSON separators in each part: those of 4096 bytes of a locker's metadata, `[0,0,…]`, and 150 more.
+    /// The maximum number of JSON separators in the payload: those of 4096 bytes of a locker's metadata, `[0,0,…]`, and 150 more.
     static let maximumSeparators = 2200
 
     let header: [String: JSONValue]
@@ -89,10 +89,12 @@ struct ClientJWS: Sendable {
     /// - Parameter code: The code of the error for a text that is not such a JWS.
     init<Code>(_ compact: String, invalid code: Code) throws(VerificationError<Code>) {
         func invalid(_ detail: String) -> VerificationError<Code> { VerificationError(code, "invalid JWT: \(detail)") }
-        func object(_ json: Data, _ name: String) throws(VerificationError<Code>) -> [String: JSONValue] {
+        func object(
+            _ json: Data, _ name: String, maximumSeparators: Int = 512
+        ) throws(VerificationError<Code>) -> [String: JSONValue] {
             guard
                 let value = try? ClientJSON.decode(
-                    [String: JSONValue].self, from: json, maximumSeparators: Self.maximumSeparators)
+                    [String: JSONValue].self, from: json, maximumSeparators: maximumSeparators)
             else {
                 throw invalid("the \(name) is not a JSON object")
             }
@@ -102,7 +104,7 @@ struct ClientJWS: Sendable {
         guard compact.utf8.count <= Self.maximumLength else { throw invalid("too long") }
         guard let parts = JWS.parse(compact) else { throw invalid("not a compact JWS with one signature") }
         header = try object(parts.header, "header")
-        payload = try object(parts.payload, "payload")
+        payload = try object(parts.payload, "payload", maximumSeparators: Self.maximumSeparators)
         signature = parts.signature
         signingInput = parts.signingInput
     }

@@ -12,8 +12,9 @@ struct CertificatePath: Sendable {
 
     /// The maximum number of certificates above the first one, the root included.
     static let maximumDepth = 4
-    /// The maximum number of signatures that one search verifies. A client may send certificates with equal names.
-    static let maximumSignatures = 16
+    /// The maximum number of signatures that one search verifies. A client may send certificates with equal names. With P-384, this
+    /// takes about 8 ms.
+    static let maximumSignatures = 12
 
     /// The certificates from the first one to the root.
     let certificates: [HardwareCertificate]
