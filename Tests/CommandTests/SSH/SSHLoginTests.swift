@@ -52,7 +52,7 @@ struct SSHLoginTests {
             #expect(try await agent.machine.run("ssh", "restrict", "work", "--allow-forwarding").status == 0)
             let allowed = try await loginThrough()
             #expect(allowed.output == "arrived\n", "\(allowed.errors)")
-            #expect(agent.prompts.last?.contains("log in to “far”") ?? false)
+            #expect(agent.prompts.last?.contains(" to “far”") ?? false)
             #expect(agent.prompts.last?.contains("asked from the server “near”") ?? false)
         }
     }
