@@ -55,9 +55,6 @@ public final class PostgreSQLDatabase: SQLDatabase {
         }
     }
 
-    /// Runs one statement, to learn whether the database answers.
-    public func check() async throws { _ = try await read { try $0.rows("SELECT 1") } }
-
     /// Closes the connections that are not in use.
     public func close() { pool.close() }
 

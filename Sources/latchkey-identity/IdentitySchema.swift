@@ -8,8 +8,7 @@ enum IdentitySchema {
         + DatabaseApprovalKeyRegistry.migrations + [
             SQLMigration(
                 "identity 1", sqlite: schema,
-                postgreSQL: schema.replacing(" STRICT, WITHOUT ROWID", with: "").replacing(") STRICT", with: ")")
-                    .replacing(" BLOB", with: " BYTEA").replacing(" REAL", with: " DOUBLE PRECISION")
+                postgreSQL: SQLMigration.postgreSQL(from: schema)
                     .replacing("is_anonymous INTEGER", with: "is_anonymous BOOLEAN")
                     .replacing("is_disabled INTEGER", with: "is_disabled BOOLEAN")
                     .replacing("is_used INTEGER", with: "is_used BOOLEAN")

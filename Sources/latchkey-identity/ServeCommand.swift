@@ -115,15 +115,10 @@ struct ServeCommand: AsyncParsableCommand {
         let application = IdentityServer.application(
             services, host: host, port: port, logger: logger
         ) { origin in
-            var managementOrigin: String?
-            if managementPort != nil {
-                for await port in management.stream {
-                    managementOrigin = "http://\(managementHost):\(port)"
-                    break
-                }
-            }
+            let port = managementPort == nil ? nil : await management.stream.first { _ in true }
             printReadyLine(
-                endpoint: origin, management: managementOrigin, clientID: configuration.clients.first?.id ?? "")
+                endpoint: origin, management: port.map { Origin.text(host: managementHost, port: $0) },
+                clientID: configuration.clients.first?.id ?? "")
         }
         var group = ServiceGroupConfiguration(
             services: running + [application, drain], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)

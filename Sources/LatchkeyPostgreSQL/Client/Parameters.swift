@@ -10,6 +10,7 @@ private enum OID {
     static let int4: CPostgreSQL.Oid = 23
     static let text: CPostgreSQL.Oid = 25
     static let float8: CPostgreSQL.Oid = 701
+    static let void: CPostgreSQL.Oid = 2278
 }
 
 /// Values in PostgreSQL's binary format: integers and floating-point numbers with the most significant byte first.
@@ -93,7 +94,7 @@ struct RowReader {
         case OID.int4 where bytes.count == 4:
             return .integer(Int(Int32(truncatingIfNeeded: Self.number(bytes))))
         // The result of a function that returns nothing.
-        case 2278: return nil
+        case OID.void: return nil
         default: throw SQLFailure(.statement, "a column has the type \(type), which is not supported")
         }
     }

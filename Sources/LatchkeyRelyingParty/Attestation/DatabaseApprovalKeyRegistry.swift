@@ -130,11 +130,10 @@ package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     private static func isKnown(
         _ name: Data, _ attestationKey: PublicKey, _ now: Double, in database: any SQLConnection
     ) throws -> Bool {
-        let found = try database.rows(
+        try database.row(
             """
             SELECT 1 FROM latchkey_attestation_key JOIN latchkey_approval_key USING (endorsement)
             WHERE thumbprint = \(attestationKey.thumbprint) AND expires_at > \(now) AND name = \(name) LIMIT 1
-            """)
-        return !found.isEmpty
+            """) != nil
     }
 }

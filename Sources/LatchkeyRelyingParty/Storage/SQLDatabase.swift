@@ -102,6 +102,9 @@ public struct SQLFailure: Error, Hashable, Sendable, CustomStringConvertible {
 extension SQLDatabase {
     /// The time of the database's machine.
     package var clock: WallClock { WallClock(offset: { clockOffset }) }
+
+    /// Runs one statement, to learn whether the database answers.
+    package func check() async throws { _ = try await read { try $0.rows("SELECT 1") } }
 }
 
 extension SQLConnection {

@@ -100,11 +100,14 @@ public struct SQLMigration: Sendable {
     public func statements(for dialect: SQLDialect) -> String {
         switch dialect {
         case .sqlite: sqlite
-        case .postgreSQL:
-            own
-                ?? sqlite.replacing(" STRICT, WITHOUT ROWID", with: "").replacing(") STRICT", with: ")")
-                .replacing(" BLOB", with: " BYTEA").replacing(" REAL", with: " DOUBLE PRECISION")
+        case .postgreSQL: own ?? Self.postgreSQL(from: sqlite)
         }
+    }
+
+    /// Statements for PostgreSQL, derived from those for SQLite.
+    package static func postgreSQL(from sqlite: String) -> String {
+        sqlite.replacing(" STRICT, WITHOUT ROWID", with: "").replacing(") STRICT", with: ")")
+            .replacing(" BLOB", with: " BYTEA").replacing(" REAL", with: " DOUBLE PRECISION")
     }
 }
 

@@ -147,7 +147,5 @@ struct Administration: Sendable {
 
 /// Prints each value as a line of JSON.
 func printLines(_ values: [some Encodable]) throws {
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-    for value in values { print(String(decoding: try encoder.encode(value), as: UTF8.self)) }
+    for value in values { print(try CanonicalJSON.text(value)) }
 }

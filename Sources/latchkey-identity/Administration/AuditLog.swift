@@ -4,8 +4,7 @@ import LatchkeyRelyingParty
 /// The log of changes to users, devices, approval keys and sessions.
 ///
 /// Triggers write it in the transaction of the change, so no server, command or SQL client can change these tables without an
-/// entry, or write an entry without the change. Other triggers refuse to change and to delete entries. (The owner of the
-/// database can remove triggers.)
+/// entry. Other triggers refuse to change and to delete entries. The owner of the database can remove triggers and add entries.
 struct AuditLog: Sendable {
     let database: any SQLDatabase
 
@@ -42,53 +41,59 @@ extension AuditLog {
 
     /// A change that is logged.
     private struct Change {
-        let name: StaticString
-        let event: StaticString
-        let table: StaticString
+        let event: String
+        let table: String
         /// `INSERT`, `DELETE`, or `UPDATE OF` a column.
-        let on: StaticString
-        /// SQL of the columns, with the row as `NEW` or `OLD`.
-        let user: StaticString
-        let subject: StaticString
-        var condition: StaticString = "1 = 1"
+        let on: String
+        /// The column with the user's ID; nil if there is none.
+        var user: String? = "user_id"
+        /// The column with the subject.
+        var subject = "id"
+        /// Whether the subject is bytes, which are logged as hexadecimal digits.
+        var isBinary = false
+        var condition = "1 = 1"
+
+        var trigger: String { "audit_\(event.replacing(".", with: "_"))" }
+
+        /// The statement that writes the entry.
+        func insertion(_ dialect: SQLDialect) -> String {
+            let row = on == "DELETE" ? "OLD" : "NEW"
+            let value = "\(row).\(subject)"
+            let text =
+                switch dialect {
+                case _ where !isBinary: value
+                case .sqlite: "lower(hex(\(value)))"
+                case .postgreSQL: "encode(\(value), 'hex')"
+                }
+            return "INSERT INTO audit_event (event, user_id, subject) "
+                + "VALUES ('\(event)', \(user.map { "\(row).\($0)" } ?? "NULL"), \(text))"
+        }
     }
 
     private static let changes = [
+        Change(event: "user.added", table: #""user""#, on: "INSERT", user: "id"),
+        Change(event: "user.deleted", table: #""user""#, on: "DELETE", user: "id"),
         Change(
-            name: "user_added", event: "user.added", table: "\"user\"", on: "INSERT", user: "NEW.id", subject: "NEW.id"),
+            event: "user.disabled", table: #""user""#, on: "UPDATE OF is_disabled", user: "id",
+            condition: "NEW.is_disabled > OLD.is_disabled"),
         Change(
-            name: "user_deleted", event: "user.deleted", table: "\"user\"", on: "DELETE", user: "OLD.id",
-            subject: "OLD.id"),
+            event: "user.enabled", table: #""user""#, on: "UPDATE OF is_disabled", user: "id",
+            condition: "NEW.is_disabled < OLD.is_disabled"),
         Change(
-            name: "user_disabled", event: "user.disabled", table: "\"user\"", on: "UPDATE OF is_disabled",
-            user: "NEW.id",
-            subject: "NEW.id", condition: "NEW.is_disabled > OLD.is_disabled"),
+            event: "user.passwordChanged", table: #""user""#, on: "UPDATE OF password", user: "id",
+            condition: "NEW.password <> OLD.password"),
+        Change(event: "device.added", table: "latchkey_device", on: "INSERT"),
+        Change(event: "device.removed", table: "latchkey_device", on: "DELETE"),
+        Change(event: "enrolment.added", table: "latchkey_locker_enrolment", on: "INSERT"),
+        Change(event: "enrolment.removed", table: "latchkey_locker_enrolment", on: "DELETE"),
+        Change(event: "session.began", table: "offline_grant", on: "INSERT"),
+        Change(event: "session.ended", table: "offline_grant", on: "DELETE"),
         Change(
-            name: "user_enabled", event: "user.enabled", table: "\"user\"", on: "UPDATE OF is_disabled", user: "NEW.id",
-            subject: "NEW.id", condition: "NEW.is_disabled < OLD.is_disabled"),
+            event: "approvalKey.added", table: "latchkey_approval_key", on: "INSERT", user: nil, subject: "name",
+            isBinary: true),
         Change(
-            name: "user_password", event: "user.passwordChanged", table: "\"user\"", on: "UPDATE OF password",
-            user: "NEW.id",
-            subject: "NEW.id", condition: "NEW.password <> OLD.password"),
-        Change(
-            name: "device_added", event: "device.added", table: "latchkey_device", on: "INSERT", user: "NEW.user_id",
-            subject: "NEW.id"),
-        Change(
-            name: "device_removed", event: "device.removed", table: "latchkey_device", on: "DELETE",
-            user: "OLD.user_id",
-            subject: "OLD.id"),
-        Change(
-            name: "enrolment_added", event: "enrolment.added", table: "latchkey_locker_enrolment", on: "INSERT",
-            user: "NEW.user_id", subject: "NEW.id"),
-        Change(
-            name: "enrolment_removed", event: "enrolment.removed", table: "latchkey_locker_enrolment", on: "DELETE",
-            user: "OLD.user_id", subject: "OLD.id"),
-        Change(
-            name: "session_began", event: "session.began", table: "offline_grant", on: "INSERT", user: "NEW.user_id",
-            subject: "NEW.id"),
-        Change(
-            name: "session_ended", event: "session.ended", table: "offline_grant", on: "DELETE", user: "OLD.user_id",
-            subject: "OLD.id"),
+            event: "approvalKey.removed", table: "latchkey_approval_key", on: "DELETE", user: nil, subject: "name",
+            isBinary: true),
     ]
 
     private static let sqliteSchema =
@@ -110,20 +115,11 @@ extension AuditLog {
         + changes.map {
             """
 
-            CREATE TRIGGER audit_\($0.name) AFTER \($0.on) ON \($0.table) WHEN \($0.condition) BEGIN
-                INSERT INTO audit_event (event, user_id, subject) VALUES ('\($0.event)', \($0.user), \($0.subject));
+            CREATE TRIGGER \($0.trigger) AFTER \($0.on) ON \($0.table) WHEN \($0.condition) BEGIN
+                \($0.insertion(.sqlite));
             END;
             """
         }.joined()
-            + """
-
-            CREATE TRIGGER audit_approval_key_added AFTER INSERT ON latchkey_approval_key BEGIN
-                INSERT INTO audit_event (event, subject) VALUES ('approvalKey.added', lower(hex(NEW.name)));
-            END;
-            CREATE TRIGGER audit_approval_key_removed AFTER DELETE ON latchkey_approval_key BEGIN
-                INSERT INTO audit_event (event, subject) VALUES ('approvalKey.removed', lower(hex(OLD.name)));
-            END;
-            """
 
     private static let postgreSQLSchema =
         """
@@ -145,25 +141,12 @@ extension AuditLog {
         + changes.map {
             """
 
-            CREATE FUNCTION audit_\($0.name)() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                INSERT INTO audit_event (event, user_id, subject) VALUES ('\($0.event)', \($0.user), \($0.subject));
+            CREATE FUNCTION \($0.trigger)() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                \($0.insertion(.postgreSQL));
                 RETURN NULL;
             END $$;
-            CREATE TRIGGER audit_\($0.name) AFTER \($0.on) ON \($0.table) FOR EACH ROW WHEN (\($0.condition))
-                EXECUTE FUNCTION audit_\($0.name)();
+            CREATE TRIGGER \($0.trigger) AFTER \($0.on) ON \($0.table) FOR EACH ROW WHEN (\($0.condition))
+                EXECUTE FUNCTION \($0.trigger)();
             """
         }.joined()
-            + """
-
-            CREATE FUNCTION audit_approval_key() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                IF TG_OP = 'INSERT' THEN
-                    INSERT INTO audit_event (event, subject) VALUES ('approvalKey.added', encode(NEW.name, 'hex'));
-                ELSE
-                    INSERT INTO audit_event (event, subject) VALUES ('approvalKey.removed', encode(OLD.name, 'hex'));
-                END IF;
-                RETURN NULL;
-            END $$;
-            CREATE TRIGGER audit_approval_key AFTER INSERT OR DELETE ON latchkey_approval_key FOR EACH ROW
-                EXECUTE FUNCTION audit_approval_key();
-            """
 }

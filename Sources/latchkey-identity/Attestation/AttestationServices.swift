@@ -13,6 +13,8 @@ struct AttestationServices: Sendable {
     let userLimit: RateLimiter
     private let anchors: AnchorFiles
     private let approvalKeys: any ApprovalKeyRegistry
+    /// Whether an approval key is still accepted, in any TPM.
+    private let isApproved: @Sendable (Data) async throws -> Bool
     private let issuer: AttestationIssuer
     private let simulatedIssuer: AttestationIssuer
     private let clock: WallClock
@@ -30,18 +32,16 @@ struct AttestationServices: Sendable {
             "attestation issuer simulated", "Latchkey attestation CA (simulated)", secrets, clock)
         anchors = try AnchorFiles(own, clock: clock)
         registry = DatabaseApprovalKeyRegistry(database, clock: clock)
-        approvalKeys =
-            switch own.approvalKeys {
-            case .enrolled: registry
-            case .listed(let names): ListedApprovalKeys(Set(names.compactMap(AttestationConfiguration.name)))
-            }
+        switch own.approvalKeys {
+        case .enrolled: (approvalKeys, isApproved) = (registry, registry.isEnrolled)
+        case .listed(let texts):
+            let names = Set(texts.compactMap(AttestationConfiguration.name))
+            (approvalKeys, isApproved) = (ListedApprovalKeys(names), { names.contains($0) })
+        }
         pending = PendingActivations(database: database, clock: clock)
-        addressLimit = RateLimiter(
-            "attestationPerAddress", limit: configuration.rateLimits.attestationPerAddress, per: 60, database: database,
-            clock: clock)
-        userLimit = RateLimiter(
-            "attestationPerUser", limit: configuration.rateLimits.attestationPerUser, per: 60, database: database,
-            clock: clock)
+        addressLimit = .perMinute(
+            "attestationPerAddress", configuration.rateLimits.attestationPerAddress, database, clock)
+        userLimit = .perMinute("attestationPerUser", configuration.rateLimits.attestationPerUser, database, clock)
     }
 
     /// The authority with the current anchors.
@@ -135,13 +135,6 @@ struct AttestationServices: Sendable {
         }
         guard try await isApproved(name) else {
             throw AttestationError(.unknownApprovalKey, "the approval key of the proof is no longer accepted")
-        }
-    }
-
-    private func isApproved(_ name: Data) async throws -> Bool {
-        switch configuration.approvalKeys {
-        case .enrolled: try await registry.isEnrolled(name)
-        case .listed(let names): names.contains { AttestationConfiguration.name($0) == name }
         }
     }
 

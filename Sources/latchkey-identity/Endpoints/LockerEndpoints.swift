@@ -252,11 +252,8 @@ struct LockerServices: Sendable {
         registry = try LockerRegistry(
             database, project: configuration.project, shareKey: SecretBytes(key))
         verifier = LockerRequestVerifier(challenges: challenges, registry: registry, clock: clock)
-        addressLimit = RateLimiter(
-            "lockerPerAddress", limit: configuration.rateLimits.lockerPerAddress, per: 60, database: database,
-            clock: clock)
-        userLimit = RateLimiter(
-            "lockerPerUser", limit: configuration.rateLimits.lockerPerUser, per: 60, database: database, clock: clock)
+        addressLimit = .perMinute("lockerPerAddress", configuration.rateLimits.lockerPerAddress, database, clock)
+        userLimit = .perMinute("lockerPerUser", configuration.rateLimits.lockerPerUser, database, clock)
     }
 
     /// The shares to release for an enrolment; nil if the server stores none.

@@ -45,7 +45,7 @@ final class Origin: Sendable {
     /// Sets the origin, unless it is configured. If the server listens on loopback, it also accepts the loopback names
     /// as `Host`.
     func listening(on host: String, port: Int) {
-        let origin = "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
+        let origin = Self.text(host: host, port: port)
         let includesLoopback = ["localhost", "::1", "0.0.0.0", "::"].contains(host) || host.hasPrefix("127.")
         let names = includesLoopback ? ["localhost", "127.0.0.1", "[::1]"] : []
         state.withLock { state in
@@ -55,6 +55,11 @@ final class Origin: Sendable {
             }
             for name in names { state.authorities.formUnion(Self.authorities("http://\(name):\(port)")) }
         }
+    }
+
+    /// The origin of a server without TLS at an address or name.
+    static func text(host: String, port: Int) -> String {
+        "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
     }
 
     /// Whether this value of `Host` names this server.

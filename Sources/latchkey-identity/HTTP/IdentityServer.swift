@@ -137,15 +137,10 @@ struct IdentityServices: Sendable {
         signer = try await IDTokenSigner(configuration.idTokenSigningAlg, secrets: secrets)
         forms = FormGuard(key: try await secrets.value("form guard") { .random(32) })
         throttle = LoginThrottle(database: database, clock: clock)
-        tokenLimit = RateLimiter(
-            "tokenPerAddress", limit: configuration.rateLimits.tokenPerAddress, per: 60, database: database,
-            clock: clock)
-        challengeLimit = RateLimiter(
-            "challengePerAddress", limit: configuration.rateLimits.challengePerAddress, per: 60, database: database,
-            clock: clock)
-        biometricLimit = RateLimiter(
-            "biometricPerUser", limit: configuration.rateLimits.biometricPerUser, per: 60, database: database,
-            clock: clock)
+        tokenLimit = .perMinute("tokenPerAddress", configuration.rateLimits.tokenPerAddress, database, clock)
+        challengeLimit = .perMinute(
+            "challengePerAddress", configuration.rateLimits.challengePerAddress, database, clock)
+        biometricLimit = .perMinute("biometricPerUser", configuration.rateLimits.biometricPerUser, database, clock)
         pages = try PageRenderer()
     }
 

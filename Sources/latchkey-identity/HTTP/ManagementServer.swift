@@ -36,7 +36,7 @@ enum ManagementServer {
 
     private static func answers(_ database: any SQLDatabase) async -> Bool {
         await withTaskGroup(of: Bool.self) { group in
-            group.addTask { (try? await database.read { try $0.rows("SELECT 1 AS one") }) != nil }
+            group.addTask { (try? await database.check()) != nil }
             group.addTask {
                 try? await Task.sleep(for: .seconds(2))
                 return false

@@ -39,6 +39,13 @@ struct RateLimiter: Sendable {
         }
     }
 
+    /// A limit per minute, of the configuration's member `kind`.
+    static func perMinute(
+        _ kind: String, _ limit: Int, _ database: any SQLDatabase, _ clock: WallClock
+    ) -> RateLimiter {
+        RateLimiter(kind, limit: limit, per: 60, database: database, clock: clock)
+    }
+
     /// Counts one event.
     ///
     /// - Returns: Whether the event is within the limit.

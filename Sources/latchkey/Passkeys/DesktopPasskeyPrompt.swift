@@ -83,7 +83,7 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
 
     func wink() async { log.notice("a program asks for attention to this device") }
 
-    private func isFingerReady() async -> Bool {
+    fileprivate func isFingerReady() async -> Bool {
         guard let broker, case .ready = await broker.fingerState() else { return false }
         return true
     }
@@ -153,8 +153,6 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         return false
     }
 
-    fileprivate func wantsPINWindow() async -> Bool { await isFingerReady() }
-
     /// Without a window there is no consent: the request stays unanswered, so that the user can use another device.
     private func show(
         _ text: String, _ question: PasskeyQuestion, accept: String, other: String
@@ -181,7 +179,7 @@ private struct PasskeyVerification: PresenceAuthority {
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let isNew = request.purpose == .new
-        if isNew || request.purpose == .current, question.accounts.count <= 1, await prompt.wantsPINWindow() {
+        if isNew || request.purpose == .current, question.accounts.count <= 1, await prompt.isFingerReady() {
             guard await prompt.offerPIN(question, isNew: isNew) else { return .declined("the user did not allow it") }
         }
         return try await pins.pin(request)
