@@ -278,6 +278,7 @@ let package = Package(
                 ),
                 .product(
                     name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])),
+                system,
             ],
             swiftSettings: strict
         ),

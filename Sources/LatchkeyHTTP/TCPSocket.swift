@@ -1,3 +1,5 @@
+// In a release build, the constants of <sys/socket.h> belong to the first module that includes it.
+internal import CCurl
 internal import CSocketDiagnosis
 internal import Glibc
 

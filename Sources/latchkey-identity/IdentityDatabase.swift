@@ -3,6 +3,7 @@ import GRDB
 import Glibc
 import LatchkeyPostgreSQL
 import LatchkeyRelyingParty
+import SystemPackage
 
 /// The server's database: a SQLite file, memory, or PostgreSQL.
 enum IdentityDatabase {
@@ -69,18 +70,20 @@ enum IdentityDatabase {
         for (path, isRequired) in [
             (path, true), (path + "-wal", false), (path + "-shm", false), (path + "-journal", false),
         ] {
-            var status = stat()
-            guard lstat(path, &status) == 0 else {
+            let status: Stat
+            do {
+                status = try Stat(FilePath(path), followTargetSymlink: false)
+            } catch {
                 guard isRequired else { continue }
-                throw unusable(path, "cannot be opened: \(String(cString: strerror(errno)))", "Give another path.")
+                throw unusable(path, "cannot be opened: \(error)", "Give another path.")
             }
-            guard status.st_mode & S_IFMT == S_IFREG else {
+            guard status.type == .regular else {
                 throw unusable(path, "is not a regular file", "Give another path.")
             }
-            guard status.st_uid == geteuid() else {
+            guard status.userID.rawValue == geteuid() else {
                 throw unusable(path, "belongs to another user", "Run as that user, or change its owner with chown.")
             }
-            guard status.st_mode & 0o077 == 0 else {
+            guard status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
                 throw unusable(
                     path, "is accessible to other users and contains the key that signs ID tokens",
                     "Create a new database, or, if no other user has read it, run: chmod 600 \(path)")

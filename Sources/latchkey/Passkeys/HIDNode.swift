@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Latchkey
+import SystemPackage
 
 /// The device of a user in the kernel's list of HID devices.
 struct HIDNode: Hashable, Sendable {
@@ -28,8 +29,7 @@ struct HIDNode: Hashable, Sendable {
         var names: Set<String> = []
         for process in (try? FileManager.default.contentsOfDirectory(atPath: processes)) ?? [] {
             guard Int32(process) != nil else { continue }
-            var status = stat()
-            guard stat("\(processes)/\(process)", &status) == 0, status.st_uid == user else { continue }
+            guard (try? Stat("\(processes)/\(process)"))?.userID.rawValue == user else { continue }
             let directory = "\(processes)/\(process)/fd"
             let descriptors = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
             let isOpener = descriptors.contains {

@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Latchkey
+import SystemPackage
 import UNIXSockets
 
 extension SSHCommand {
@@ -108,8 +109,7 @@ struct SSHConfigurationFile {
     /// - Returns: true.
     func add() throws -> Bool {
         guard !isComplete else { return true }
-        var status = stat()
-        let mode = stat(path, &status) == 0 ? status.st_mode & 0o7777 : 0o600
+        let mode = (try? Stat(FilePath(path)))?.permissions.rawValue ?? 0o600
         do {
             let earlier = try contents()
             try FileManager.default.createDirectory(
