@@ -62,7 +62,7 @@ struct AttestationServices: Sendable {
             approvalKeys: approvalKeys, clock: clock)
     }
 
-    /// The authority of this name. It is created on first use and kept with the key that signs ID tokens.
+    /// The authority of this name. It is created on first use and stored in the database.
     private static func issuer(
         _ secret: String, _ name: String, _ secrets: SecretStore, _ clock: WallClock
     ) async throws -> AttestationIssuer {

@@ -116,7 +116,7 @@ struct IdentityServices: Sendable {
 
     init(
         _ configuration: ServerConfiguration, database: any SQLDatabase, hasher: PasswordHasher,
-        clock: WallClock? = nil
+        clock: WallClock? = nil, signingKeyCipher: SigningKeyCipher? = nil
     ) async throws {
         let clock = clock ?? database.clock
         self.configuration = configuration
@@ -134,7 +134,9 @@ struct IdentityServices: Sendable {
             configuration, database: database, challenges: challenges, secrets: secrets, clock: clock)
         attestation = try await AttestationServices(
             configuration, database: database, secrets: secrets, clock: clock)
-        signer = try await IDTokenSigner(configuration.idTokenSigningAlg, secrets: secrets)
+        signer = try await IDTokenSigner(
+            configuration.idTokenSigningAlg,
+            store: SigningKeyStore(database: database, clock: clock, cipher: signingKeyCipher))
         forms = FormGuard(key: try await secrets.value("form guard") { .random(32) })
         throttle = LoginThrottle(database: database, clock: clock)
         tokenLimit = .perMinute("tokenPerAddress", configuration.rateLimits.tokenPerAddress, database, clock)
