@@ -38,6 +38,7 @@ enum IdentityServer {
         _ services: IdentityServices, _ limiter: ConnectionLimiter
     ) -> Router<IdentityContext> {
         let router = Router(context: IdentityContext.self)
+        router.add(middleware: RequestIDMiddleware())
         router.add(middleware: MetricsMiddleware())
         router.add(middleware: ConnectionMiddleware(limiter: limiter))
         router.add(middleware: RefusalMiddleware())
