@@ -8,6 +8,10 @@ struct SigningKeyCipher: Sendable, RedactedValue {
     static let fileLengths = 32...4_096
     /// The first byte of the encrypted form. The 12 bytes of the nonce, the ciphertext and the 16 bytes of the tag follow.
     private static let version: UInt8 = 1
+    /// The refusal to open an encrypted key without the key file.
+    static let missing = ConfigurationError(
+        "the signing keys in the database are encrypted, and there is no signing key file",
+        "Name the file that encrypted them with --signing-key-file FILE.")
 
     private let path: String
     private let key: SymmetricKey
@@ -41,12 +45,15 @@ struct SigningKeyCipher: Sendable, RedactedValue {
         return Data([Self.version]) + box.nonce + box.ciphertext + box.tag
     }
 
+    /// Whether bytes are in the encrypted form. DER, PEM and JSON begin with other bytes.
+    static func isEncrypted(_ bytes: Data) -> Bool { bytes.first == version }
+
     /// Decrypts the private key of the row of this key ID.
     ///
     /// - Throws: ``ConfigurationError`` if ``seal(_:kid:)`` did not create the bytes with this key file and key ID.
     func open(_ sealed: Data, kid: String) throws(ConfigurationError) -> SecretBytes {
         guard
-            sealed.first == Self.version, let box = try? AES.GCM.SealedBox(combined: sealed.dropFirst()),
+            Self.isEncrypted(sealed), let box = try? AES.GCM.SealedBox(combined: sealed.dropFirst()),
             var plain = try? AES.GCM.open(box, using: key, authenticating: Data(kid.utf8))
         else {
             throw ConfigurationError(

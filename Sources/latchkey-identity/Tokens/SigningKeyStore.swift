@@ -83,6 +83,7 @@ struct SigningKeyStore: Sendable {
             }
             if discarding {
                 try database.execute("DELETE FROM signing_key")
+                try discardUnreadableIssuers(in: database)
             } else {
                 try openAll(rows, in: database)
             }
@@ -139,6 +140,17 @@ struct SigningKeyStore: Sendable {
         for row in rows {
             let key = try row.key(cipher)
             if let cipher, !isEncrypted { try row.encrypt(key, with: cipher, in: database) }
+        }
+    }
+
+    /// Deletes the authorities' keys that the key file does not decrypt. Servers create new ones when they start.
+    private func discardUnreadableIssuers(in database: any SQLConnection) throws {
+        for name in AttestationServices.issuerKeys {
+            guard
+                let value = try database.row("SELECT value FROM secret WHERE name = \(name)")?.blob("value"),
+                SigningKeyCipher.isEncrypted(value), (try? cipher?.open(value, kid: name)) == nil
+            else { continue }
+            try database.execute("DELETE FROM secret WHERE name = \(name)")
         }
     }
 

@@ -74,9 +74,7 @@ struct StoredSigningKey: Sendable {
         } else if let cipher {
             der = try cipher.open(privateKey, kid: kid)
         } else {
-            throw ConfigurationError(
-                "the signing keys in the database are encrypted, and there is no signing key file",
-                "Name the file that encrypted them with --signing-key-file FILE.")
+            throw SigningKeyCipher.missing
         }
         guard let key = try? SigningKey(algorithm, der: der), key.kid == kid else {
             throw ConfigurationError(

@@ -129,6 +129,38 @@ import Testing
         #expect(error?.description == text)
     }
 
+    @Test func `the keys that certify attestation keys are encrypted too`() async throws {
+        let database = try IdentityDatabase.open(path: nil)
+        let name = AttestationServices.issuerKeys[0]
+        let key = Data(#"{"private_key":"a private key"}"#.utf8)
+        func value(_ cipher: SigningKeyCipher?) async throws -> Data {
+            try await SecretStore(database: database, cipher: cipher).signingKey(name) { key }
+        }
+        func stored() async throws -> Data? {
+            try await database.read { try $0.row("SELECT value FROM secret WHERE name = \(name)")?.blob("value") }
+        }
+        let cipher = try SigningKeyCipher.test()
+        #expect(try await value(nil) == key)
+        #expect(try await stored() == key)
+        // The first start with a key file encrypts the key.
+        for _ in 1...2 { #expect(try await value(cipher) == key) }
+        let sealed = try #require(try await stored())
+        #expect(SigningKeyCipher.isEncrypted(sealed) && sealed.range(of: Data("a private key".utf8)) == nil)
+        let other = try SigningKeyCipher.test(byte: 8)
+        for wrong in [nil, other] {
+            await #expect(throws: ConfigurationError.self) { try await value(wrong) }
+        }
+        #expect(try await stored() == sealed)
+
+        // A lost key file.
+        try await Self.store(database, cipher).prepare(.es256)
+        _ = try await Self.store(database, cipher).rotate(discarding: true)
+        #expect(try await stored() == sealed, "this key file decrypts it")
+        _ = try await Self.store(database, other).rotate(discarding: true)
+        #expect(try await stored() == nil)
+        #expect(try await value(other) == key)
+    }
+
     @Test func `the key of an earlier version is kept, in the new table`() async throws {
         let database = try await TestDatabase.open()
         let old = P256.Signing.PrivateKey()
