@@ -11,6 +11,13 @@ import Testing
     private static let spanID = "00f067aa0ba902b7"
     private static let header = "00-\(traceID)-\(spanID)-01"
 
+    private static let malformed: [String?] = [
+        nil, "", "00", "00-\(traceID)-\(spanID)", "00-\(traceID)-\(spanID)-01-more", "01-\(traceID)-\(spanID)-01more",
+        "ff-\(traceID)-\(spanID)-01", "00-\(traceID.uppercased())-\(spanID)-01", "00-\(traceID)-0000000000000000-01",
+        "00-00000000000000000000000000000000-\(spanID)-01", "00-\(traceID)_\(spanID)-01", "00-\(traceID)-\(spanID)-0g",
+        "00-\(traceID)-\(spanID)-01, 00-\(traceID)-\(spanID)-01", String(repeating: "a", count: 8_000),
+    ]
+
     private func send(_ server: TestServer, _ path: String, traceparent: String?) async throws -> Answer {
         var headers = HTTPFields()
         headers[named: "traceparent"] = traceparent
@@ -30,12 +37,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        nil, "", "00", "00-\(traceID)-\(spanID)", "00-\(traceID)-\(spanID)-01-more", "01-\(traceID)-\(spanID)-01more",
-        "ff-\(traceID)-\(spanID)-01", "00-\(traceID.uppercased())-\(spanID)-01", "00-\(traceID)-0000000000000000-01",
-        "00-00000000000000000000000000000000-\(spanID)-01", "00-\(traceID)_\(spanID)-01", "00-\(traceID)-\(spanID)-0g",
-        "00-\(traceID)-\(spanID)-01, 00-\(traceID)-\(spanID)-01", String(repeating: "a", count: 8_000),
-    ])
+    @Test(arguments: malformed)
     func `a malformed traceparent is ignored`(traceparent: String?) async throws {
         #expect(traceparent.flatMap(TraceContext.init(traceparent:)) == nil)
         let log = RecordedLog()

@@ -4,7 +4,6 @@ import FoundationEssentials
 import JWTKit
 import Latchkey
 import LatchkeyJOSE
-import LatchkeyRelyingParty
 
 /// A key that signs ID tokens.
 struct SigningKey: Sendable {
@@ -24,8 +23,8 @@ struct SigningKey: Sendable {
     /// Generates a key.
     init(_ algorithm: Algorithm) throws {
         switch algorithm {
-        case .es256: try self.init(.es256(P256.Signing.PrivateKey()))
-        case .rs256: try self.init(.rs256(_RSA.Signing.PrivateKey(keySize: .bits2048)))
+        case .es256: try self.init(material: .es256(P256.Signing.PrivateKey()))
+        case .rs256: try self.init(material: .rs256(_RSA.Signing.PrivateKey(keySize: .bits2048)))
         }
     }
 
@@ -34,26 +33,27 @@ struct SigningKey: Sendable {
         var bytes = der.withUnsafeBytes { Data($0) }
         defer { bytes.resetBytes(in: bytes.startIndex..<bytes.endIndex) }
         switch algorithm {
-        case .es256: try self.init(.es256(P256.Signing.PrivateKey(derRepresentation: bytes)))
-        case .rs256: try self.init(.rs256(_RSA.Signing.PrivateKey(derRepresentation: bytes)))
+        case .es256: try self.init(material: .es256(P256.Signing.PrivateKey(derRepresentation: bytes)))
+        case .rs256: try self.init(material: .rs256(_RSA.Signing.PrivateKey(derRepresentation: bytes)))
         }
     }
 
     /// Reads a private key in PEM, the form of earlier versions.
     init(_ algorithm: Algorithm, pem: String) throws {
         switch algorithm {
-        case .es256: try self.init(.es256(P256.Signing.PrivateKey(pemRepresentation: pem)))
-        case .rs256: try self.init(.rs256(_RSA.Signing.PrivateKey(pemRepresentation: pem)))
+        case .es256: try self.init(material: .es256(P256.Signing.PrivateKey(pemRepresentation: pem)))
+        case .rs256: try self.init(material: .rs256(_RSA.Signing.PrivateKey(pemRepresentation: pem)))
         }
     }
 
-    private init(_ material: Material) throws {
+    private init(material: Material) throws {
         self.material = material
         var jwk: LatchkeyJOSE.JWK
         let publicKey: Data
         switch material {
         case .es256(let key):
-            jwk = LatchkeyJOSE.JWK(try PublicKey(x963Representation: key.publicKey.x963Representation))
+            let point = try PublicKey(x963Representation: key.publicKey.x963Representation)
+            jwk = LatchkeyJOSE.JWK(point)
             publicKey = key.publicKey.derRepresentation
         case .rs256(let key):
             let numbers = try key.publicKey.getKeyPrimitives()
