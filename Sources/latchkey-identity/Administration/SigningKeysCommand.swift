@@ -9,7 +9,10 @@ struct SigningKeysCommand: AsyncParsableCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "list", abstract: "List the signing keys, one line of JSON each.",
-            discussion: "The state is next (published, signs later), current, retired (still published) or expired.")
+            discussion: """
+                The state is next (published, signs later), current, retired (still published) or unpublished (verifies \
+                id_token_hint only).
+                """)
 
         @OptionGroup var store: DatabaseOption
 

@@ -27,7 +27,7 @@ actor IDTokenSigner {
         try await current().sign(token, at: store.clock.timestamp)
     }
 
-    /// The claims of a token that this server signed with a published key, expired or not.
+    /// The claims of a token that this server signed, expired or not.
     func verify(_ text: String) async throws -> IDToken? { try await current().verify(text) }
 
     private func current() async throws -> SigningKeySet {

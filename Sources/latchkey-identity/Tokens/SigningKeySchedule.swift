@@ -11,7 +11,9 @@ struct SigningKeySchedule: Sendable {
         case current
         /// Published, and no longer signs.
         case retired
-        /// No longer published. The servers delete it.
+        /// No longer published. Its tokens are accepted as `id_token_hint`, as expired tokens are.
+        case unpublished
+        /// No longer used. The servers delete it.
         case expired
     }
 
@@ -24,6 +26,9 @@ struct SigningKeySchedule: Sendable {
     /// Seconds for which a key is published after the next one began to sign: the lifetime of its last token, and the difference
     /// between clocks that clients tolerate.
     static let retirement = serverCache + Double(IDToken.lifetime) + 60
+
+    /// Seconds for which a key verifies `id_token_hint` after it was published: longer than the default lifetime of sessions.
+    static let hints = 365 * 86_400.0
 
     /// When each key begins to sign, in seconds since 1970 and in ascending order.
     private let signsFrom: [Double]
@@ -41,9 +46,15 @@ struct SigningKeySchedule: Sendable {
     func state(of index: Int, at now: Double) -> State {
         let current = current(at: now)
         if index >= current { return index == current ? .current : .next }
-        return (publishedUntil(index) ?? .infinity) > now ? .retired : .expired
+        let end = publishedUntil(index) ?? .infinity
+        return end > now ? .retired : end + Self.hints > now ? .unpublished : .expired
     }
 
     /// The indices of the keys in the key set.
-    func published(at now: Double) -> [Int] { signsFrom.indices.filter { state(of: $0, at: now) != .expired } }
+    func published(at now: Double) -> [Int] {
+        signsFrom.indices.filter { [.next, .current, .retired].contains(state(of: $0, at: now)) }
+    }
+
+    /// The indices of the keys that verify tokens at this server.
+    func verifying(at now: Double) -> [Int] { signsFrom.indices.filter { state(of: $0, at: now) != .expired } }
 }

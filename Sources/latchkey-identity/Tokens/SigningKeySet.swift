@@ -18,11 +18,11 @@ struct SigningKeySet: Sendable {
         self.keys = keys
         self.schedule = schedule
         self.readAt = readAt
-        for index in schedule.published(at: readAt) { try await keys[index].add(to: collection) }
+        for index in schedule.verifying(at: readAt) { try await keys[index].add(to: collection) }
     }
 
     /// Whether a key has expired, so that it can be deleted.
-    var hasExpired: Bool { schedule.published(at: readAt).count < keys.count }
+    var hasExpired: Bool { schedule.verifying(at: readAt).count < keys.count }
 
     /// The public keys in the key set.
     func published(at now: Double) -> [LatchkeyJOSE.JWK] { schedule.published(at: now).map { keys[$0].jwk } }

@@ -108,7 +108,7 @@ struct SigningKeyStore: Sendable {
         }
     }
 
-    /// Deletes the keys that are no longer published.
+    /// Deletes the keys that are no longer used.
     func deleteExpired() async throws {
         try await change { database, now in try deleteExpired(at: now, in: database) }
     }

@@ -76,8 +76,13 @@ import Testing
 
             server.time.advance(by: SigningKeySchedule.retirement - Double(IDToken.lifetime))
             #expect(try await Self.published(server) == [keys[1]])
-            #expect(try await server.services.signer.verify(last) == nil)
             #expect(try await other.signer.published().compactMap(\.kid) == [keys[1]])
+            #expect(try await store.lines().map(\.state) == [.unpublished, .current])
+            // An expired token is still a hint.
+            #expect(try await server.services.signer.verify(last)?.subject == server.alice.id)
+
+            server.time.advance(by: SigningKeySchedule.hints)
+            #expect(try await server.services.signer.verify(last) == nil)
             #expect(try await store.lines().map(\.kid) == [keys[1]], "deleted from the database")
         }
     }
