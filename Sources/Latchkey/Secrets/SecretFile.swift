@@ -9,9 +9,9 @@ package enum SecretFile {
 
     /// The reason why an open file cannot be used for a secret: its kind, or that another user can access it; nil if there is none.
     ///
-    /// A regular file or FIFO must belong to this user or root, and its group and others must have no permissions. A credential of
-    /// systemd belongs to root, and an ACL allows the service's user to read it. `stat` shows that ACL as a permission of the
-    /// group, so the group `root` may read a file of root.
+    /// A regular file or FIFO must belong to this user or root, and its group and others must have no permissions. The exception is
+    /// a credential of systemd: it belongs to root and the group root, and an ACL allows the service's user to read it, which
+    /// `stat` shows as mode 440.
     package static func objection(to descriptor: Int32) -> String? {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { return String(cString: strerror(errno)) }
@@ -21,8 +21,8 @@ package enum SecretFile {
         default: return "it is neither a regular file nor a FIFO"
         }
         if status.st_uid != geteuid() && status.st_uid != 0 { return "it belongs to another user" }
-        let permitted: mode_t = status.st_uid == 0 && status.st_gid == 0 ? 0o040 : 0
-        if status.st_mode & 0o077 & ~permitted != 0 { return "its group or others have rights to it" }
+        let isCredential = status.st_uid == 0 && status.st_gid == 0 && status.st_mode & 0o777 == 0o440
+        if status.st_mode & 0o077 != 0 && !isCredential { return "its group or others have rights to it" }
         return nil
     }
 
