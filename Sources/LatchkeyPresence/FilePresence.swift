@@ -18,7 +18,7 @@ public final class FilePresence: PresenceAuthority {
     public init(path: String, timeout: Duration = .seconds(120)) throws(KeystoreError) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard descriptor >= 0 else { throw Self.refusal(path, systemReason(errno)) }
-        if let reason = Self.objection(to: descriptor) {
+        if let reason = SecretFile.objection(to: descriptor) {
             close(descriptor)
             throw Self.refusal(path, reason)
         }
@@ -33,19 +33,6 @@ public final class FilePresence: PresenceAuthority {
     /// Writes a line to the process's standard error.
     public func notice(_ notice: PresenceNotice) async {
         await lines.notice(notice)
-    }
-
-    private static func objection(to descriptor: Int32) -> String? {
-        var status = stat()
-        guard fstat(descriptor, &status) == 0 else { return systemReason(errno) }
-        switch status.st_mode & S_IFMT {
-        case S_IFREG, S_IFIFO: break
-        case S_IFDIR: return "it is a directory"
-        default: return "it is neither a regular file nor a FIFO"
-        }
-        if status.st_uid != geteuid() && status.st_uid != 0 { return "it belongs to another user" }
-        if status.st_mode & 0o077 != 0 { return "its group or others have rights to it" }
-        return nil
     }
 
     private static func refusal(_ path: String, _ reason: String) -> KeystoreError {

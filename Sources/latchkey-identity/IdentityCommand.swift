@@ -1,4 +1,5 @@
 import ArgumentParser
+import FoundationEssentials
 import Latchkey
 import LatchkeyRelyingParty
 
@@ -9,8 +10,8 @@ struct IdentityCommand: AsyncParsableCommand {
         abstract: "A small identity server for development and tests.",
         version: Release.version,
         subcommands: [
-            ServeCommand.self, UsersCommand.self, DevicesCommand.self, ApprovalKeysCommand.self, AuditCommand.self,
-            MigrateCommand.self, CheckCommand.self,
+            ServeCommand.self, UsersCommand.self, DevicesCommand.self, ApprovalKeysCommand.self,
+            SigningKeysCommand.self, AuditCommand.self, MigrateCommand.self, CheckCommand.self,
         ])
 
     static func main() async {
@@ -27,5 +28,30 @@ struct DatabaseOption: ParsableArguments {
     /// Opens the database, and migrates it.
     func open() async throws -> any SQLDatabase { try await IdentityDatabase.open(location: database) }
 
+    /// The keys that sign ID tokens.
+    func signingKeys(_ cipher: SigningKeyCipher? = nil) async throws -> SigningKeyStore {
+        let database = try await open()
+        return SigningKeyStore(database: database, clock: database.clock, cipher: cipher)
+    }
+
     func administration() async throws -> Administration { Administration(database: try await open()) }
+}
+
+/// The key file that encrypts the signing keys in the database.
+struct SigningKeyOption: ParsableArguments {
+    static let variable = "LATCHKEY_IDENTITY_SIGNING_KEY_FILE"
+
+    @Option(
+        help: """
+            The file whose bytes, 32 to 4096, encrypt the keys that sign ID tokens in the database. Required with PostgreSQL. \
+            Default: the file that \(SigningKeyOption.variable) names.
+            """)
+    var signingKeyFile: String?
+
+    /// - Throws: ``ConfigurationError`` if the file cannot be used.
+    func cipher() throws -> SigningKeyCipher? {
+        try (signingKeyFile ?? ProcessInfo.processInfo.environment[Self.variable]).map { path in
+            try SigningKeyCipher(path: path)
+        }
+    }
 }

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import GRDB
 import Glibc
+import Latchkey
 import LatchkeyPostgreSQL
 import LatchkeyRelyingParty
 import SystemPackage
@@ -99,6 +100,8 @@ enum IdentityDatabase {
 /// The server's persistent secrets, created on first use.
 struct SecretStore: Sendable {
     let database: any SQLDatabase
+    /// nil if there is no signing key file.
+    let cipher: SigningKeyCipher?
 
     /// Returns the secret of this name. If several processes create it at the same time, all get the one stored first.
     func value(_ name: String, orMake make: @escaping @Sendable () throws -> Data) async throws -> Data {
@@ -114,5 +117,27 @@ struct SecretStore: Sendable {
             try database.execute("INSERT INTO secret (name, value) VALUES (\(name), \(value))")
             return value
         }
+    }
+
+    /// Returns the signing key of this name. The signing key file encrypts it in the database, also if it was stored without.
+    ///
+    /// - Throws: ``ConfigurationError`` if the key is encrypted and the file is missing or another one.
+    func signingKey(_ name: String, orMake make: @escaping @Sendable () throws -> Data) async throws -> Data {
+        let stored = try await value(name) { [cipher] in
+            let made = try make()
+            return try cipher?.seal(SecretBytes(made), kid: name) ?? made
+        }
+        guard let cipher else {
+            guard !SigningKeyCipher.isEncrypted(stored) else { throw SigningKeyCipher.missing }
+            return stored
+        }
+        guard !SigningKeyCipher.isEncrypted(stored) else {
+            return try cipher.open(stored, kid: name).withUnsafeBytes { Data($0) }
+        }
+        let sealed = try cipher.seal(SecretBytes(stored), kid: name)
+        try await database.write {
+            try $0.execute("UPDATE secret SET value = \(sealed) WHERE name = \(name) AND value = \(stored)")
+        }
+        return stored
     }
 }

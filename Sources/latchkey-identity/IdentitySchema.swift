@@ -18,6 +18,10 @@ enum IdentitySchema {
             SQLMigration("identity 3", sqlite: easyAccessSchema, postgreSQL: postgreSQLEasyAccessSchema),
             SQLMigration("identity 4", sqlite: expirySchema, postgreSQL: expirySchema + rateLimitSchema),
             AuditLog.migration,
+            SQLMigration(
+                "identity 5", sqlite: signingKeySchema,
+                postgreSQL: SQLMigration.postgreSQL(from: signingKeySchema)
+                    .replacing("is_encrypted INTEGER", with: "is_encrypted BOOLEAN")),
         ]
 
     /// Times are seconds since 1970. Tokens and codes are stored as SHA-256 digests only.
@@ -134,6 +138,18 @@ enum IdentitySchema {
         CREATE INDEX authorization_code_user ON authorization_code (user_id);
         CREATE INDEX web_session_expiry ON web_session (expires_at);
         CREATE INDEX web_session_user ON web_session (user_id);
+        """
+
+    /// The keys that sign ID tokens. ``SigningKeySchedule`` derives their states.
+    private static let signingKeySchema = """
+        CREATE TABLE signing_key (
+            kid TEXT PRIMARY KEY NOT NULL,
+            algorithm TEXT NOT NULL,
+            private_key BLOB NOT NULL,
+            is_encrypted INTEGER NOT NULL,
+            created_at REAL NOT NULL,
+            signs_from REAL NOT NULL
+        ) STRICT;
         """
 
     /// The counts that several servers share. They are lost if PostgreSQL crashes; then the windows start again.

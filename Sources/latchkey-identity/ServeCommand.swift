@@ -45,6 +45,8 @@ struct ServeCommand: AsyncParsableCommand {
             """)
     var database: String?
 
+    @OptionGroup var signingKey: SigningKeyOption
+
     @Option(help: "The port for health checks and metrics; 0 for any free port. Default: none.")
     var managementPort: Int?
 
@@ -93,10 +95,11 @@ struct ServeCommand: AsyncParsableCommand {
 
     private func serve(port: Int, logger: Logger) async throws {
         let configuration = try config.map { try ServerConfiguration(json: Self.read($0)) } ?? Demo.configuration
+        let cipher = try signingKey.cipher()
         let database = try await IdentityDatabase.open(location: database, configuration: configuration.database)
         let services = try await IdentityServices(
             configuration, database: database,
-            hasher: PasswordHasher(cost: demo ? .demonstration : .standard))
+            hasher: PasswordHasher(cost: demo ? .demonstration : .standard), signingKeyCipher: cipher)
         if demo { try await Demo.addUsers(to: services.users) }
 
         try OpenFiles.allow(connections: configuration.connections.total)

@@ -100,6 +100,9 @@ import Testing
         #expect(try await run("approval-keys", "remove", "000b").errors.contains("68 hexadecimal digits"))
         let name = "000b" + String(repeating: "ab", count: 32)
         #expect(try await run("approval-keys", "remove", name).errors.contains("There is no approval key"))
+        #expect(try await run("signing-keys", "list").output.isEmpty)
+        #expect(try await run("signing-keys", "rotate").errors.contains("the database contains no signing key"))
+        #expect(try await run("signing-keys", "remove", "x").errors.contains("There is no signing key x"))
         #expect(try await run("audit").output.contains(#""event":"user.added""#))
         #expect(try await run("audit", "--after", "1").output.isEmpty)
     }

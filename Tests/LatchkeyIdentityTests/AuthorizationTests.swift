@@ -157,7 +157,8 @@ import Testing
         var configuration = TestServer.configuration
         configuration.publicOrigin = "https://id.example.com"
         let services = try await IdentityServices(
-            configuration, database: await TestDatabase.open(), hasher: PasswordHasher())
+            configuration, database: await TestDatabase.open(), hasher: PasswordHasher(),
+            signingKeyCipher: TestDatabase.cipher())
         let cookie = services.cookie(.session, "mine").description
         #expect(cookie.hasPrefix("__Host-\(TestBrowser.sessionCookie)=mine; "))
         #expect(cookie.contains("Secure") && cookie.contains("Path=/") && !cookie.contains("Domain"))

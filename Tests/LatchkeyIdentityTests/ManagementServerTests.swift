@@ -45,7 +45,12 @@ import Testing
     func `a server without its database is live and not ready`() async throws {
         let postgres = PostgreSQLServer()
         let address = try await postgres.database()
-        let server = try await IdentityProcess(["--demo", "--management-port", "0", "--database", address])
+        let directory = try TemporaryDirectory()
+        defer { withExtendedLifetime(directory) {} }
+        let server = try await IdentityProcess([
+            "--demo", "--management-port", "0", "--database", address, "--signing-key-file",
+            SigningKeyCipher.testFile(in: directory),
+        ])
         #expect(try await get(server.management, "/health/ready").status == 200)
         try await postgres.end()
         #expect(try await poll { try await get(server.management, "/health/ready").status == 503 })

@@ -22,7 +22,8 @@ struct PostgreSQLTests {
         for _ in 0..<count {
             instances.append(
                 try await IdentityServices(
-                    TestServer.configuration, database: IdentityDatabase.open(location: address), hasher: hasher))
+                    TestServer.configuration, database: IdentityDatabase.open(location: address), hasher: hasher,
+                    signingKeyCipher: SigningKeyCipher.test()))
         }
         return instances
     }
@@ -122,7 +123,9 @@ struct PostgreSQLTests {
     @Test func `instances that start at the same time migrate once and share keys`() async throws {
         let address = try await PostgreSQLServer.shared.database()
         let keys = try await withThrowingTaskGroup(of: String?.self) { group in
-            for _ in 1...5 { group.addTask { try await Self.instances(1, on: address)[0].signer.jwk.kid } }
+            for _ in 1...5 {
+                group.addTask { try await Self.instances(1, on: address)[0].signer.published().first?.kid }
+            }
             return try await group.reduce(into: Set<String?>()) { $0.insert($1) }
         }
         #expect(keys.count == 1)

@@ -27,9 +27,9 @@ struct AttestationServices: Sendable {
         guard let own = configuration.attestation else { return nil }
         self.configuration = own
         self.clock = clock
-        issuer = try await Self.issuer("attestation issuer", "Latchkey attestation CA", secrets, clock)
+        issuer = try await Self.issuer(Self.issuerKeys[0], "Latchkey attestation CA", secrets, clock)
         simulatedIssuer = try await Self.issuer(
-            "attestation issuer simulated", "Latchkey attestation CA (simulated)", secrets, clock)
+            Self.issuerKeys[1], "Latchkey attestation CA (simulated)", secrets, clock)
         anchors = try AnchorFiles(own, clock: clock)
         registry = DatabaseApprovalKeyRegistry(database, clock: clock)
         switch own.approvalKeys {
@@ -62,11 +62,14 @@ struct AttestationServices: Sendable {
             approvalKeys: approvalKeys, clock: clock)
     }
 
-    /// The authority of this name. It is created on first use and kept with the key that signs ID tokens.
+    /// The names of the authorities' keys in ``SecretStore``.
+    static let issuerKeys = ["attestation issuer", "attestation issuer simulated"]
+
+    /// The authority of this name. It is created on first use and stored in the database.
     private static func issuer(
         _ secret: String, _ name: String, _ secrets: SecretStore, _ clock: WallClock
     ) async throws -> AttestationIssuer {
-        let stored = try await secrets.value(secret) {
+        let stored = try await secrets.signingKey(secret) {
             let made = try AttestationIssuer.generate(name: name, at: clock.now)
             return try CanonicalJSON.encode([
                 "certificate": Base64URL.encode(made.certificate), "private_key": made.privateKey,

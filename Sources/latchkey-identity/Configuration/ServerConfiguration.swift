@@ -101,7 +101,7 @@ struct ServerConfiguration: Sendable, Codable {
         var maximumEnrolments = 100
     }
 
-    enum IDTokenAlgorithm: String, Sendable, Codable {
+    enum IDTokenAlgorithm: String, Sendable, Codable, CaseIterable {
         case es256 = "ES256"
         case rs256 = "RS256"
     }

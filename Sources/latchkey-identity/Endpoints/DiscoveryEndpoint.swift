@@ -68,8 +68,8 @@ struct DiscoveryEndpoint: Sendable {
         return try .json(document)
     }
 
-    func keys(_ request: Request, _ context: IdentityContext) throws -> Response {
-        try .json(["keys": [services.signer.jwk]])
+    func keys(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        try .json(["keys": await services.signer.published()])
     }
 }
 

@@ -76,11 +76,11 @@ struct EndSessionEndpoint: Sendable {
 
     func show(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let cookies = services.cookies(of: request)
-        guard let fields = request.queryFields, let target = await target(fields) else {
+        guard let fields = request.queryFields, let target = try await target(fields) else {
             return refusal("The app that sent you here made a request that is not allowed.", .badRequest)
         }
         guard let session = try await services.session(cookies) else { return response(target, fields) }
-        if let hint = fields["id_token_hint"], await services.signer.verify(hint)?.subject == session.user.id {
+        if let hint = fields["id_token_hint"], try await services.signer.verify(hint)?.subject == session.user.id {
             return try await services.logOut(cookies, response(target, fields))
         }
         return services.show(
@@ -96,16 +96,16 @@ struct EndSessionEndpoint: Sendable {
         let cookies = services.cookies(of: request)
         guard
             services.forms.accepts(form, cookies, for: .endSession), let fields = request.queryFields,
-            let target = await target(fields)
+            let target = try await target(fields)
         else { return refusal("Go back to the app and log out there again.", .forbidden) }
         return try await services.logOut(cookies, response(target, fields))
     }
 
     /// The target after the logout; nil if the requested redirect is not registered for the client.
-    private func target(_ fields: FormFields) async -> Target? {
+    private func target(_ fields: FormFields) async throws -> Target? {
         guard let text = fields["post_logout_redirect_uri"] else { return .loggedOutPage }
         var audience: String?
-        if let hint = fields["id_token_hint"] { audience = await services.signer.verify(hint)?.audience.first }
+        if let hint = fields["id_token_hint"] { audience = try await services.signer.verify(hint)?.audience.first }
         guard
             let uri = RedirectURI(text),
             let client = (fields["client_id"] ?? audience).flatMap(services.configuration.client),

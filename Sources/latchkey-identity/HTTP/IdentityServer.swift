@@ -38,6 +38,7 @@ enum IdentityServer {
         _ services: IdentityServices, _ limiter: ConnectionLimiter
     ) -> Router<IdentityContext> {
         let router = Router(context: IdentityContext.self)
+        router.add(middleware: RequestIDMiddleware())
         router.add(middleware: MetricsMiddleware())
         router.add(middleware: ConnectionMiddleware(limiter: limiter))
         router.add(middleware: RefusalMiddleware())
@@ -116,7 +117,7 @@ struct IdentityServices: Sendable {
 
     init(
         _ configuration: ServerConfiguration, database: any SQLDatabase, hasher: PasswordHasher,
-        clock: WallClock? = nil
+        clock: WallClock? = nil, signingKeyCipher: SigningKeyCipher? = nil
     ) async throws {
         let clock = clock ?? database.clock
         self.configuration = configuration
@@ -129,12 +130,15 @@ struct IdentityServices: Sendable {
         challenges = DatabaseChallengeStore(database, clock: clock)
         devices = DatabaseDeviceRegistry(database, project: configuration.project)
         verifier = BiometricRequestVerifier(challenges: challenges, devices: devices, clock: clock)
-        let secrets = SecretStore(database: database)
+        // First, because it refuses a missing or wrong key file before a secret is stored.
+        signer = try await IDTokenSigner(
+            configuration.idTokenSigningAlg,
+            store: SigningKeyStore(database: database, clock: clock, cipher: signingKeyCipher))
+        let secrets = SecretStore(database: database, cipher: signingKeyCipher)
         locker = try await LockerServices(
             configuration, database: database, challenges: challenges, secrets: secrets, clock: clock)
         attestation = try await AttestationServices(
             configuration, database: database, secrets: secrets, clock: clock)
-        signer = try await IDTokenSigner(configuration.idTokenSigningAlg, secrets: secrets)
         forms = FormGuard(key: try await secrets.value("form guard") { .random(32) })
         throttle = LoginThrottle(database: database, clock: clock)
         tokenLimit = .perMinute("tokenPerAddress", configuration.rateLimits.tokenPerAddress, database, clock)

@@ -1,60 +1,47 @@
-import Crypto
-import CryptoExtras
-import FoundationEssentials
 import JWTKit
-import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
 
-/// Signs ID tokens with a key in the database file, which only its owner can read.
-struct IDTokenSigner: Sendable {
-    /// The public key, as in the key set.
-    let jwk: LatchkeyJOSE.JWK
-    private let keys: JWTKeyCollection
-    private let kid: JWKIdentifier
+/// Signs and verifies ID tokens with the keys in the database. Reads them again after ``SigningKeySchedule/serverCache``, because
+/// another server or `signing-keys` can change them.
+actor IDTokenSigner {
+    private let store: SigningKeyStore
+    private let algorithm: SigningKey.Algorithm
+    private var keys: SigningKeySet
+    private var reading: Task<SigningKeySet, any Error>?
 
-    /// Loads the key of the algorithm. Creates the key on first use.
-    init(_ algorithm: ServerConfiguration.IDTokenAlgorithm, secrets: SecretStore) async throws {
-        keys = JWTKeyCollection()
-        switch algorithm {
-        case .es256:
-            let pem = try await secrets.value("id token key ES256") {
-                Data(P256.Signing.PrivateKey().pemRepresentation.utf8)
-            }
-            let key = try P256.Signing.PrivateKey(pemRepresentation: String(decoding: pem, as: UTF8.self))
-            let point = try PublicKey(x963Representation: key.publicKey.x963Representation)
-            jwk = Self.signing(LatchkeyJOSE.JWK(point), key.publicKey.derRepresentation)
-            kid = JWKIdentifier(string: jwk.kid ?? "")
-            await keys.add(ecdsa: try ECDSA.PrivateKey<P256>(backing: key), kid: kid)
-        case .rs256:
-            let pem = try await secrets.value("id token key RS256") {
-                Data(try _RSA.Signing.PrivateKey(keySize: .bits2048).pemRepresentation.utf8)
-            }
-            let key = try _RSA.Signing.PrivateKey(pemRepresentation: String(decoding: pem, as: UTF8.self))
-            let numbers = try key.publicKey.getKeyPrimitives()
-            jwk = Self.signing(
-                LatchkeyJOSE.JWK(rsaModulus: numbers.modulus, exponent: numbers.publicExponent, kid: nil),
-                key.publicKey.derRepresentation)
-            kid = JWKIdentifier(string: jwk.kid ?? "")
-            await keys.add(rsa: try Insecure.RSA.PrivateKey(backing: key), digestAlgorithm: .sha256, kid: kid)
-        }
+    /// Loads the keys of the algorithm. Creates a key on first use.
+    ///
+    /// - Throws: ``ConfigurationError`` if the key file is missing or a wrong one.
+    init(_ algorithm: SigningKey.Algorithm, store: SigningKeyStore) async throws {
+        try await store.prepare(algorithm)
+        self.store = store
+        self.algorithm = algorithm
+        keys = try await store.keys(of: algorithm)
     }
 
+    /// The public keys, as in the key set.
+    func published() async throws -> [LatchkeyJOSE.JWK] { try await current().published(at: store.clock.timestamp) }
+
     func sign(_ token: IDToken) async throws -> String {
-        try await keys.sign(token, kid: kid)
+        try await current().sign(token, at: store.clock.timestamp)
     }
 
     /// The claims of a token that this server signed, expired or not.
-    func verify(_ text: String) async -> IDToken? {
-        try? await keys.verify(text, as: IDToken.self)
-    }
+    func verify(_ text: String) async throws -> IDToken? { try await current().verify(text) }
 
-    /// A JWK for signatures, named by 16 bytes of the key's SHA-256 digest.
-    private static func signing(_ jwk: LatchkeyJOSE.JWK, _ publicKey: Data) -> LatchkeyJOSE.JWK {
-        var jwk = jwk
-        jwk.kid = Base64URL.encode(MessageDigest(sha256: publicKey).bytes.prefix(16))
-        jwk.use = "sig"
-        return jwk
+    private func current() async throws -> SigningKeySet {
+        guard abs(store.clock.timestamp - keys.readAt) >= SigningKeySchedule.serverCache else { return keys }
+        if let reading { return try await reading.value }
+        let task = Task { [store, algorithm, keys] in
+            let read = try await store.keys(of: algorithm, known: keys)
+            if read.hasExpired { try await store.deleteExpired() }
+            return read
+        }
+        reading = task
+        defer { reading = nil }
+        keys = try await task.value
+        return keys
     }
 }
 

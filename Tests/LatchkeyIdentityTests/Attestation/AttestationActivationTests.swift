@@ -64,7 +64,8 @@ import Testing
             for _ in 1...2 {
                 let services = try await IdentityServices(
                     configuration, database: database,
-                    hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)))
+                    hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+                    signingKeyCipher: TestDatabase.cipher())
                 let authority = try #require(services.attestation).authority(RecordedLog().logger)
                 let (challenge, pending) = try authority.challenge(
                     endorsement: [tpm.endorsement], attestationKey: tpm.attestationArea)

@@ -113,7 +113,8 @@ import Testing
                 let error = await #expect(throws: ConfigurationError.self) {
                     try await IdentityServices(
                         configuration, database: await TestDatabase.open(),
-                        hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)))
+                        hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+                        signingKeyCipher: TestDatabase.cipher())
                 }
                 #expect(
                     error?.description.hasPrefix("attestation.piv_anchors: " + cause) == true,

@@ -94,7 +94,8 @@ import Testing
             configuration.extensions.locker.levelShares = keepingShares
             let services = try await IdentityServices(
                 configuration, database: database,
-                hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)))
+                hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+                signingKeyCipher: TestDatabase.cipher())
             return try #require(services.locker)
         }
         let key = LockerTestKey()

@@ -58,7 +58,8 @@ struct TestServer: Sendable {
         let time = SettableClock.atWholeSecond()
         let services = try await IdentityServices(
             configuration, database: await TestDatabase.open(),
-            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)), clock: time.clock)
+            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)), clock: time.clock,
+            signingKeyCipher: TestDatabase.cipher())
         let alice = try await services.users.add(username: "alice", password: password)
         let bob = try await services.users.add(username: "bob", password: password)
 
