@@ -103,27 +103,19 @@ let package = Package(
             providers: [.apt(["libp11-kit-dev"])]
         ),
         .systemLibrary(
-            name: "CLibP11",
-            pkgConfig: "libp11",
-            providers: [.apt(["libp11-dev", "libssl-dev"])]
-        ),
-        .systemLibrary(
             name: "COpenSSL",
             pkgConfig: "libcrypto",
             providers: [.apt(["libssl-dev"])]
-        ),
-        .systemLibrary(
-            name: "CSystemd",
-            pkgConfig: "libsystemd",
-            providers: [.apt(["libsystemd-dev"])]
         ),
         .systemLibrary(
             name: "CPostgreSQL",
             pkgConfig: "libpq",
             providers: [.apt(["libpq-dev"])]
         ),
-        // The headers of libcurl. LatchkeyHTTP loads the library at the first request.
+        // Headers of libraries that are loaded at their first use.
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(name: "CLibP11", providers: [.apt(["libp11-dev", "libssl-dev"])]),
+        .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
         // Headers of this package, without a library.
         .systemLibrary(name: "CEnvironment"),
         .systemLibrary(name: "CProcess"),

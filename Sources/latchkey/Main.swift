@@ -12,6 +12,10 @@ enum Main {
         InheritedDescriptors.note()
         ProcessMemory.protect()
         let arguments = Array(CommandLine.arguments.dropFirst())
+        // Before everything that takes time. If the output cannot be written, the parser's version reports the error.
+        if arguments == ["--version"], (try? StandardStreams.write("\(Release.version)\n".utf8)) != nil {
+            finish(.done)
+        }
         // Arguments that cannot be parsed are reported in the requested format too.
         let console = Console(
             format: arguments.contains("--json") ? .json : .text, isQuiet: arguments.contains("--quiet"))
@@ -28,11 +32,6 @@ enum Main {
 
     private static func run(_ arguments: [String], _ console: Console) async -> ExitStatus {
         do {
-            // Skips the parser, which takes most of the time.
-            guard arguments != ["--version"] else {
-                try console.result(Release.version)
-                return .done
-            }
             var command = try LatchkeyTool.parse(arguments)
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()

@@ -19,14 +19,15 @@ final class LibP11Context: @unchecked Sendable {
 
     /// Loads a module that ``ModuleLoader`` has initialized, and lists its slots.
     init(modulePath: String) throws(CryptokiError) {
+        try LibP11.load()
         LibP11Error.clear()
-        guard let pointer = PKCS11_CTX_new() else { throw LibP11Error.take("PKCS11_CTX_new") }
+        guard let pointer = libp11.PKCS11_CTX_new() else { throw LibP11Error.take("PKCS11_CTX_new") }
         self.pointer = pointer
         ContextProof.withdraw(from: pointer)
-        guard PKCS11_CTX_load(pointer, modulePath) == 0 else { throw LibP11Error.take("PKCS11_CTX_load") }
+        guard libp11.PKCS11_CTX_load(pointer, modulePath) == 0 else { throw LibP11Error.take("PKCS11_CTX_load") }
         var first: UnsafeMutablePointer<PKCS11_SLOT>?
         var count: UInt32 = 0
-        guard PKCS11_enumerate_slots(pointer, &first, &count) == 0 else {
+        guard libp11.PKCS11_enumerate_slots(pointer, &first, &count) == 0 else {
             throw LibP11Error.take("PKCS11_enumerate_slots")
         }
         slots = UnsafeMutableBufferPointer(start: first, count: Int(count))
@@ -63,17 +64,19 @@ final class LibP11Context: @unchecked Sendable {
         LibP11Error.clear()
         var first: UnsafeMutablePointer<PKCS11_KEY>?
         var count: UInt32 = 0
-        guard PKCS11_enumerate_keys(token, &first, &count) == 0 else { throw LibP11Error.take("PKCS11_enumerate_keys") }
+        guard libp11.PKCS11_enumerate_keys(token, &first, &count) == 0 else {
+            throw LibP11Error.take("PKCS11_enumerate_keys")
+        }
         // The last match: earlier ones may be from an earlier login, with other handles.
         let keys = UnsafeMutableBufferPointer(start: first, count: Int(count))
         guard let index = keys.lastIndex(where: { Self.bytes($0.id, $0.id_len) == id }) else {
             throw CryptokiError(.keyAbsent, function: "PKCS11_enumerate_keys", reason: "libp11 finds no such key")
         }
-        guard let pointer = PKCS11_get_private_key(keys.baseAddress?.advanced(by: index)) else {
+        guard let pointer = libp11.PKCS11_get_private_key(keys.baseAddress?.advanced(by: index)) else {
             throw LibP11Error.take("PKCS11_get_private_key")
         }
         guard Self.point(of: pointer) == publicKey.x963Representation else {
-            EVP_PKEY_free(pointer)
+            libp11.EVP_PKEY_free(pointer)
             throw CryptokiError(
                 .unsound, function: "PKCS11_get_private_key", reason: "libp11 did not return the stored key")
         }
@@ -87,8 +90,8 @@ final class LibP11Context: @unchecked Sendable {
     /// The uncompressed point of a key's public half, 65 bytes for P-256.
     private static func point(of key: OpaquePointer) -> Data? {
         var encoded: UnsafeMutablePointer<UInt8>?
-        let count = EVP_PKEY_get1_encoded_public_key(key, &encoded)
-        defer { CRYPTO_free(encoded, #file, #line) }
+        let count = libp11.EVP_PKEY_get1_encoded_public_key(key, &encoded)
+        defer { libp11.CRYPTO_free(encoded, #file, #line) }
         return count > 0 ? bytes(encoded, count) : nil
     }
 }
@@ -135,8 +138,8 @@ enum LibP11Error {
     /// could get two numbers, and one of them could not read its errors. It is therefore allocated here, once, before any other
     /// use of libp11.
     private static let library: Int32 = {
-        ERR_load_PKCS11_strings()
-        return ERR_get_CKR_code()
+        libp11.ERR_load_PKCS11_strings()
+        return libp11.ERR_get_CKR_code()
     }()
 
     /// - Parameter function: The libp11 function that failed.
@@ -144,7 +147,7 @@ enum LibP11Error {
         var answer: UInt?
         var last: UInt = 0
         while true {
-            let code = ERR_get_error()
+            let code = libp11.ERR_get_error()
             guard code != 0 else { break }
             last = code
             if ERR_GET_LIB(code) == library { answer = UInt(truncatingIfNeeded: ERR_GET_REASON(code)) }
@@ -156,13 +159,13 @@ enum LibP11Error {
         if answer != nil {
             return CryptokiError(.loginNeeded, function: function, reason: "the proof is valid for one signature only")
         }
-        let words = ERR_reason_error_string(last).map { String(cString: $0) } ?? "OpenSSL reports no cause"
+        let words = libp11.ERR_reason_error_string(last).map { String(cString: $0) } ?? "OpenSSL reports no cause"
         return CryptokiError(.unsupported, function: function, reason: "libp11 failed: \(words)")
     }
 
     /// Empties the queue, so that old errors are not reported for the next call. Call it before every use of libp11.
     static func clear() {
         _ = library
-        ERR_clear_error()
+        libp11.ERR_clear_error()
     }
 }

@@ -136,7 +136,7 @@ struct EVPKeyLoan: Sendable {
         proof.offer(to: context.pointer)
         defer {
             ContextProof.withdraw(from: context.pointer)
-            EVP_PKEY_free(key)
+            libp11.EVP_PKEY_free(key)
         }
         LibP11Error.clear()
         // libp11 has a bare pointer to the proof.
@@ -160,12 +160,12 @@ final class ContextProof: Sendable {
 
     /// Makes libp11 request this proof, until ``withdraw(from:)``.
     func offer(to context: UnsafeMutablePointer<PKCS11_CTX>) {
-        PKCS11_set_ui_method(context, Self.method, Unmanaged.passUnretained(self).toOpaque())
+        libp11.PKCS11_set_ui_method(context, Self.method, Unmanaged.passUnretained(self).toOpaque())
     }
 
     /// Makes requests of libp11 fail.
     static func withdraw(from context: UnsafeMutablePointer<PKCS11_CTX>) {
-        PKCS11_set_ui_method(context, method, nil)
+        libp11.PKCS11_set_ui_method(context, method, nil)
     }
 
     /// Forgets the proof, also if libp11 can still request it.
@@ -179,18 +179,18 @@ final class ContextProof: Sendable {
             // OpenSSL reads up to a zero byte, which this copy in locked memory has.
             let terminated = SecretBytes(count: proof.count + 1) { $0.copyMemory(from: proof) }
             return terminated.withUnsafeBytes {
-                UI_set_result(interface, prompt, $0.assumingMemoryBound(to: CChar.self).baseAddress) == 0 ? 1 : 0
+                libp11.UI_set_result(interface, prompt, $0.assumingMemoryBound(to: CChar.self).baseAddress) == 0 ? 1 : 0
             }
         }
     }
 
     /// Created once and never freed. libp11 checks the length, 4 to 32 bytes.
     private nonisolated(unsafe) static let method: OpaquePointer? = {
-        let method = UI_create_method("Latchkey")
-        UI_method_set_reader(method) { interface, prompt in
+        let method = libp11.UI_create_method("Latchkey")
+        libp11.UI_method_set_reader(method) { interface, prompt in
             // Answer only prompts, and ignore texts to be shown.
-            guard UI_get_string_type(prompt) == UIT_PROMPT else { return 1 }
-            guard let proof = UI_get0_user_data(interface) else { return 0 }
+            guard libp11.UI_get_string_type(prompt) == UIT_PROMPT else { return 1 }
+            guard let proof = libp11.UI_get0_user_data(interface) else { return 0 }
             return Unmanaged<ContextProof>.fromOpaque(proof).takeUnretainedValue().answer(interface, prompt)
         }
         return method

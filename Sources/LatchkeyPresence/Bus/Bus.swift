@@ -132,7 +132,10 @@ package actor Bus {
     }
 
     /// Tells systemd that the service is ready. Does nothing without systemd.
-    package nonisolated static func notifyReady() { sd_notify(0, "READY=1") }
+    package nonisolated static func notifyReady() {
+        guard (try? Systemd.load()) != nil else { return }
+        systemd.sd_notify(0, "READY=1")
+    }
 }
 
 /// A received signal or method call. The bus guarantees the sender.

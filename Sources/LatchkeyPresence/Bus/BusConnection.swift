@@ -42,11 +42,12 @@ final class BusConnection {
     ///   - acceptsDescriptors: See ``Bus/system(at:acceptsDescriptors:onClose:)``.
     ///   - onClose: Called when the connection is closed, by either side.
     init(address: String?, acceptsDescriptors: Bool = false, onClose: @escaping () -> Void) throws(BusError) {
+        try Systemd.load()
         var bus: OpaquePointer?
         let code = Self.open(address: address ?? Self.systemAddress, acceptsDescriptors, &bus)
         guard code != -ENOENT else { throw .noBus }
         guard code >= 0, let bus else { throw BusError(code, "connect to the system bus") }
-        sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
+        systemd.sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
         handle = bus
         self.onClose = onClose
     }
@@ -57,12 +58,12 @@ final class BusConnection {
     }
 
     private static func open(address: String, _ acceptsDescriptors: Bool, _ bus: inout OpaquePointer?) -> Int32 {
-        var code = sd_bus_new(&bus)
-        if code >= 0 { code = sd_bus_set_address(bus, address) }
-        if code >= 0 { code = sd_bus_negotiate_fds(bus, acceptsDescriptors ? 1 : 0) }
-        if code >= 0 { code = sd_bus_set_bus_client(bus, 1) }
-        if code >= 0 { code = sd_bus_start(bus) }
-        if code < 0 { bus = sd_bus_unref(bus) }
+        var code = systemd.sd_bus_new(&bus)
+        if code >= 0 { code = systemd.sd_bus_set_address(bus, address) }
+        if code >= 0 { code = systemd.sd_bus_negotiate_fds(bus, acceptsDescriptors ? 1 : 0) }
+        if code >= 0 { code = systemd.sd_bus_set_bus_client(bus, 1) }
+        if code >= 0 { code = systemd.sd_bus_start(bus) }
+        if code < 0 { bus = systemd.sd_bus_unref(bus) }
         return code
     }
 
@@ -76,14 +77,14 @@ final class BusConnection {
         let bus = try bus
         var message: OpaquePointer?
         try BusError.check(
-            sd_bus_message_new_method_call(
+            systemd.sd_bus_message_new_method_call(
                 bus, &message, target.destination, target.path, target.interface, target.member), "make a call")
         guard let message else { throw .closed }
-        defer { sd_bus_message_unref(message) }
+        defer { systemd.sd_bus_message_unref(message) }
         try BusCoding.append(arguments, to: message)
         let handler = handler { connection, reply in receive(Self.result(of: reply)) }
         var slot: OpaquePointer?
-        let code = sd_bus_call_async(
+        let code = systemd.sd_bus_call_async(
             bus, &slot, message,
             { message, userdata, _ in BusConnection.deliver(message, userdata, isLast: true) },
             Unmanaged.passUnretained(handler).toOpaque(), timeout)
@@ -115,7 +116,7 @@ final class BusConnection {
         let answer = Once(installed)
         handler.installed = answer
         var slot: OpaquePointer?
-        let code = sd_bus_add_match_async(
+        let code = systemd.sd_bus_add_match_async(
             bus, &slot, rule.match, { message, userdata, _ in BusConnection.deliver(message, userdata, isLast: false) },
             { message, userdata, _ in BusConnection.confirm(message, userdata) },
             Unmanaged.passUnretained(handler).toOpaque())
@@ -128,7 +129,7 @@ final class BusConnection {
     }
 
     func forget(_ id: UInt64) {
-        if let slot = slots.removeValue(forKey: id) { sd_bus_slot_unref(slot) }
+        if let slot = slots.removeValue(forKey: id) { systemd.sd_bus_slot_unref(slot) }
         handlers[id] = nil
     }
 
@@ -145,7 +146,7 @@ final class BusConnection {
             connection.next += 1
             let ticket = connection.next
             guard let message = Self.message(call, arguments, ticket: ticket) else { return }
-            connection.calls[ticket] = sd_bus_message_ref(call)
+            connection.calls[ticket] = systemd.sd_bus_message_ref(call)
             // A call is stored until it is answered, so an unreadable one is answered immediately.
             guard arguments.isWhole else {
                 try? connection.reply(to: ticket, .failure(.unreadableArguments))
@@ -156,7 +157,7 @@ final class BusConnection {
         }
         var slot: OpaquePointer?
         try BusError.check(
-            sd_bus_add_object(
+            systemd.sd_bus_add_object(
                 bus, &slot, path,
                 { message, userdata, _ in
                     _ = BusConnection.deliver(message, userdata, isLast: false)
@@ -166,26 +167,26 @@ final class BusConnection {
     }
 
     func own(_ name: String) throws(BusError) {
-        try BusError.check(sd_bus_request_name(try bus, name, 0), "own the name \(name)")
+        try BusError.check(systemd.sd_bus_request_name(try bus, name, 0), "own the name \(name)")
     }
 
     func reply(to ticket: UInt64, _ result: Bus.Reply) throws(BusError) {
         guard let call = calls.removeValue(forKey: ticket) else { return }
-        defer { sd_bus_message_unref(call) }
-        guard sd_bus_message_get_expect_reply(call) > 0 else { return }
+        defer { systemd.sd_bus_message_unref(call) }
+        guard systemd.sd_bus_message_get_expect_reply(call) > 0 else { return }
         switch result {
         case .success(let values):
             var reply: OpaquePointer?
-            try BusError.check(sd_bus_message_new_method_return(call, &reply), "answer a call")
+            try BusError.check(systemd.sd_bus_message_new_method_return(call, &reply), "answer a call")
             guard let reply else { throw .closed }
-            defer { sd_bus_message_unref(reply) }
+            defer { systemd.sd_bus_message_unref(reply) }
             try BusCoding.append(values, to: reply)
-            try BusError.check(sd_bus_send(try bus, reply, nil), "answer a call")
+            try BusError.check(systemd.sd_bus_send(try bus, reply, nil), "answer a call")
         case .failure(let failure):
             var error = sd_bus_error()
-            defer { sd_bus_error_free(&error) }
-            sd_bus_error_set(&error, failure.name, failure.message)
-            try BusError.check(sd_bus_reply_method_error(call, &error), "answer a call")
+            defer { systemd.sd_bus_error_free(&error) }
+            systemd.sd_bus_error_set(&error, failure.name, failure.message)
+            try BusError.check(systemd.sd_bus_reply_method_error(call, &error), "answer a call")
         }
     }
 
@@ -196,11 +197,12 @@ final class BusConnection {
         let bus = try bus
         var message: OpaquePointer?
         try BusError.check(
-            sd_bus_message_new_signal(bus, &message, target.path, target.interface, target.member), "make a signal")
+            systemd.sd_bus_message_new_signal(bus, &message, target.path, target.interface, target.member),
+            "make a signal")
         guard let message else { throw .closed }
-        defer { sd_bus_message_unref(message) }
+        defer { systemd.sd_bus_message_unref(message) }
         try BusCoding.append(arguments, to: message)
-        try BusError.check(sd_bus_send_to(bus, message, target.destination, nil), "send a signal")
+        try BusError.check(systemd.sd_bus_send_to(bus, message, target.destination, nil), "send a signal")
     }
 
     // MARK: The thread's part
@@ -208,7 +210,7 @@ final class BusConnection {
     /// Handles received messages.
     func process() {
         while let handle {
-            let code = sd_bus_process(handle, nil)
+            let code = systemd.sd_bus_process(handle, nil)
             if code > 0 { continue }
             if code < 0 { close() }
             return
@@ -218,29 +220,29 @@ final class BusConnection {
     /// The values for `poll`: a descriptor, events, and a timeout in milliseconds (-1 for none).
     func wait() -> (descriptor: Int32, events: Int16, milliseconds: Int32) {
         guard let bus = handle else { return (-1, 0, -1) }
-        let events = sd_bus_get_events(bus)
+        let events = systemd.sd_bus_get_events(bus)
         var deadline: UInt64 = .max
-        guard sd_bus_get_timeout(bus, &deadline) >= 0, deadline != .max else {
-            return (sd_bus_get_fd(bus), Int16(truncatingIfNeeded: max(events, 0)), -1)
+        guard systemd.sd_bus_get_timeout(bus, &deadline) >= 0, deadline != .max else {
+            return (systemd.sd_bus_get_fd(bus), Int16(truncatingIfNeeded: max(events, 0)), -1)
         }
         var now = timespec()
         clock_gettime(CLOCK_MONOTONIC, &now)
         let passed = UInt64(now.tv_sec) * 1_000_000 + UInt64(now.tv_nsec) / 1000
         let left = deadline > passed ? (deadline - passed) / 1000 + 1 : 0
-        return (sd_bus_get_fd(bus), Int16(truncatingIfNeeded: max(events, 0)), Int32(clamping: left))
+        return (systemd.sd_bus_get_fd(bus), Int16(truncatingIfNeeded: max(events, 0)), Int32(clamping: left))
     }
 
     func close() {
         guard let bus = handle else { return }
         handle = nil
-        for slot in slots.values { sd_bus_slot_unref(slot) }
-        for call in calls.values { sd_bus_message_unref(call) }
+        for slot in slots.values { systemd.sd_bus_slot_unref(slot) }
+        for call in calls.values { systemd.sd_bus_message_unref(call) }
         slots = [:]
         calls = [:]
         handlers = [:]
         // Flushing a connection that was never established would block forever.
-        if sd_bus_is_ready(bus) > 0 { sd_bus_flush(bus) }
-        sd_bus_close_unref(bus)
+        if systemd.sd_bus_is_ready(bus) > 0 { systemd.sd_bus_flush(bus) }
+        systemd.sd_bus_close_unref(bus)
         onClose()
     }
 
@@ -268,7 +270,7 @@ final class BusConnection {
     }
 
     private static func result(of reply: OpaquePointer) -> Bus.Reply {
-        guard let error = sd_bus_message_get_error(reply), let name = error.pointee.name else {
+        guard let error = systemd.sd_bus_message_get_error(reply), let name = error.pointee.name else {
             return .success(BusCoding.read(reply).values)
         }
         return .failure(
@@ -279,13 +281,15 @@ final class BusConnection {
     private static func message(
         _ message: OpaquePointer, _ arguments: BusCoding.Arguments, ticket: UInt64?
     ) -> BusMessage? {
-        guard let sender = sd_bus_message_get_sender(message), let member = sd_bus_message_get_member(message) else {
+        guard let sender = systemd.sd_bus_message_get_sender(message),
+            let member = systemd.sd_bus_message_get_member(message)
+        else {
             return nil
         }
         return BusMessage(
             sender: String(cString: sender),
-            path: sd_bus_message_get_path(message).map { String(cString: $0) } ?? "",
-            interface: sd_bus_message_get_interface(message).map { String(cString: $0) } ?? "",
+            path: systemd.sd_bus_message_get_path(message).map { String(cString: $0) } ?? "",
+            interface: systemd.sd_bus_message_get_interface(message).map { String(cString: $0) } ?? "",
             member: String(cString: member), arguments: arguments.values, ticket: ticket)
     }
 }
