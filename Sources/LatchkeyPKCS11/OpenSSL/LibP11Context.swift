@@ -138,7 +138,7 @@ enum LibP11Error {
     /// could get two numbers, and one of them could not read its errors. It is therefore allocated here, once, before any other
     /// use of libp11.
     private static let library: Int32 = {
-        libp11.ERR_load_PKCS11_strings()
+        _ = libp11.ERR_load_PKCS11_strings()
         return libp11.ERR_get_CKR_code()
     }()
 

@@ -187,7 +187,7 @@ final class ContextProof: Sendable {
     /// Created once and never freed. libp11 checks the length, 4 to 32 bytes.
     private nonisolated(unsafe) static let method: OpaquePointer? = {
         let method = libp11.UI_create_method("Latchkey")
-        libp11.UI_method_set_reader(method) { interface, prompt in
+        _ = libp11.UI_method_set_reader(method) { interface, prompt in
             // Answer only prompts, and ignore texts to be shown.
             guard libp11.UI_get_string_type(prompt) == UIT_PROMPT else { return 1 }
             guard let proof = libp11.UI_get0_user_data(interface) else { return 0 }

@@ -134,7 +134,7 @@ package actor Bus {
     /// Tells systemd that the service is ready. Does nothing without systemd.
     package nonisolated static func notifyReady() {
         guard (try? Systemd.load()) != nil else { return }
-        systemd.sd_notify(0, "READY=1")
+        _ = systemd.sd_notify(0, "READY=1")
     }
 }
 

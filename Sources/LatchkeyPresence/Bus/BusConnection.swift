@@ -47,7 +47,7 @@ final class BusConnection {
         let code = Self.open(address: address ?? Self.systemAddress, acceptsDescriptors, &bus)
         guard code != -ENOENT else { throw .noBus }
         guard code >= 0, let bus else { throw BusError(code, "connect to the system bus") }
-        systemd.sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
+        _ = systemd.sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
         handle = bus
         self.onClose = onClose
     }
@@ -80,7 +80,7 @@ final class BusConnection {
             systemd.sd_bus_message_new_method_call(
                 bus, &message, target.destination, target.path, target.interface, target.member), "make a call")
         guard let message else { throw .closed }
-        defer { systemd.sd_bus_message_unref(message) }
+        defer { _ = systemd.sd_bus_message_unref(message) }
         try BusCoding.append(arguments, to: message)
         let handler = handler { connection, reply in receive(Self.result(of: reply)) }
         var slot: OpaquePointer?
@@ -129,7 +129,7 @@ final class BusConnection {
     }
 
     func forget(_ id: UInt64) {
-        if let slot = slots.removeValue(forKey: id) { systemd.sd_bus_slot_unref(slot) }
+        if let slot = slots.removeValue(forKey: id) { _ = systemd.sd_bus_slot_unref(slot) }
         handlers[id] = nil
     }
 
@@ -172,20 +172,20 @@ final class BusConnection {
 
     func reply(to ticket: UInt64, _ result: Bus.Reply) throws(BusError) {
         guard let call = calls.removeValue(forKey: ticket) else { return }
-        defer { systemd.sd_bus_message_unref(call) }
+        defer { _ = systemd.sd_bus_message_unref(call) }
         guard systemd.sd_bus_message_get_expect_reply(call) > 0 else { return }
         switch result {
         case .success(let values):
             var reply: OpaquePointer?
             try BusError.check(systemd.sd_bus_message_new_method_return(call, &reply), "answer a call")
             guard let reply else { throw .closed }
-            defer { systemd.sd_bus_message_unref(reply) }
+            defer { _ = systemd.sd_bus_message_unref(reply) }
             try BusCoding.append(values, to: reply)
             try BusError.check(systemd.sd_bus_send(try bus, reply, nil), "answer a call")
         case .failure(let failure):
             var error = sd_bus_error()
             defer { systemd.sd_bus_error_free(&error) }
-            systemd.sd_bus_error_set(&error, failure.name, failure.message)
+            _ = systemd.sd_bus_error_set(&error, failure.name, failure.message)
             try BusError.check(systemd.sd_bus_reply_method_error(call, &error), "answer a call")
         }
     }
@@ -200,7 +200,7 @@ final class BusConnection {
             systemd.sd_bus_message_new_signal(bus, &message, target.path, target.interface, target.member),
             "make a signal")
         guard let message else { throw .closed }
-        defer { systemd.sd_bus_message_unref(message) }
+        defer { _ = systemd.sd_bus_message_unref(message) }
         try BusCoding.append(arguments, to: message)
         try BusError.check(systemd.sd_bus_send_to(bus, message, target.destination, nil), "send a signal")
     }
@@ -235,14 +235,14 @@ final class BusConnection {
     func close() {
         guard let bus = handle else { return }
         handle = nil
-        for slot in slots.values { systemd.sd_bus_slot_unref(slot) }
-        for call in calls.values { systemd.sd_bus_message_unref(call) }
+        for slot in slots.values { _ = systemd.sd_bus_slot_unref(slot) }
+        for call in calls.values { _ = systemd.sd_bus_message_unref(call) }
         slots = [:]
         calls = [:]
         handlers = [:]
         // Flushing a connection that was never established would block forever.
-        if systemd.sd_bus_is_ready(bus) > 0 { systemd.sd_bus_flush(bus) }
-        systemd.sd_bus_close_unref(bus)
+        if systemd.sd_bus_is_ready(bus) > 0 { _ = systemd.sd_bus_flush(bus) }
+        _ = systemd.sd_bus_close_unref(bus)
         onClose()
     }
 
