@@ -160,12 +160,12 @@ final class ContextProof: Sendable {
 
     /// Makes libp11 request this proof, until ``withdraw(from:)``.
     func offer(to context: UnsafeMutablePointer<PKCS11_CTX>) {
-        libp11.PKCS11_set_ui_method(context, Self.method, Unmanaged.passUnretained(self).toOpaque())
+        _ = libp11.PKCS11_set_ui_method(context, Self.method, Unmanaged.passUnretained(self).toOpaque())
     }
 
     /// Makes requests of libp11 fail.
     static func withdraw(from context: UnsafeMutablePointer<PKCS11_CTX>) {
-        libp11.PKCS11_set_ui_method(context, method, nil)
+        _ = libp11.PKCS11_set_ui_method(context, method, nil)
     }
 
     /// Forgets the proof, also if libp11 can still request it.
