@@ -38,8 +38,11 @@ let package = Package(
                 .product(name: "TPM2", package: "latchkey"),
                 // Programs that are measured as processes, built from the same sources.
                 .product(name: "latchkey", package: "latchkey"),
+                .product(name: "latchkey-agent", package: "latchkey"),
+                .product(name: "latchkey-card", package: "latchkey"),
                 .product(name: "latchkey-identity", package: "latchkey"),
                 .product(name: "latchkey-presenced", package: "latchkey"),
+                .product(name: "latchkey-uhid", package: "latchkey"),
             ],
             swiftSettings: [.swiftLanguageMode(.v6), .enableUpcomingFeature("NonisolatedNonsendingByDefault")]
         ),

@@ -43,3 +43,11 @@ build() {
         return 1
     fi
 }
+
+# Builds a release of each program that packaging/files installs.
+build_programs() {
+    local product
+    while read -r product; do
+        build "${release_flags[@]}" --product "$product"
+    done < <(awk '$4 == "program" { print $5 }' packaging/files)
+}
