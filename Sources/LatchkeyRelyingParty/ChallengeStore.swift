@@ -163,7 +163,7 @@ public struct DatabaseChallengeStore: ChallengeStore {
         return try await database.write { database in
             let now = clock.timestamp(in: database)
             let challenge = Challenge(purpose, at: now)
-            try database.deleteExpired(from: "latchkey_challenge", where: "expires_at <= \(now)")
+            try database.deleteExpired(from: "latchkey_challenge", at: now)
             try database.execute(
                 """
                 INSERT INTO latchkey_challenge (digest, purpose, expires_at)

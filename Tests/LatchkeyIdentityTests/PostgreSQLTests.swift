@@ -242,6 +242,26 @@ struct PostgreSQLTests {
         #expect(winners == 2)
     }
 
+    /// The plan of a prepared statement assumes that a third of all rows are expired.
+    @Test func `deleting expired rows reads no other rows`() async throws {
+        let address = try await PostgreSQLServer.shared.database()
+        let database = try await IdentityDatabase.open(location: address)
+        let deletion = try await database.read {
+            $0.deletionOfExpired(from: "latchkey_challenge", at: 0).rendered(for: .postgreSQL).text
+        }
+        let plan = try await PostgreSQLServer.shared.psql(
+            address,
+            """
+            INSERT INTO latchkey_challenge
+            SELECT sha256(convert_to(n::text, 'UTF8')), 'test', 4e9 FROM generate_series(1, 10000) AS n;
+            ANALYZE latchkey_challenge;
+            SET plan_cache_mode = force_generic_plan;
+            PREPARE deletion (double precision) AS \(deletion);
+            EXPLAIN (COSTS OFF) EXECUTE deletion (0)
+            """)
+        #expect(plan.contains("Index Scan using latchkey_challenge_expiry") && !plan.contains("Seq Scan"), "\(plan)")
+    }
+
     @Test func `entries of the audit log cannot be changed or deleted`() async throws {
         let address = try await PostgreSQLServer.shared.database()
         let instance = try await Self.instances(1, on: address)[0]

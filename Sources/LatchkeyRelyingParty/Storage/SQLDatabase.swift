@@ -120,18 +120,32 @@ extension SQLConnection {
 
     /// Deletes expired rows. In PostgreSQL at most 100, and none that another transaction uses, so that cleaning neither waits
     /// nor takes longer with more rows.
+    package func deleteExpired(
+        from table: StaticString, by column: StaticString = "expires_at", at now: Double, except others: SQLText? = nil
+    ) throws {
+        try execute(deletionOfExpired(from: table, by: column, at: now, except: others))
+    }
+
+    /// The statement of ``deleteExpired(from:by:at:except:)``.
     ///
-    /// - Parameter condition: A condition for which the table has an index.
-    package func deleteExpired(from table: StaticString, where condition: SQLText) throws {
-        let name = SQLText(constant: table)
-        switch dialect {
-        case .sqlite: try execute("DELETE FROM \(name) WHERE \(condition)")
+    /// - Parameters:
+    ///   - column: The column with the time of expiry. It has an index.
+    ///   - others: A condition that expired rows to keep fulfil.
+    package func deletionOfExpired(
+        from table: StaticString, by column: StaticString = "expires_at", at now: Double, except others: SQLText? = nil
+    ) -> SQLText {
+        let (name, column) = (SQLText(constant: table), SQLText(constant: column))
+        let kept: SQLText = if let others { " AND NOT (\(others))" } else { "" }
+        let expired: SQLText = "SELECT ctid FROM \(name) WHERE \(column) <= \(now)\(kept)"
+        return switch dialect {
+        case .sqlite: "DELETE FROM \(name) WHERE \(column) <= \(now)\(kept)"
+        // The order makes PostgreSQL use the index. Without it, a prepared statement reads the whole table, because its plan
+        // assumes that a third of all rows are expired.
         case .postgreSQL:
-            try execute(
-                """
-                DELETE FROM \(name) WHERE ctid = ANY (ARRAY(
-                    SELECT ctid FROM \(name) WHERE \(condition) LIMIT 100 FOR UPDATE SKIP LOCKED))
-                """)
+            """
+            DELETE FROM \(name) WHERE ctid = ANY (ARRAY(
+                \(expired) ORDER BY \(column) LIMIT 100 FOR UPDATE SKIP LOCKED))
+            """
         }
     }
 }

@@ -106,7 +106,7 @@ extension RateLimiter {
     /// Counts one event; one statement, so that no event of another server is lost.
     func count(_ name: String, in database: any SQLConnection) throws -> (count: Int, wait: TimeInterval) {
         let now = clock.timestamp(in: database)
-        try database.deleteExpired(from: "rate_limit", where: "expires_at <= \(now)")
+        try database.deleteExpired(from: "rate_limit", at: now)
         let counted = try database.row(
             """
             INSERT INTO rate_limit AS old (name, started_at, expires_at, count)

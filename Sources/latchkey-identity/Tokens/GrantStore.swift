@@ -160,10 +160,11 @@ struct GrantStore: Sendable {
     private static func insert(
         _ tokens: TokenResponse, of grantID: String, now: Double, in database: any SQLConnection
     ) throws {
-        try database.deleteExpired(from: "access_token", where: "expires_at <= \(now)")
-        try database.deleteExpired(
-            from: "offline_grant", where: "id <> \(grantID) AND (expires_at <= \(now) OR idle_expires_at <= \(now))")
-        try database.deleteExpired(from: "authorization_code", where: "expires_at <= \(now)")
+        try database.deleteExpired(from: "access_token", at: now)
+        for column: StaticString in ["expires_at", "idle_expires_at"] {
+            try database.deleteExpired(from: "offline_grant", by: column, at: now, except: "id = \(grantID)")
+        }
+        try database.deleteExpired(from: "authorization_code", at: now)
         try database.execute(
             """
             INSERT INTO access_token (digest, grant_id, expires_at)
