@@ -253,7 +253,7 @@ struct PostgreSQLTests {
             address,
             """
             INSERT INTO latchkey_challenge
-            SELECT sha256(convert_to(n::text, 'UTF8')), 'test', 4e9 FROM generate_series(1, 10000) AS n;
+            SELECT sha256(convert_to(n::text, 'UTF8')), 'test', 4e9 + n * 7919 % 10007 FROM generate_series(1, 10000) AS n;
             ANALYZE latchkey_challenge;
             SET plan_cache_mode = force_generic_plan;
             PREPARE deletion (double precision) AS \(deletion);
