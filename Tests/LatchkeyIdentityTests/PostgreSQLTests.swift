@@ -242,6 +242,26 @@ struct PostgreSQLTests {
         #expect(winners == 2)
     }
 
+    @Test func `of statements sent together, a failure undoes all, and the connection remains usable`() async throws {
+        var configuration = PostgreSQLConfiguration(address: try await PostgreSQLServer.shared.database())
+        configuration.maximumConnections = 1
+        let database = try PostgreSQLDatabase(configuration)
+        try await database.write { try $0.script("CREATE TABLE item (id TEXT PRIMARY KEY)") }
+        let insert: @Sendable ([String]) async throws -> [Int] = { names in
+            try await database.write { connection in
+                let insertions = names.map { name -> SQLText in "INSERT INTO item VALUES (\(name))" }
+                return try connection.execute(insertions + ["DELETE FROM item WHERE id = 'b'"])
+            }
+        }
+        #expect(try await insert(["a", "b", "c"]) == [1, 1, 1, 1])
+        for _ in 1...2 {
+            let failure = await #expect(throws: SQLFailure.self) { _ = try await insert(["d", "a", "e"]) }
+            #expect(failure?.sqlState == "23505")
+        }
+        let left = try await database.read { try $0.rows("SELECT id FROM item ORDER BY id").map { try $0.text("id") } }
+        #expect(left == ["a", "c"])
+    }
+
     /// The plan of a prepared statement assumes that a third of all rows are expired.
     @Test func `deleting expired rows reads no other rows`() async throws {
         let address = try await PostgreSQLServer.shared.database()

@@ -39,6 +39,13 @@ public protocol SQLConnection {
     @discardableResult
     func execute(_ statement: SQLText) throws -> Int
 
+    /// Runs statements one after another, up to the first failure. An implementation can send them to the database together;
+    /// by default it sends each after the result of the one before.
+    ///
+    /// - Returns: For each, the number of rows that it inserted, changed or deleted.
+    @discardableResult
+    func execute(_ statements: [SQLText]) throws -> [Int]
+
     /// Runs one statement and returns its rows.
     func rows(_ statement: SQLText) throws -> [SQLRow]
 
@@ -108,14 +115,27 @@ extension SQLDatabase {
 }
 
 extension SQLConnection {
+    /// Runs each statement after the result of the one before.
+    @discardableResult
+    public func execute(_ statements: [SQLText]) throws -> [Int] {
+        try statements.map { statement in try execute(statement) }
+    }
+
     /// Returns the first row.
     package func row(_ statement: SQLText) throws -> SQLRow? { try rows(statement).first }
 
     /// Waits until no other transaction has locked this name, and locks it until the end of the transaction. In SQLite, write
     /// transactions exclude each other anyway.
     package func lock(_ name: String) throws {
-        guard dialect == .postgreSQL else { return }
-        _ = try rows("SELECT 1 FROM pg_advisory_xact_lock(hashtextextended(\(name), 0))")
+        if let statement = locking(name) { try execute(statement) }
+    }
+
+    /// The statement of ``lock(_:)``; nil if it needs none.
+    package func locking(_ name: String) -> SQLText? {
+        switch dialect {
+        case .sqlite: nil
+        case .postgreSQL: "SELECT 1 FROM pg_advisory_xact_lock(hashtextextended(\(name), 0))"
+        }
     }
 
     /// Deletes expired rows. In PostgreSQL at most 100, and none that another transaction uses, so that cleaning neither waits
