@@ -19,7 +19,7 @@ struct FleetDatabase: Sendable {
         let data = "\(folder)/data"
         try program("\(programs)/initdb").run(["-D", data, "-U", user, "--auth=trust", "--no-locale", "-E", "UTF8"])
         let settings = [
-            "listen_addresses=", "shared_buffers=256MB", "max_wal_size=4GB", "checkpoint_timeout=1h",
+            "listen_addresses=", "shared_buffers=256MB", "max_wal_size=1GB", "checkpoint_timeout=1h",
             "max_connections=100", "shared_preload_libraries=pg_stat_statements", "logging_collector=on",
             "log_directory=\(folder)",
         ]

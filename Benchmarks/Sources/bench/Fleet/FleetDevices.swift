@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
 
-/// Registered devices, each of its own user and with a session. All have the same key.
+/// Registered devices. Each belongs to a different user and has one session. All have the same key.
 struct FleetDevices: Sendable {
     enum Dialect {
         case sqlite, postgreSQL

@@ -25,7 +25,7 @@ struct FleetLogins {
     @concurrent func run() async throws -> Findings {
         let key = P256.Signing.PrivateKey()
         let (few, many) = (FleetDevices(count: sizes.few, key: key), FleetDevices(count: sizes.many, key: key))
-        var findings = try await FleetDatabase.withRunning { database in
+        var findings: Findings = try await FleetDatabase.withRunning { database in
             let stores = (few: try store(few, in: database), many: try store(many, in: database))
             var findings = Findings()
             for servers in 1...3 { findings += try await measure(stores, servers: servers) }
@@ -42,7 +42,7 @@ struct FleetLogins {
     private func store(_ devices: FleetDevices, in database: FleetDatabase) throws -> Store {
         let address = try database.create(devices)
         let kids = try database.sql([FleetDevices.sample(logins * 4)], of: devices)
-        return Store(devices: devices, address: address, kids: Self.lines(kids), database: database)
+        return Store(devices: devices, address: address, kids: try Self.lines(kids), database: database)
     }
 
     private func store(_ devices: FleetDevices, in directory: TemporaryDirectory) throws -> Store {
@@ -53,13 +53,13 @@ struct FleetLogins {
         try sqlite.run(
             [file, ".dbconfig enable_trigger off", "PRAGMA cache_size = -1000000"] + devices.insertion(.sqlite) + end)
         let kids = String(decoding: try sqlite.run([file, FleetDevices.sample(logins * 4)]), as: UTF8.self)
-        return Store(devices: devices, address: file, kids: Self.lines(kids), database: nil)
+        return Store(devices: devices, address: file, kids: try Self.lines(kids), database: nil)
     }
 
     /// Logs in with few and with many devices in turn, so that load affects both equally.
     private func measure(_ stores: (few: Store, many: Store), servers count: Int) async throws -> Findings {
         let name = "\(stores.few.name), \(count)"
-        let runs = try await FleetServers.withRunning(count, database: stores.few.address) { few in
+        let runs: [FleetRun] = try await FleetServers.withRunning(count, database: stores.few.address) { few in
             try await FleetServers.withRunning(count, database: stores.many.address) { many in
                 var runs = [(stores.few, few), (stores.many, many)].map { store, servers in
                     FleetRun(name, store.devices, kids: store.kids, on: servers, store.database)
@@ -93,7 +93,7 @@ struct FleetLogins {
     private static func space(of devices: FleetDevices, in database: FleetDatabase) throws -> Figures {
         var figures = Figures(
             title: "PostgreSQL, bytes per device", columns: ["table", "rows", "indexes", "together"],
-            note: "With \(devices.count) devices, each of its own user and with one session.")
+            note: "\(devices.count) devices. Each belongs to a different user and has one session.")
         for table in FleetDevices.tables {
             let name = #"'public."\#(table)"'"#
             let sizes = try database.sql(
@@ -123,7 +123,11 @@ struct FleetLogins {
             """
     }
 
-    private static func lines(_ text: String) -> [String] { text.split(separator: "\n").map(String.init) }
+    private static func lines(_ text: String) throws -> [String] {
+        let lines = text.split(separator: "\n").map(String.init)
+        guard !lines.isEmpty else { throw Failure(reason: "the database has no devices") }
+        return lines
+    }
 
     private static let title = "logins at a fleet of identity servers"
     private static let rounds = 2
