@@ -21,6 +21,8 @@ struct FleetDevices: Sendable {
         // The lengths of a salt and a hash. No password matches.
         let password =
             "$scrypt$ln=15,r=8,p=3$\(String(repeating: "A", count: 22))$\(String(repeating: "A", count: 43))"
+        // Sessions expire in another order than that of their rows.
+        let shift = "n % 10007 * 7919 % 86400"
         let names = ["kid", "device", "owner", "session"].map { "\(Self.uuid(dialect)) AS \($0)" }
         return [
             "CREATE TEMP TABLE fleet AS SELECT n, \(names.joined(separator: ", ")), \(Self.digest(dialect)) AS digest "
@@ -40,7 +42,7 @@ struct FleetDevices: Sendable {
                 id, client_id, user_id, device_id, scope, amr, auth_time, expires_at, idle_expires_at)
             SELECT session, '\(FleetServers.clientID)', owner, device,
                 'openid offline_access https://authgear.com/scopes/full-access', 'x_biometric', \(now),
-                \(now + 364 * 86_400), \(now + 30 * 86_400) FROM fleet
+                \(now + 364 * 86_400) + \(shift), \(now + 30 * 86_400) + \(shift) FROM fleet
             """,
             "INSERT INTO refresh_token (digest, grant_id, is_used) SELECT digest, session, FALSE FROM fleet",
         ]
