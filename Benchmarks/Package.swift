@@ -8,6 +8,7 @@ let package = Package(
     name: "latchkey-benchmarks",
     dependencies: [
         .package(name: "latchkey", path: ".."),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
     ],
     targets: [
@@ -27,6 +28,7 @@ let package = Package(
             dependencies: [
                 "CFloor",
                 "meter",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Latchkey", package: "latchkey"),
                 .product(name: "LatchkeyCredentials", package: "latchkey"),

@@ -87,6 +87,8 @@ struct PostgreSQLTransaction: SQLConnection {
 
     func execute(_ statement: SQLText) throws -> Int { try handle.query(statement).changes }
 
+    func execute(_ statements: [SQLText]) throws -> [Int] { try handle.pipeline(statements) }
+
     func rows(_ statement: SQLText) throws -> [SQLRow] { try handle.query(statement).rows }
 
     func script(_ statements: String) throws { _ = try handle.simple(statements) }

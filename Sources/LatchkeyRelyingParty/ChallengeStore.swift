@@ -163,13 +163,14 @@ public struct DatabaseChallengeStore: ChallengeStore {
         return try await database.write { database in
             let now = clock.timestamp(in: database)
             let challenge = Challenge(purpose, at: now)
-            try database.deleteExpired(from: "latchkey_challenge", where: "expires_at <= \(now)")
-            try database.execute(
+            try database.execute([
+                database.deletionOfExpired(from: "latchkey_challenge", at: now),
                 """
                 INSERT INTO latchkey_challenge (digest, purpose, expires_at)
                 VALUES (\(Challenge.digest(challenge.token)), \(purpose.rawValue),
                     \(challenge.expiresAt.timeIntervalSince1970))
-                """)
+                """,
+            ])
             return challenge
         }
     }

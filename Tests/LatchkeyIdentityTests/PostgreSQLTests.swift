@@ -242,6 +242,46 @@ struct PostgreSQLTests {
         #expect(winners == 2)
     }
 
+    @Test func `of statements sent together, a failure undoes all, and the connection remains usable`() async throws {
+        var configuration = PostgreSQLConfiguration(address: try await PostgreSQLServer.shared.database())
+        configuration.maximumConnections = 1
+        let database = try PostgreSQLDatabase(configuration)
+        try await database.write { try $0.script("CREATE TABLE item (id TEXT PRIMARY KEY)") }
+        let insert: @Sendable ([String]) async throws -> [Int] = { names in
+            try await database.write { connection in
+                let insertions = names.map { name -> SQLText in "INSERT INTO item VALUES (\(name))" }
+                return try connection.execute(insertions + ["DELETE FROM item WHERE id = 'b'"])
+            }
+        }
+        #expect(try await insert(["a", "b", "c"]) == [1, 1, 1, 1])
+        for _ in 1...2 {
+            let failure = await #expect(throws: SQLFailure.self) { _ = try await insert(["d", "a", "e"]) }
+            #expect(failure?.sqlState == "23505")
+        }
+        let left = try await database.read { try $0.rows("SELECT id FROM item ORDER BY id").map { try $0.text("id") } }
+        #expect(left == ["a", "c"])
+    }
+
+    /// The plan of a prepared statement assumes that a third of all rows are expired.
+    @Test func `deleting expired rows reads no other rows`() async throws {
+        let address = try await PostgreSQLServer.shared.database()
+        let database = try await IdentityDatabase.open(location: address)
+        let deletion = try await database.read {
+            $0.deletionOfExpired(from: "latchkey_challenge", at: 0).rendered(for: .postgreSQL).text
+        }
+        let plan = try await PostgreSQLServer.shared.psql(
+            address,
+            """
+            INSERT INTO latchkey_challenge
+            SELECT sha256(convert_to(n::text, 'UTF8')), 'test', 4e9 + n * 7919 % 10007 FROM generate_series(1, 10000) AS n;
+            ANALYZE latchkey_challenge;
+            SET plan_cache_mode = force_generic_plan;
+            PREPARE deletion (double precision) AS \(deletion);
+            EXPLAIN (COSTS OFF) EXECUTE deletion (0)
+            """)
+        #expect(plan.contains("Index Scan using latchkey_challenge_expiry") && !plan.contains("Seq Scan"), "\(plan)")
+    }
+
     @Test func `entries of the audit log cannot be changed or deleted`() async throws {
         let address = try await PostgreSQLServer.shared.database()
         let instance = try await Self.instances(1, on: address)[0]

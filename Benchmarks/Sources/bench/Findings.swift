@@ -2,20 +2,26 @@
 struct Findings: Sendable {
     var goals: [Goal] = []
     var tables: [Table] = []
+    var figures: [Figures] = []
     var plots: [Plot] = []
     var counts: [(operation: String, commands: [String], most: Int)] = []
 
     static func += (left: inout Findings, right: Findings) {
         left.goals += right.goals
         left.tables += right.tables
+        left.figures += right.figures
         left.plots += right.plots
         left.counts += right.counts
     }
 
     func show() {
         for table in tables { Self.show(table.title, Table.columns, table.cells) }
+        for figures in figures {
+            Self.show(figures.title, figures.columns, figures.rows)
+            if !figures.note.isEmpty { print("  \(figures.note)") }
+        }
         if !counts.isEmpty { Self.show("TPM commands per operation", Self.countColumns, countCells) }
-        Self.show("Goals", Goal.columns, goals.map(\.cells))
+        if !goals.isEmpty { Self.show("Goals", Goal.columns, goals.map(\.cells)) }
         for attempt in Attempt.forMissed(goals) { print("\n  \(attempt.work): \(attempt.text)") }
     }
 

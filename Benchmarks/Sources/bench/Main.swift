@@ -34,13 +34,20 @@ import Foundation
                 rounds: isShort ? 10 : 50
             ).run()
         }
+        if CommandLine.arguments.contains("--fleet") || !wanted.isEmpty {
+            try await add("fleet") {
+                try await FleetLogins(sizes: (10_000, isShort ? 100_000 : 1_000_000), logins: isShort ? 300 : 1000)
+                    .run()
+            }
+        }
         try await add("CI") { ContinuousIntegration().findings }
         if CommandLine.arguments.contains("--builds") {
             try await add("builds") { try Builds().run() }
         }
         findings.show()
         if let index = CommandLine.arguments.firstIndex(of: "--plots"), index + 1 < CommandLine.arguments.count {
-            try ResultsPage(findings).write(to: CommandLine.arguments[index + 1])
+            let (page, folder) = (ResultsPage(findings), CommandLine.arguments[index + 1])
+            if wanted.isEmpty { try page.write(to: folder) } else { try page.update(in: folder) }
         }
     }
 }

@@ -18,6 +18,31 @@ struct ResultsPage {
         try Data(text.utf8).write(to: URL(filePath: folder).appending(path: "Benchmarks.md"))
     }
 
+    /// Replaces the tables of these findings in `Benchmarks.md`, and appends those that it does not contain.
+    ///
+    /// For a run of selected measurements. It leaves the goals and the plots of the other measurements.
+    func update(in folder: String) throws {
+        let file = URL(filePath: folder).appending(path: "Benchmarks.md")
+        var page = try String(contentsOf: file, encoding: .utf8)
+        for section in sections {
+            let heading = "\n\(section.prefix { $0 != "\n" })\n"
+            let start = page.range(of: heading)
+            let end = start.flatMap { page.range(of: "\n#", range: $0.upperBound..<page.endIndex) }
+            let old = (start?.lowerBound ?? page.endIndex)..<(end?.lowerBound ?? page.endIndex)
+            page.replaceSubrange(old, with: "\n\(section)\n")
+        }
+        try Data(page.utf8).write(to: file)
+    }
+
+    /// The tables without goals, each with its heading.
+    private var sections: [String] {
+        findings.tables.map { "### \($0.title)\n\n\(Self.table(Table.columns, $0.cells))" }
+            + findings.figures.map { figures in
+                let table = "### \(figures.title)\n\n\(Self.table(figures.columns, figures.rows))"
+                return figures.note.isEmpty ? table : "\(table)\n\n\(figures.note)"
+            }
+    }
+
     private var text: String {
         var parts = [
             """
@@ -49,10 +74,7 @@ struct ResultsPage {
         ]
         parts += findings.plots.map { "![\($0.title)](figures/\($0.file).svg)" }
         parts.append("## Comparisons")
-        for table in findings.tables {
-            parts.append("### \(table.title)")
-            parts.append(Self.table(Table.columns, table.cells))
-        }
+        parts += sections
         return parts.joined(separator: "\n\n") + "\n"
     }
 

@@ -6,6 +6,10 @@ struct Samples: Sendable {
         durations.append(duration)
     }
 
+    mutating func add(_ others: Samples) {
+        durations += others.durations
+    }
+
     mutating func measure<R>(_ body: () async throws -> R) async rethrows -> R {
         let start = ContinuousClock.now
         let result = try await body()
@@ -22,6 +26,7 @@ struct Samples: Sendable {
 
     var median: Duration { quantile(0.5) }
     var p95: Duration { quantile(0.95) }
+    var p99: Duration { quantile(0.99) }
 
     private func quantile(_ part: Double) -> Duration {
         let sorted = durations.sorted()

@@ -98,29 +98,83 @@ final class PostgreSQLHandle {
 
     /// Runs one statement with parameters, prepared at its first use.
     func query(_ statement: SQLText) throws -> Answer {
-        let (text, values) = statement.rendered(for: .postgreSQL)
-        let parameters = Parameters(values)
-        let key = parameters.types.map(String.init).joined(separator: ",") + " " + text
-        if prepared[key] == nil, prepared.count < Self.maximumPrepared {
-            let name = "s\(nextName)"
-            nextName += 1
-            try send {
-                PQsendPrepare(connection, name, text, Int32(parameters.types.count), parameters.types)
-            }
+        let statement = Prepared(statement)
+        if prepared[statement.key] == nil, let name = newName() {
+            try sendPreparation(of: statement, as: name)
             _ = try answer()
-            prepared[key] = name
+            prepared[statement.key] = name
         }
+        try sendExecution(of: statement, as: prepared[statement.key])
+        return try answer()
+    }
+
+    /// Runs statements with parameters one after another, in one exchange with the server (libpq's pipeline mode). After a
+    /// failure, the server skips the rest.
+    ///
+    /// - Returns: The number of changed rows of each.
+    func pipeline(_ statements: [SQLText]) throws -> [Int] {
+        guard statements.count > 1 else { return try statements.map { try query($0).changes } }
+        guard PQenterPipelineMode(connection) == 1 else { throw lost() }
+        var new: [String: String] = [:]
+        var executions: [Bool] = []
+        for statement in statements.map(Prepared.init) {
+            if prepared[statement.key] == nil, new[statement.key] == nil, let name = newName(besides: new.count) {
+                try sendPreparation(of: statement, as: name)
+                new[statement.key] = name
+                executions.append(false)
+            }
+            try sendExecution(of: statement, as: prepared[statement.key] ?? new[statement.key])
+            executions.append(true)
+        }
+        try send { PQpipelineSync(connection) }
+        var failure: SQLFailure?
+        let answers = try executions.map { _ in try results(&failure) }
+        // The end of the pipeline. Only then ROLLBACK can be sent.
+        _ = try results(&failure)
+        guard PQexitPipelineMode(connection) == 1 else { throw lost() }
+        try check(failure)
+        prepared.merge(new) { $1 }
+        return zip(answers, executions).filter(\.1).map(\.0.changes)
+    }
+
+    /// A statement with its values. The key identifies its text and the types of its values.
+    private struct Prepared {
+        let text: String
+        let parameters: Parameters
+        let key: String
+
+        init(_ statement: SQLText) {
+            let (text, values) = statement.rendered(for: .postgreSQL)
+            self.text = text
+            parameters = Parameters(values)
+            key = parameters.types.map(String.init).joined(separator: ",") + " " + text
+        }
+    }
+
+    /// A name for a prepared statement; nil if there are too many.
+    private func newName(besides others: Int = 0) -> String? {
+        guard prepared.count + others < Self.maximumPrepared else { return nil }
+        defer { nextName += 1 }
+        return "s\(nextName)"
+    }
+
+    private func sendPreparation(of statement: Prepared, as name: String) throws {
+        let types = statement.parameters.types
+        try send { PQsendPrepare(connection, name, statement.text, Int32(types.count), types) }
+    }
+
+    private func sendExecution(of statement: Prepared, as name: String?) throws {
+        let parameters = statement.parameters
         try send {
             parameters.withPointers { pointers, lengths, formats in
-                if let name = prepared[key] {
+                if let name {
                     PQsendQueryPrepared(connection, name, parameters.count, pointers, lengths, formats, 1)
                 } else {
                     PQsendQueryParams(
-                        connection, text, parameters.count, parameters.types, pointers, lengths, formats, 1)
+                        connection, statement.text, parameters.count, parameters.types, pointers, lengths, formats, 1)
                 }
             }
         }
-        return try answer()
     }
 
     private func send(_ body: () -> Int32) throws {
@@ -130,14 +184,23 @@ final class PostgreSQLHandle {
 
     /// Waits for all results of the sent statements.
     private func answer() throws -> Answer {
+        var failure: SQLFailure?
+        let answer = try results(&failure)
+        try check(failure)
+        return answer
+    }
+
+    /// Waits for all results of the sent statements, or in a pipeline for those of the next statement.
+    ///
+    /// - Parameter failure: Set to the first failure.
+    private func results(_ failure: inout SQLFailure?) throws -> Answer {
         // A migration has no statement timeout, but the server and the network must still exist: TCP checks this.
         let deadline = ContinuousClock.now + statementTimeout + Self.grace
         var answer = Answer()
-        var failure: SQLFailure?
         while true {
             while PQflush(connection) == 1 { try wait(for: POLLIN | POLLOUT, until: deadline) }
             while PQisBusy(connection) == 1 { try wait(for: POLLIN, until: deadline) }
-            guard let result = PQgetResult(connection) else { break }
+            guard let result = PQgetResult(connection) else { return answer }
             defer { PQclear(result) }
             answer.command = PQcmdStatus(result).map { String(cString: $0) } ?? ""
             switch PQresultStatus(result) {
@@ -146,16 +209,18 @@ final class PostgreSQLHandle {
             case PGRES_TUPLES_OK:
                 answer.changes = PQcmdTuples(result).flatMap { Int(String(cString: $0)) } ?? 0
                 answer.rows = try RowReader(result).rows()
+            case PGRES_PIPELINE_SYNC: break
             default: failure = failure ?? Self.failure(result)
             }
         }
+    }
+
+    private func check(_ failure: SQLFailure?) throws {
         if wasCancelled, failure != nil || PQstatus(connection) == CONNECTION_BAD { throw CancellationError() }
         if PQstatus(connection) == CONNECTION_BAD { throw lost() }
-        if let failure {
-            isStale = isStale || Self.staleStates.contains(failure.sqlState ?? "")
-            throw failure
-        }
-        return answer
+        guard let failure else { return }
+        isStale = isStale || Self.staleStates.contains(failure.sqlState ?? "")
+        throw failure
     }
 
     /// Waits for the socket. A cancellation cancels the statement, whose answer is then an error.

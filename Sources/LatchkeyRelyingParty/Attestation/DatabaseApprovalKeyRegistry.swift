@@ -62,7 +62,7 @@ package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
         let clock = clock
         try await database.write { database in
             let now = clock.timestamp(in: database)
-            try database.deleteExpired(from: "latchkey_attestation_key", where: "expires_at <= \(now)")
+            try database.deleteExpired(from: "latchkey_attestation_key", at: now)
             try database.execute(
                 """
                 INSERT INTO latchkey_attestation_key (thumbprint, endorsement, is_simulated, expires_at)

@@ -39,6 +39,13 @@ public protocol SQLConnection {
     @discardableResult
     func execute(_ statement: SQLText) throws -> Int
 
+    /// Runs statements one after another, up to the first failure. An implementation can send them to the database together;
+    /// by default it sends each after the result of the one before.
+    ///
+    /// - Returns: For each, the number of rows that it inserted, changed or deleted.
+    @discardableResult
+    func execute(_ statements: [SQLText]) throws -> [Int]
+
     /// Runs one statement and returns its rows.
     func rows(_ statement: SQLText) throws -> [SQLRow]
 
@@ -108,30 +115,57 @@ extension SQLDatabase {
 }
 
 extension SQLConnection {
+    /// Runs each statement after the result of the one before.
+    @discardableResult
+    public func execute(_ statements: [SQLText]) throws -> [Int] {
+        try statements.map { statement in try execute(statement) }
+    }
+
     /// Returns the first row.
     package func row(_ statement: SQLText) throws -> SQLRow? { try rows(statement).first }
 
     /// Waits until no other transaction has locked this name, and locks it until the end of the transaction. In SQLite, write
     /// transactions exclude each other anyway.
     package func lock(_ name: String) throws {
-        guard dialect == .postgreSQL else { return }
-        _ = try rows("SELECT 1 FROM pg_advisory_xact_lock(hashtextextended(\(name), 0))")
+        if let statement = locking(name) { try execute(statement) }
+    }
+
+    /// The statement of ``lock(_:)``; nil if it needs none.
+    package func locking(_ name: String) -> SQLText? {
+        switch dialect {
+        case .sqlite: nil
+        case .postgreSQL: "SELECT 1 FROM pg_advisory_xact_lock(hashtextextended(\(name), 0))"
+        }
     }
 
     /// Deletes expired rows. In PostgreSQL at most 100, and none that another transaction uses, so that cleaning neither waits
     /// nor takes longer with more rows.
+    package func deleteExpired(
+        from table: StaticString, by column: StaticString = "expires_at", at now: Double, except others: SQLText? = nil
+    ) throws {
+        try execute(deletionOfExpired(from: table, by: column, at: now, except: others))
+    }
+
+    /// The statement of ``deleteExpired(from:by:at:except:)``.
     ///
-    /// - Parameter condition: A condition for which the table has an index.
-    package func deleteExpired(from table: StaticString, where condition: SQLText) throws {
-        let name = SQLText(constant: table)
-        switch dialect {
-        case .sqlite: try execute("DELETE FROM \(name) WHERE \(condition)")
+    /// - Parameters:
+    ///   - column: The column with the time of expiry. It has an index.
+    ///   - others: A condition that expired rows to keep fulfil.
+    package func deletionOfExpired(
+        from table: StaticString, by column: StaticString = "expires_at", at now: Double, except others: SQLText? = nil
+    ) -> SQLText {
+        let (name, column) = (SQLText(constant: table), SQLText(constant: column))
+        let kept: SQLText = if let others { " AND NOT (\(others))" } else { "" }
+        let expired: SQLText = "SELECT ctid FROM \(name) WHERE \(column) <= \(now)\(kept)"
+        return switch dialect {
+        case .sqlite: "DELETE FROM \(name) WHERE \(column) <= \(now)\(kept)"
+        // The order makes PostgreSQL use the index. Without it, a prepared statement reads the whole table, because its plan
+        // assumes that a third of all rows are expired.
         case .postgreSQL:
-            try execute(
-                """
-                DELETE FROM \(name) WHERE ctid = ANY (ARRAY(
-                    SELECT ctid FROM \(name) WHERE \(condition) LIMIT 100 FOR UPDATE SKIP LOCKED))
-                """)
+            """
+            DELETE FROM \(name) WHERE ctid = ANY (ARRAY(
+                \(expired) ORDER BY \(column) LIMIT 100 FOR UPDATE SKIP LOCKED))
+            """
         }
     }
 }

@@ -25,7 +25,7 @@ struct WebSessionStore: Sendable {
         try await database.write { database in
             let now = clock.timestamp(in: database)
             if let old { try database.execute("DELETE FROM web_session WHERE digest = \(OpaqueToken.digest(old))") }
-            try database.deleteExpired(from: "web_session", where: "expires_at <= \(now)")
+            try database.deleteExpired(from: "web_session", at: now)
             try database.execute(
                 """
                 INSERT INTO web_session (digest, user_id, auth_time, expires_at)

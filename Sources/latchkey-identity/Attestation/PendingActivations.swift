@@ -69,8 +69,7 @@ final class PendingActivations: Sendable {
         let clock = clock
         _ = try await database.write { database in
             try database.lock("activations of \(userID)")
-            try database.deleteExpired(
-                from: "pending_activation", where: "expires_at <= \(clock.timestamp(in: database))")
+            try database.deleteExpired(from: "pending_activation", at: clock.timestamp(in: database))
             try database.execute(
                 """
                 DELETE FROM pending_activation WHERE user_id = \(userID) AND id NOT IN (

@@ -103,19 +103,25 @@ struct RateLimiter: Sendable {
 extension RateLimiter {
     private func row(_ name: String) -> String { "\(kind) \(Self.key(name))" }
 
-    /// Counts one event; one statement, so that no event of another server is lost.
+    /// Counts one event; one statement, so that no event of another server is lost. It also deletes expired rows.
     func count(_ name: String, in database: any SQLConnection) throws -> (count: Int, wait: TimeInterval) {
         let now = clock.timestamp(in: database)
-        try database.deleteExpired(from: "rate_limit", where: "expires_at <= \(now)")
+        // A statement must not change the same row twice.
+        let deletion = database.deletionOfExpired(from: "rate_limit", at: now, except: "name = \(row(name))")
         let counted = try database.row(
             """
-            INSERT INTO rate_limit AS old (name, started_at, expires_at, count)
-            VALUES (\(row(name)), \(now), \(now + duration), 1)
-            ON CONFLICT (name) DO UPDATE SET
-                started_at = CASE WHEN old.expires_at <= \(now) THEN \(now) ELSE old.started_at END,
-                expires_at = CASE WHEN old.expires_at <= \(now) THEN \(now + duration) ELSE old.expires_at END,
-                count = CASE WHEN old.expires_at <= \(now) THEN 1 ELSE old.count + 1 END
-            RETURNING count, expires_at
+            WITH counted AS (
+                INSERT INTO rate_limit AS old (name, started_at, expires_at, count)
+                VALUES (\(row(name)), \(now), \(now + duration), 1)
+                ON CONFLICT (name) DO UPDATE SET
+                    started_at = CASE WHEN old.expires_at <= \(now) THEN \(now) ELSE old.started_at END,
+                    expires_at = CASE WHEN old.expires_at <= \(now) THEN \(now + duration) ELSE old.expires_at END,
+                    count = CASE WHEN old.expires_at <= \(now) THEN 1 ELSE old.count + 1 END
+                RETURNING count, expires_at
+            ), deleted AS (
+                \(deletion)
+            )
+            SELECT count, expires_at FROM counted
             """)
         guard let counted else { throw SQLFailure(.statement, "the database did not count a request") }
         return (try counted.integer("count"), max(0, try counted.real("expires_at") - now))

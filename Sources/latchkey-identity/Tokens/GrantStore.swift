@@ -70,13 +70,15 @@ struct GrantStore: Sendable {
                 }
             }
             guard try Self.isProven(grant, in: database) else { return false }
+            var statements: [SQLText] = []
             if let deviceID = grant.deviceID {
                 // One after another: of two logins of a device, the first must be visible to the second.
-                try database.lock("grants of device \(deviceID)")
-                try database.execute("DELETE FROM offline_grant WHERE device_id = \(deviceID)")
+                if let lock = database.locking("grants of device \(deviceID)") { statements.append(lock) }
+                statements.append("DELETE FROM offline_grant WHERE device_id = \(deviceID)")
             }
-            try grant.insert(in: database)
-            try Self.insert(tokens, of: grant.id, now: clock.timestamp(in: database), in: database)
+            statements.append(grant.insertion)
+            let now = clock.timestamp(in: database)
+            try database.execute(statements + Self.insertion(of: tokens, of: grant.id, now: now, in: database))
             return true
         }
     }
@@ -119,7 +121,7 @@ struct GrantStore: Sendable {
                 try LoginGrant.delete(id: grant.id, in: database)
                 return false
             }
-            try Self.insert(tokens, of: grant.id, now: now, in: database)
+            try database.execute(Self.insertion(of: tokens, of: grant.id, now: now, in: database))
             return true
         }
     }
@@ -156,25 +158,29 @@ struct GrantStore: Sendable {
         }
     }
 
-    /// Stores tokens and deletes expired rows.
-    private static func insert(
-        _ tokens: TokenResponse, of grantID: String, now: Double, in database: any SQLConnection
-    ) throws {
-        try database.deleteExpired(from: "access_token", where: "expires_at <= \(now)")
-        try database.deleteExpired(
-            from: "offline_grant", where: "id <> \(grantID) AND (expires_at <= \(now) OR idle_expires_at <= \(now))")
-        try database.deleteExpired(from: "authorization_code", where: "expires_at <= \(now)")
-        try database.execute(
+    /// The statements that store tokens and delete expired rows.
+    private static func insertion(
+        of tokens: TokenResponse, of grantID: String, now: Double, in database: any SQLConnection
+    ) -> [SQLText] {
+        let columns: [StaticString] = ["expires_at", "idle_expires_at"]
+        var statements = columns.map { column in
+            database.deletionOfExpired(from: "offline_grant", by: column, at: now, except: "id = \(grantID)")
+        }
+        statements += [
+            database.deletionOfExpired(from: "access_token", at: now),
+            database.deletionOfExpired(from: "authorization_code", at: now),
             """
             INSERT INTO access_token (digest, grant_id, expires_at)
             VALUES (\(OpaqueToken.digest(tokens.accessToken)), \(grantID), \(now + Double(tokens.expiresIn)))
-            """)
+            """,
+        ]
         if let refreshToken = tokens.refreshToken {
-            try database.execute(
+            statements.append(
                 """
                 INSERT INTO refresh_token (digest, grant_id, is_used)
                 VALUES (\(OpaqueToken.digest(refreshToken)), \(grantID), \(false))
                 """)
         }
+        return statements
     }
 }

@@ -19,17 +19,17 @@ extension LoginGrant {
             idleExpiresAt: try row.real("idle_expires_at"), deviceInfo: try row.optionalText("device_info"))
     }
 
-    func insert(in database: any SQLConnection) throws {
-        try database.execute(
-            """
-            INSERT INTO offline_grant (
-                id, client_id, user_id, device_id, enrolment_id, easy_access_kid, scope, amr, auth_time, expires_at,
-                idle_expires_at, device_info
-            ) VALUES (
-                \(id), \(clientID), \(userID), \(deviceID), \(enrolmentID), \(easyAccessKeyID), \(scope),
-                \(amr?.rawValue), \(authTime), \(expiresAt), \(idleExpiresAt), \(deviceInfo)
-            )
-            """)
+    /// The statement that stores the grant.
+    var insertion: SQLText {
+        """
+        INSERT INTO offline_grant (
+            id, client_id, user_id, device_id, enrolment_id, easy_access_kid, scope, amr, auth_time, expires_at,
+            idle_expires_at, device_info
+        ) VALUES (
+            \(id), \(clientID), \(userID), \(deviceID), \(enrolmentID), \(easyAccessKeyID), \(scope),
+            \(amr?.rawValue), \(authTime), \(expiresAt), \(idleExpiresAt), \(deviceInfo)
+        )
+        """
     }
 
     static func delete(id: String, in database: any SQLConnection) throws {

@@ -1,0 +1,92 @@
+import Foundation
+import HTTPTypes
+import LatchkeyHTTP
+import Synchronization
+
+/// Clients that log in at the same time, each with the next device after a login.
+final class FleetClients: Sendable {
+    private static let clients = 50
+
+    private let servers: FleetServers
+    private let devices: FleetDevices
+    private let kids: [String]
+    private let transport = CurlTransport()
+    /// The numbers of the next login and of the next request.
+    private let next = Mutex((login: 0, request: 0))
+
+    /// - Parameter kids: The key IDs of the devices that log in, one after the other.
+    init(_ servers: FleetServers, _ devices: FleetDevices, kids: [String]) {
+        self.servers = servers
+        self.devices = devices
+        self.kids = kids
+    }
+
+    /// Logs in.
+    ///
+    /// - Parameter count: The number of logins of all clients.
+    /// - Returns: The time of each login: a challenge, a signature and an authentication.
+    @discardableResult
+    func logIn(_ count: Int) async throws -> Samples {
+        let last = next.withLock { $0.login } + count
+        return try await withThrowingTaskGroup(of: Samples.self) { group in
+            for _ in 0..<Self.clients {
+                group.addTask {
+                    var samples = Samples()
+                    while let number = self.number(before: last) {
+                        try await samples.measure { try await self.logIn(as: number) }
+                    }
+                    return samples
+                }
+            }
+            var all = Samples()
+            for try await samples in group { all.add(samples) }
+            return all
+        }
+    }
+
+    private func number(before end: Int) -> Int? {
+        next.withLock { next in
+            guard next.login < end else { return nil }
+            next.login += 1
+            return next.login - 1
+        }
+    }
+
+    private func logIn(as number: Int) async throws {
+        struct Issued: Decodable {
+            struct Result: Decodable {
+                let token: String
+            }
+
+            let result: Result
+        }
+        let device = number % kids.count
+        let answer = try await post(
+            "/oauth2/challenge", #"{"purpose":"biometric_request"}"#, type: "application/json", from: device)
+        let challenge = try JSONDecoder().decode(Issued.self, from: answer).result.token
+        let request = try devices.request(kid: kids[device], challenge: challenge, issuer: servers.issuer)
+        let grant = "urn%3Aauthgear%3Aparams%3Aoauth%3Agrant-type%3Abiometric-request"
+        let form = "client_id=\(FleetServers.clientID)&grant_type=\(grant)&jwt=\(request)"
+        _ = try await post("/oauth2/token", form, type: "application/x-www-form-urlencoded", from: device)
+    }
+
+    private func post(_ path: String, _ body: String, type: String, from device: Int) async throws -> Data {
+        let number = next.withLock { next in
+            next.request += 1
+            return next.request
+        }
+        var request = HTTPRequest(
+            method: .post, scheme: "http", authority: servers.authorities[number % servers.authorities.count],
+            path: path)
+        request.headerFields[.contentType] = type
+        if let name = HTTPField.Name("X-Forwarded-For") {
+            // Each device has its own address.
+            request.headerFields[name] = "10.\(device >> 16 & 255).\(device >> 8 & 255).\(device & 255)"
+        }
+        let (response, bytes) = try await transport.send(request, body: Array(body.utf8))
+        guard response.status.code == 200 else {
+            throw Failure(reason: "\(path): \(response.status.code) \(String(decoding: bytes, as: UTF8.self))")
+        }
+        return Data(bytes)
+    }
+}
