@@ -128,10 +128,10 @@ struct SigningKeyStore: Sendable {
     func remove(_ kid: String) async throws -> Removal {
         try await change { database, now in
             let all = try StoredSigningKey.all(in: database)
-            guard let algorithm = all.first(where: { $0.kid == kid })?.algorithm else { return .unknown }
+            let algorithm = all.first { $0.kid == kid }?.algorithm
             let rows = all.filter { $0.algorithm == algorithm }
-            let schedule = SigningKeySchedule(rows.map(\.signsFrom))
             guard let index = rows.firstIndex(where: { $0.kid == kid }) else { return .unknown }
+            let schedule = SigningKeySchedule(rows.map(\.signsFrom))
             let states = [now, now + SigningKeySchedule.serverCache].map { schedule.state(of: index, at: $0) }
             guard !states.contains(.current) else { return .refused }
             for row in states[0] == .next ? rows[index...index] : rows[...index] {
@@ -172,7 +172,9 @@ struct SigningKeyStore: Sendable {
     /// The stored keys of the attestation authorities, by their names.
     private static func issuers(in database: any SQLConnection) throws -> [(name: String, value: Data)] {
         try AttestationServices.issuerKeys.compactMap { name in
-            try database.row("SELECT value FROM secret WHERE name = \(name)").map { (name, try $0.blob("value")) }
+            try database.row("SELECT value FROM secret WHERE name = \(name)").map { row in
+                (name: name, value: try row.blob("value"))
+            }
         }
     }
 

@@ -285,6 +285,13 @@ import Testing
             let program = try IdentityProcess.program
             let listed = try await SystemProgram(program).result(of: ["signing-keys", "list", "--database", database])
             #expect(listed.output.contains(#""encrypted":true"#) && listed.output.contains(#""state":"current""#))
+            let other = try SigningKeyCipher.testFile(in: directory, byte: 8)
+            for (file, status) in [(file, 0), (other, 1)] {
+                let checked = try await SystemProgram(program).result(
+                    of: ["check", "--database", database, "--signing-key-file", file])
+                #expect(checked.status == status, "\(checked.errors)")
+                #expect(checked.errors.contains("does not decrypt the signing key") == (status == 1))
+            }
             let refused = try await SystemProgram(program).result(
                 of: ["serve", "--demo", "--database", database, "--port", "0"])
             #expect(refused.status == 1)
