@@ -122,7 +122,7 @@ import Testing
         for use in [
             { _ = try await store.keys(signing: .es256) }, { _ = try await store.rotate(discarding: false) },
             { try await store.check() },
-        ] as [() async throws -> Void] {
+        ] as [@Sendable () async throws -> Void] {
             let error = await #expect(throws: ConfigurationError.self) { try await use() }
             #expect(error?.description == Self.plain)
         }
@@ -286,7 +286,7 @@ import Testing
             let listed = try await SystemProgram(program).result(of: ["signing-keys", "list", "--database", database])
             #expect(listed.output.contains(#""encrypted":true"#) && listed.output.contains(#""state":"current""#))
             let other = try SigningKeyCipher.testFile(in: directory, byte: 8)
-            for (file, status) in [(file, 0), (other, 1)] {
+            for (file, status) in [(file, 0), (other, 1)] as [(String, Int32)] {
                 let checked = try await SystemProgram(program).result(
                     of: ["check", "--database", database, "--signing-key-file", file])
                 #expect(checked.status == status, "\(checked.errors)")
