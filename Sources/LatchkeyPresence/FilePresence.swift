@@ -18,7 +18,7 @@ public final class FilePresence: PresenceAuthority {
     public init(path: String, timeout: Duration = .seconds(120)) throws(KeystoreError) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard descriptor >= 0 else { throw Self.refusal(path, systemReason(errno)) }
-        if let reason = SecretFile.objection(to: descriptor) {
+        if let reason = SecretFile.objection(to: descriptor, openedAs: path) {
             close(descriptor)
             throw Self.refusal(path, reason)
         }

@@ -220,6 +220,15 @@ package struct WallClock: Sendable {
         followsDatabase ? connection.now ?? timestamp : timestamp
     }
 
+    /// The time in a transaction after it waited for a lock: reads the database's clock again.
+    package func timestamp(rereadIn connection: any SQLConnection) throws -> TimeInterval {
+        guard
+            followsDatabase, connection.dialect == .postgreSQL,
+            let row = try connection.row("SELECT extract(epoch FROM clock_timestamp())::double precision AS now")
+        else { return timestamp(in: connection) }
+        return try row.real("now")
+    }
+
     /// The current time in whole seconds since 1970, rounded down, as in JSON Web Tokens.
     package var seconds: Int { Int(timestamp.rounded(.down)) }
 }

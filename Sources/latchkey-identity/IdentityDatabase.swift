@@ -8,16 +8,22 @@ import SystemPackage
 
 /// The server's database: a SQLite file, memory, or PostgreSQL.
 enum IdentityDatabase {
-    /// Opens the database of the option `--database`, or else of the configuration, and migrates it to the current schema.
+    /// Opens a database, and migrates it to the current schema.
     ///
-    /// - Parameter location: The URI of a PostgreSQL database or the path of a SQLite file; nil for the configured database,
-    ///   or memory.
-    /// - Throws: ``ConfigurationError``
+    /// - Parameters:
+    ///   - location: The URI of a PostgreSQL database or the path of a SQLite file; nil for the configured database.
+    ///   - standard: The location if neither is given; nil for memory.
+    /// - Throws: ``ConfigurationError``, also if both are given.
     static func open(
-        location: String?, configuration: DatabaseConfiguration? = nil
+        location: String?, configuration: DatabaseConfiguration? = nil, standard: String? = nil
     ) async throws -> any SQLDatabase {
-        if let location, !PostgreSQLConfiguration.isAddress(location) { return try open(path: location) }
-        guard let address = location ?? configuration?.address else { return try open(path: nil) }
+        guard location == nil || configuration?.address == nil else {
+            throw ConfigurationError(
+                "the option --database and the member database.address of the configuration each name a database",
+                "Remove one of them.")
+        }
+        guard let address = location ?? configuration?.address ?? standard else { return try open(path: nil) }
+        guard PostgreSQLConfiguration.isAddress(address) else { return try open(path: address) }
         do {
             let database = try PostgreSQLDatabase(
                 (configuration ?? DatabaseConfiguration()).postgreSQL(address: address))
@@ -119,25 +125,14 @@ struct SecretStore: Sendable {
         }
     }
 
-    /// Returns the signing key of this name. The signing key file encrypts it in the database, also if it was stored without.
+    /// Returns the signing key of this name, which the signing key file encrypts in the database.
     ///
-    /// - Throws: ``ConfigurationError`` if the key is encrypted and the file is missing or another one.
+    /// - Throws: ``ConfigurationError`` if the file is missing or another one, or the key is not encrypted although there is a file.
     func signingKey(_ name: String, orMake make: @escaping @Sendable () throws -> Data) async throws -> Data {
+        let row = SigningKeyCipher.Row(kid: name)
         let stored = try await value(name) { [cipher] in
-            let made = try make()
-            return try cipher?.seal(SecretBytes(made), kid: name) ?? made
+            try SigningKeyCipher.seal(SecretBytes(make()), row, with: cipher)
         }
-        guard let cipher else {
-            guard !SigningKeyCipher.isEncrypted(stored) else { throw SigningKeyCipher.missing }
-            return stored
-        }
-        guard !SigningKeyCipher.isEncrypted(stored) else {
-            return try cipher.open(stored, kid: name).withUnsafeBytes { Data($0) }
-        }
-        let sealed = try cipher.seal(SecretBytes(stored), kid: name)
-        try await database.write {
-            try $0.execute("UPDATE secret SET value = \(sealed) WHERE name = \(name) AND value = \(stored)")
-        }
-        return stored
+        return try SigningKeyCipher.open(stored, row, with: cipher).withUnsafeBytes { Data($0) }
     }
 }

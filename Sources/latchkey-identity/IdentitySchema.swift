@@ -18,10 +18,7 @@ enum IdentitySchema {
             SQLMigration("identity 3", sqlite: easyAccessSchema, postgreSQL: postgreSQLEasyAccessSchema),
             SQLMigration("identity 4", sqlite: expirySchema, postgreSQL: expirySchema + rateLimitSchema),
             AuditLog.migration,
-            SQLMigration(
-                "identity 5", sqlite: signingKeySchema,
-                postgreSQL: SQLMigration.postgreSQL(from: signingKeySchema)
-                    .replacing("is_encrypted INTEGER", with: "is_encrypted BOOLEAN")),
+            SQLMigration("identity 5", sqlite: signingKeySchema), AuditLog.signingKeyMigration,
         ]
 
     /// Times are seconds since 1970. Tokens and codes are stored as SHA-256 digests only.
@@ -146,7 +143,6 @@ enum IdentitySchema {
             kid TEXT PRIMARY KEY NOT NULL,
             algorithm TEXT NOT NULL,
             private_key BLOB NOT NULL,
-            is_encrypted INTEGER NOT NULL,
             created_at REAL NOT NULL,
             signs_from REAL NOT NULL
         ) STRICT;

@@ -40,10 +40,13 @@ struct ServeCommand: AsyncParsableCommand {
 
     @Option(
         help: """
-            The SQLite file, or postgresql://HOST/DATABASE without a password, which PGPASSFILE provides. Without it, data \
-            is kept in memory and lost when the server stops.
+            The SQLite file, or postgresql://HOST/DATABASE without a password, which PGPASSFILE provides. Default: the \
+            database of the configuration, or else the one that \(ServeCommand.databaseVariable) names. Without any, data is \
+            kept in memory and lost when the server stops.
             """)
     var database: String?
+
+    static let databaseVariable = "LATCHKEY_IDENTITY_DATABASE"
 
     @OptionGroup var signingKey: SigningKeyOption
 
@@ -96,7 +99,9 @@ struct ServeCommand: AsyncParsableCommand {
     private func serve(port: Int, logger: Logger) async throws {
         let configuration = try config.map { try ServerConfiguration(json: Self.read($0)) } ?? Demo.configuration
         let cipher = try signingKey.cipher()
-        let database = try await IdentityDatabase.open(location: database, configuration: configuration.database)
+        let database = try await IdentityDatabase.open(
+            location: database, configuration: configuration.database,
+            standard: ProcessInfo.processInfo.environment[Self.databaseVariable])
         let services = try await IdentityServices(
             configuration, database: database,
             hasher: PasswordHasher(cost: demo ? .demonstration : .standard), signingKeyCipher: cipher)
@@ -111,8 +116,9 @@ struct ServeCommand: AsyncParsableCommand {
             MetricsSystem.bootstrap(metrics)
             running.append(
                 ManagementServer.application(
-                    host: managementHost, port: managementPort, database: database, drain: drain, metrics: metrics,
-                    logger: logger
+                    host: managementHost, port: managementPort, database: database, signer: services.signer,
+                    drain: drain,
+                    metrics: metrics, logger: logger
                 ) { management.continuation.yield($0) })
         }
         let application = IdentityServer.application(

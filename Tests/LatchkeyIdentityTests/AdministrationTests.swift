@@ -47,20 +47,20 @@ import Testing
             func events(after number: Int) async throws -> [String] {
                 try await log.entries(after: number, limit: 100).map(\.event)
             }
-            #expect(try await events(after: 0) == ["user.added", "user.added"])
+            #expect(try await events(after: 0) == ["signingKey.added", "user.added", "user.added"])
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
             try await server.authenticate(device).success()
             try await server.authenticate(device).success()
             #expect(
-                try await events(after: 2) == [
+                try await events(after: 3) == [
                     "session.began", "device.added", "session.began", "session.ended", "session.began",
                 ])
             #expect(try await server.services.users.setDisabled(true, username: "alice"))
             #expect(try await server.services.users.setDisabled(false, username: "alice"))
             #expect(
-                try await events(after: 7) == ["user.disabled", "session.ended", "session.ended", "user.enabled"])
-            let entries = try await log.entries(after: 3, limit: 1)
+                try await events(after: 8) == ["user.disabled", "session.ended", "session.ended", "user.enabled"])
+            let entries = try await log.entries(after: 4, limit: 1)
             #expect(entries.map(\.event) == ["device.added"] && entries.first?.userID == server.alice.id)
         }
     }

@@ -290,7 +290,7 @@ struct PostgreSQLTests {
             await #expect(throws: (any Error).self) { try await PostgreSQLServer.shared.psql(address, statement) }
         }
         let entries = try await AuditLog(database: instance.database).entries(after: 0, limit: 10)
-        #expect(entries.map(\.event) == ["user.added"])
+        #expect(entries.map(\.event) == ["signingKey.added", "user.added"])
     }
 
     @Test func `values are never part of a statement`() async throws {

@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 internal import Glibc
 
 /// Files with secrets, which no other user but root may access.
@@ -9,21 +10,49 @@ package enum SecretFile {
 
     /// The reason why an open file cannot be used for a secret: its kind, or that another user can access it; nil if there is none.
     ///
+    /// - Parameter path: The path with which the file was opened.
+    package static func objection(to descriptor: Int32, openedAs path: String) -> String? {
+        do {
+            _ = try status(of: descriptor, openedAs: path)
+            return nil
+        } catch {
+            return error.reason
+        }
+    }
+
+    /// The state of an open file that can be used for a secret.
+    ///
     /// A regular file or FIFO must belong to this user or root, and its group and others must have no permissions. The exception is
-    /// a credential of systemd: it belongs to root and the group root, and an ACL allows the service's user to read it, which
-    /// `stat` shows as mode 440.
-    package static func objection(to descriptor: Int32) -> String? {
+    /// a credential of systemd, a file in the directory that `CREDENTIALS_DIRECTORY` names: it belongs to root and the group root,
+    /// and an ACL allows the service's user to read it, which `stat` shows as mode 440.
+    ///
+    /// - Parameters:
+    ///   - path: The path with which the file was opened.
+    ///   - credentials: The directory of systemd's credentials; nil if there is none.
+    static func status(
+        of descriptor: Int32, openedAs path: String,
+        credentials: String? = ProcessInfo.processInfo.environment["CREDENTIALS_DIRECTORY"]
+    ) throws(Refusal) -> stat {
         var status = stat()
-        guard fstat(descriptor, &status) == 0 else { return String(cString: strerror(errno)) }
+        guard fstat(descriptor, &status) == 0 else { throw Refusal(reason: String(cString: strerror(errno))) }
         switch status.st_mode & S_IFMT {
         case S_IFREG, S_IFIFO: break
-        case S_IFDIR: return "it is a directory"
-        default: return "it is neither a regular file nor a FIFO"
+        case S_IFDIR: throw Refusal(reason: "it is a directory")
+        default: throw Refusal(reason: "it is neither a regular file nor a FIFO")
         }
-        if status.st_uid != geteuid() && status.st_uid != 0 { return "it belongs to another user" }
-        let isCredential = status.st_uid == 0 && status.st_gid == 0 && status.st_mode & 0o777 == 0o440
-        if status.st_mode & 0o077 != 0 && !isCredential { return "its group or others have rights to it" }
-        return nil
+        guard status.st_uid == geteuid() || status.st_uid == 0 else {
+            throw Refusal(reason: "it belongs to another user")
+        }
+        let isOfRoot = status.st_uid == 0 && status.st_gid == 0 && status.st_mode & 0o777 == 0o440
+        guard status.st_mode & 0o077 == 0 || isOfRoot && isCredential(path, in: credentials) else {
+            throw Refusal(reason: "its group or others have rights to it")
+        }
+        return status
+    }
+
+    private static func isCredential(_ path: String, in directory: String?) -> Bool {
+        guard let directory, directory.hasPrefix("/"), path.hasPrefix(directory + "/") else { return false }
+        return !path.split(separator: "/").contains("..")
     }
 
     /// Reads a regular file into locked memory.
@@ -33,9 +62,8 @@ package enum SecretFile {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard descriptor >= 0 else { throw Refusal(reason: String(cString: strerror(errno))) }
         defer { close(descriptor) }
-        if let reason = objection(to: descriptor) { throw Refusal(reason: reason) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+        let status = try Self.status(of: descriptor, openedAs: path)
+        guard status.st_mode & S_IFMT == S_IFREG else {
             throw Refusal(reason: "it is not a regular file")
         }
         guard status.st_size <= maximumCount else {

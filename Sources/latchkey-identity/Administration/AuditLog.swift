@@ -1,7 +1,7 @@
 import FoundationEssentials
 import LatchkeyRelyingParty
 
-/// The log of changes to users, devices, approval keys and sessions.
+/// The log of changes to users, devices, approval keys, signing keys and sessions.
 ///
 /// Triggers write it in the transaction of the change, so no server, command or SQL client can change these tables without an
 /// entry. Other triggers refuse to change and to delete entries. The owner of the database can remove triggers and add entries.
@@ -17,7 +17,7 @@ struct AuditLog: Sendable {
         /// The table and the change, for example `device.added`.
         let event: String
         let userID: String?
-        /// The ID of the device, enrolment or session, or the Name of the approval key.
+        /// The ID of the device, enrolment, session or signing key, or the Name of the approval key.
         let subject: String
     }
 
@@ -37,13 +37,18 @@ struct AuditLog: Sendable {
 }
 
 extension AuditLog {
-    static let migration = SQLMigration("audit 1", sqlite: sqliteSchema, postgreSQL: postgreSQLSchema)
+    static let migration = SQLMigration(
+        "audit 1", sqlite: sqliteTable + triggers(changes, .sqlite),
+        postgreSQL: postgreSQLTable + triggers(changes, .postgreSQL))
+
+    static let signingKeyMigration = SQLMigration(
+        "audit 2", sqlite: triggers(signingKeyChanges, .sqlite), postgreSQL: triggers(signingKeyChanges, .postgreSQL))
 
     /// A change that is logged.
     private struct Change {
         let event: String
         let table: String
-        /// `INSERT`, `DELETE`, or `UPDATE OF` a column.
+        /// `INSERT`, `DELETE`, `UPDATE`, or `UPDATE OF` a column.
         let on: String
         /// The column with the user's ID; nil if there is none.
         var user: String? = "user_id"
@@ -96,8 +101,37 @@ extension AuditLog {
             isBinary: true),
     ]
 
-    private static let sqliteSchema =
-        """
+    private static let signingKeyChanges = [
+        ("added", "INSERT"), ("changed", "UPDATE"), ("removed", "DELETE"),
+    ].map { event, on in
+        Change(event: "signingKey.\(event)", table: "signing_key", on: on, user: nil, subject: "kid")
+    }
+
+    private static func triggers(_ changes: [Change], _ dialect: SQLDialect) -> String {
+        changes.map { change in
+            switch dialect {
+            case .sqlite:
+                """
+
+                CREATE TRIGGER \(change.trigger) AFTER \(change.on) ON \(change.table) WHEN \(change.condition) BEGIN
+                    \(change.insertion(dialect));
+                END;
+                """
+            case .postgreSQL:
+                """
+
+                CREATE FUNCTION \(change.trigger)() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    \(change.insertion(dialect));
+                    RETURN NULL;
+                END $$;
+                CREATE TRIGGER \(change.trigger) AFTER \(change.on) ON \(change.table) FOR EACH ROW
+                    WHEN (\(change.condition)) EXECUTE FUNCTION \(change.trigger)();
+                """
+            }
+        }.joined()
+    }
+
+    private static let sqliteTable = """
         CREATE TABLE audit_event (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
             time REAL NOT NULL DEFAULT ((julianday('now') - 2440587.5) * 86400.0),
@@ -112,17 +146,8 @@ extension AuditLog {
             SELECT RAISE(ABORT, 'the audit log is append-only');
         END;
         """
-        + changes.map {
-            """
 
-            CREATE TRIGGER \($0.trigger) AFTER \($0.on) ON \($0.table) WHEN \($0.condition) BEGIN
-                \($0.insertion(.sqlite));
-            END;
-            """
-        }.joined()
-
-    private static let postgreSQLSchema =
-        """
+    private static let postgreSQLTable = """
         CREATE TABLE audit_event (
             number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
             time DOUBLE PRECISION NOT NULL DEFAULT extract(epoch FROM clock_timestamp()),
@@ -138,15 +163,4 @@ extension AuditLog {
         CREATE TRIGGER audit_event_not_emptied BEFORE TRUNCATE ON audit_event FOR EACH STATEMENT
             EXECUTE FUNCTION audit_refuse();
         """
-        + changes.map {
-            """
-
-            CREATE FUNCTION \($0.trigger)() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                \($0.insertion(.postgreSQL));
-                RETURN NULL;
-            END $$;
-            CREATE TRIGGER \($0.trigger) AFTER \($0.on) ON \($0.table) FOR EACH ROW WHEN (\($0.condition))
-                EXECUTE FUNCTION \($0.trigger)();
-            """
-        }.joined()
 }

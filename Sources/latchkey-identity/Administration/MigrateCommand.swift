@@ -13,15 +13,18 @@ struct MigrateCommand: AsyncParsableCommand {
 
 struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "check", abstract: "Check the configuration and the database, and print the numbers of rows.")
+        commandName: "check", abstract: "Check the configuration and the database, and print the numbers of rows.",
+        discussion: "With a signing key file, also checks that it opens all signing keys in the database.")
 
     @OptionGroup var store: DatabaseOption
+    @OptionGroup var signingKey: SigningKeyOption
 
     @Option(help: "The configuration, a JSON file.")
     var config: String?
 
     func run() async throws {
         if let config { _ = try ServerConfiguration(json: ServeCommand.read(config)) }
+        if let cipher = try signingKey.cipher() { try await store.signingKeys(cipher).check() }
         try printLines([await store.administration().counts()])
     }
 }

@@ -3,8 +3,8 @@ import ArgumentParser
 struct SigningKeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "signing-keys",
-        abstract: "List, rotate and remove the keys that sign ID tokens, also while servers run.",
-        subcommands: [List.self, Rotate.self, Remove.self])
+        abstract: "List, rotate, remove and encrypt the keys that sign ID tokens.",
+        subcommands: [List.self, Rotate.self, Remove.self, Encrypt.self])
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -32,8 +32,9 @@ struct SigningKeysCommand: AsyncParsableCommand {
 
         @Flag(
             help: """
-                Delete all other keys and sign with the new one at once, after a key was disclosed or the key file was lost. \
-                The ID tokens of the deleted keys become invalid.
+                Delete all other keys, also those that certify attestation keys, and sign with the new one at once, after a key \
+                was disclosed or the key file was lost. Use a new key file, and restart the servers with it. The ID tokens and \
+                certificates of the deleted keys become invalid.
                 """)
         var discard = false
 
@@ -44,7 +45,8 @@ struct SigningKeysCommand: AsyncParsableCommand {
 
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "remove", abstract: "Remove a signing key from the key set. Its ID tokens become invalid.")
+            commandName: "remove", abstract: "Remove a signing key from the key set. Its ID tokens become invalid.",
+            discussion: "If the key signed earlier, this also removes the keys before it.")
 
         @OptionGroup var store: DatabaseOption
 
@@ -61,5 +63,19 @@ struct SigningKeysCommand: AsyncParsableCommand {
                 )
             }
         }
+    }
+
+    struct Encrypt: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "encrypt", abstract: "Encrypt the keys of a SQLite file that was used without a key file.",
+            discussion: """
+                Also encrypts the keys that certify attestation keys. Stop the server first, and start it with the key file. Then \
+                rotate: older backups contain the keys without encryption.
+                """)
+
+        @OptionGroup var store: DatabaseOption
+        @OptionGroup var signingKey: SigningKeyOption
+
+        func run() async throws { try printLines(await store.signingKeys(signingKey.cipher()).encrypt()) }
     }
 }

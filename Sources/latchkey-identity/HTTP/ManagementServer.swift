@@ -9,17 +9,18 @@ import Synchronization
 /// | path | answer |
 /// |---|---|
 /// | `/health/live` | 200 while the process serves |
-/// | `/health/ready` | 200 if the database answers within two seconds and the server does not stop, or else 503 |
+/// | `/health/ready` | 200 if the database and its signing keys can be used within two seconds, or else 503; 503 during the drain |
 /// | `/metrics` | the metrics in Prometheus's text format |
 enum ManagementServer {
     static func application(
-        host: String, port: Int, database: any SQLDatabase, drain: Drain, metrics: PrometheusMetrics, logger: Logger,
+        host: String, port: Int, database: any SQLDatabase, signer: IDTokenSigner, drain: Drain,
+        metrics: PrometheusMetrics, logger: Logger,
         onReady: @escaping @Sendable (Int) -> Void = { _ in }
     ) -> some ApplicationProtocol {
         let router = Router()
         router.get("/health/live") { _, _ in Response(status: .ok) }
         router.get("/health/ready") { _, _ in
-            guard !drain.hasBegun, await answers(database) else { return Response(status: .serviceUnavailable) }
+            guard !drain.hasBegun, await isReady(database, signer) else { return Response(status: .serviceUnavailable) }
             return Response(status: .ok)
         }
         router.get("/metrics") { _, _ in
@@ -34,9 +35,18 @@ enum ManagementServer {
             onServerRunning: { onReady($0.localAddress?.port ?? port) }, logger: logger)
     }
 
-    private static func answers(_ database: any SQLDatabase) async -> Bool {
+    /// Whether the database answers within two seconds, and the server can sign with its keys.
+    static func isReady(_ database: any SQLDatabase, _ signer: IDTokenSigner) async -> Bool {
         await withTaskGroup(of: Bool.self) { group in
-            group.addTask { (try? await database.check()) != nil }
+            group.addTask {
+                do {
+                    try await database.check()
+                    _ = try await signer.published()
+                    return true
+                } catch {
+                    return false
+                }
+            }
             group.addTask {
                 try? await Task.sleep(for: .seconds(2))
                 return false

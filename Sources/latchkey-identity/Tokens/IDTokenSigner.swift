@@ -10,14 +10,14 @@ actor IDTokenSigner {
     private var keys: SigningKeySet
     private var reading: Task<SigningKeySet, any Error>?
 
-    /// Loads the keys of the algorithm. Creates a key on first use.
+    /// Loads the keys. Creates a key of the algorithm, with which the server signs, on first use.
     ///
     /// - Throws: ``ConfigurationError`` if the key file is missing or a wrong one.
     init(_ algorithm: SigningKey.Algorithm, store: SigningKeyStore) async throws {
         try await store.prepare(algorithm)
         self.store = store
         self.algorithm = algorithm
-        keys = try await store.keys(of: algorithm)
+        keys = try await store.keys(signing: algorithm)
     }
 
     /// The public keys, as in the key set.
@@ -33,11 +33,7 @@ actor IDTokenSigner {
     private func current() async throws -> SigningKeySet {
         guard abs(store.clock.timestamp - keys.readAt) >= SigningKeySchedule.serverCache else { return keys }
         if let reading { return try await reading.value }
-        let task = Task { [store, algorithm, keys] in
-            let read = try await store.keys(of: algorithm, known: keys)
-            if read.hasExpired { try await store.deleteExpired() }
-            return read
-        }
+        let task = Task { [store, algorithm] in try await store.keys(signing: algorithm) }
         reading = task
         defer { reading = nil }
         keys = try await task.value

@@ -38,14 +38,6 @@ struct SigningKey: Sendable {
         }
     }
 
-    /// Reads a private key in PEM, the form of earlier versions.
-    init(_ algorithm: Algorithm, pem: String) throws {
-        switch algorithm {
-        case .es256: try self.init(material: .es256(P256.Signing.PrivateKey(pemRepresentation: pem)))
-        case .rs256: try self.init(material: .rs256(_RSA.Signing.PrivateKey(pemRepresentation: pem)))
-        }
-    }
-
     private init(material: Material) throws {
         self.material = material
         var jwk: LatchkeyJOSE.JWK

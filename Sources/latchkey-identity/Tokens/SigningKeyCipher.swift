@@ -13,6 +13,12 @@ struct SigningKeyCipher: Sendable, RedactedValue {
         "the signing keys in the database are encrypted, and there is no signing key file",
         "Name the file that encrypted them with --signing-key-file FILE.")
 
+    /// The refusal to use a key that is not encrypted although there is a key file. A writer of the database can have inserted it.
+    static let plain = ConfigurationError(
+        "the database contains a signing key without encryption, and there is a signing key file",
+        "If a server without the file created it in a SQLite file, run: latchkey-identity signing-keys encrypt. Otherwise find out "
+            + "who added it, then replace all keys with: latchkey-identity signing-keys rotate --discard")
+
     private let path: String
     private let key: SymmetricKey
 
@@ -37,27 +43,52 @@ struct SigningKeyCipher: Sendable, RedactedValue {
             info: Data("latchkey-identity signing keys v1".utf8), outputByteCount: 32)
     }
 
-    /// Encrypts a private key for the row of this key ID. Another row cannot use the result.
-    func seal(_ privateKey: SecretBytes, kid: String) throws -> Data {
+    /// The stored form of a private key: encrypted if there is a key file.
+    static func seal(_ privateKey: SecretBytes, _ row: Row, with cipher: SigningKeyCipher?) throws -> Data {
+        try cipher?.seal(privateKey, row) ?? privateKey.withUnsafeBytes { Data($0) }
+    }
+
+    /// Reads the stored form. With a key file it must be encrypted, and without one it must not.
+    ///
+    /// - Throws: ``ConfigurationError``
+    static func open(
+        _ stored: Data, _ row: Row, with cipher: SigningKeyCipher?
+    ) throws(ConfigurationError) -> SecretBytes {
+        switch (cipher, isEncrypted(stored)) {
+        case (let cipher?, true): return try cipher.open(stored, row)
+        case (_?, false): throw plain
+        case (nil, true): throw missing
+        case (nil, false): return SecretBytes(stored)
+        }
+    }
+
+    /// The row of a private key. Another row, or the same row with other columns, cannot use the encrypted form.
+    struct Row: Sendable {
+        /// The key ID, or the name of an authority.
+        let kid: String
+        /// The other columns to authenticate.
+        var columns = ""
+
+        fileprivate var authenticated: Data { Data("\(kid)|\(columns)".utf8) }
+    }
+
+    private func seal(_ privateKey: SecretBytes, _ row: Row) throws -> Data {
         let box = try privateKey.withUnsafeBytes { bytes in
-            try AES.GCM.seal(bytes, using: key, authenticating: Data(kid.utf8))
+            try AES.GCM.seal(bytes, using: key, authenticating: row.authenticated)
         }
         return Data([Self.version]) + box.nonce + box.ciphertext + box.tag
     }
 
-    /// Whether bytes are in the encrypted form. DER, PEM and JSON begin with other bytes.
+    /// Whether bytes are in the encrypted form. DER and JSON begin with other bytes.
     static func isEncrypted(_ bytes: Data) -> Bool { bytes.first == version }
 
-    /// Decrypts the private key of the row of this key ID.
-    ///
-    /// - Throws: ``ConfigurationError`` if ``seal(_:kid:)`` did not create the bytes with this key file and key ID.
-    func open(_ sealed: Data, kid: String) throws(ConfigurationError) -> SecretBytes {
+    private func open(_ sealed: Data, _ row: Row) throws(ConfigurationError) -> SecretBytes {
         guard
-            Self.isEncrypted(sealed), let box = try? AES.GCM.SealedBox(combined: sealed.dropFirst()),
-            var plain = try? AES.GCM.open(box, using: key, authenticating: Data(kid.utf8))
+            let box = try? AES.GCM.SealedBox(combined: sealed.dropFirst()),
+            var plain = try? AES.GCM.open(box, using: key, authenticating: row.authenticated)
         else {
             throw ConfigurationError(
-                "the signing key file \(path) does not decrypt the signing key \(kid)",
+                "the signing key file \(path) does not decrypt the signing key \(row.kid)",
                 "Name the file that encrypted the keys. If it is lost, or if the rows were changed, replace all keys with: "
                     + "latchkey-identity signing-keys rotate --discard")
         }

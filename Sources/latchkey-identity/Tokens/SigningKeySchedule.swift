@@ -7,13 +7,13 @@ struct SigningKeySchedule: Sendable {
     enum State: String, Encodable, Sendable {
         /// Published, and signs later.
         case next
-        /// Signs.
+        /// Signs, if its algorithm is the configured one.
         case current
         /// Published, and no longer signs.
         case retired
         /// No longer published. Its tokens are accepted as `id_token_hint`, as expired tokens are.
         case unpublished
-        /// No longer used. The servers delete it.
+        /// No longer used. The next start or rotation deletes it.
         case expired
     }
 

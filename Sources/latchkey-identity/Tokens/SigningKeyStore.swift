@@ -29,14 +29,12 @@ struct SigningKeyStore: Sendable {
 
     /// Checks that the key file opens all keys, and creates a key if the algorithm has none.
     ///
-    /// If no key is encrypted, the key file encrypts all of them. Keys of earlier versions, in the table `secret`, are moved.
-    ///
-    /// - Throws: ``ConfigurationError`` if there is no key file or a wrong one. The database is then unchanged.
+    /// - Throws: ``ConfigurationError`` if there is no key file or a wrong one, or a key is not encrypted although there is a key file.
+    ///   The database is then unchanged.
     func prepare(_ algorithm: SigningKey.Algorithm) async throws {
         try requireKeyFile()
         try await change { database, now in
-            try openAll(StoredSigningKey.all(in: database), in: database)
-            try adopt(at: now, in: database)
+            try openAll(in: database)
             if try StoredSigningKey.all(in: database).allSatisfy({ $0.algorithm != algorithm }) {
                 try insert(SigningKey(algorithm), algorithm, at: now, signsFrom: now, in: database)
             }
@@ -44,20 +42,20 @@ struct SigningKeyStore: Sendable {
         }
     }
 
-    /// Reads the keys of an algorithm.
+    /// Checks that the key file opens all keys.
     ///
-    /// - Parameter known: An earlier result, whose keys need not be decrypted again.
-    func keys(of algorithm: SigningKey.Algorithm, known: SigningKeySet? = nil) async throws -> SigningKeySet {
+    /// - Throws: ``ConfigurationError``, as ``prepare(_:)``.
+    func check() async throws {
+        try requireKeyFile()
+        try await database.read { try openAll(in: $0) }
+    }
+
+    /// Reads the keys of all algorithms, to sign with one of them.
+    func keys(signing algorithm: SigningKey.Algorithm) async throws -> SigningKeySet {
         let (rows, now) = try await database.read { [clock] database in
-            (
-                try StoredSigningKey.all(in: database).filter { $0.algorithm == algorithm },
-                clock.timestamp(in: database)
-            )
+            (try StoredSigningKey.all(in: database), clock.timestamp(in: database))
         }
-        // Only a start encrypts keys. Another row without encryption is not from a server or command with this key file.
-        guard cipher == nil || rows.allSatisfy(\.isEncrypted) else { throw Self.mixed }
-        let keys = try rows.map { row in try known?.keys.first { $0.kid == row.kid } ?? row.key(cipher) }
-        return try await SigningKeySet(keys, SigningKeySchedule(rows.map(\.signsFrom)), readAt: now)
+        return try await SigningKeySet(rows, cipher, signing: algorithm, readAt: now)
     }
 
     func lines() async throws -> [Line] {
@@ -68,24 +66,27 @@ struct SigningKeyStore: Sendable {
 
     /// Publishes a new key for each algorithm that has one. It signs after ``SigningKeySchedule/publication``.
     ///
-    /// - Parameter discarding: Whether to delete all other keys first, and to sign with the new ones at once. Tokens of the deleted
-    ///   keys become invalid.
+    /// - Parameter discarding: Whether to delete all other keys first, also those of the attestation authorities, and to sign with the
+    ///   new ones at once. Tokens and certificates of the deleted keys become invalid. Does not read the deleted rows.
     /// - Returns: All keys.
     func rotate(discarding: Bool) async throws -> [Line] {
         try requireKeyFile()
         return try await change { database, now in
-            let rows = try StoredSigningKey.all(in: database)
-            let algorithms = SigningKey.Algorithm.allCases.filter { algorithm in
-                rows.contains { $0.algorithm == algorithm }
-            }
-            guard !algorithms.isEmpty else {
-                throw ConfigurationError("the database contains no signing key", "Start a server, which creates one.")
-            }
+            let names = try database.rows("SELECT DISTINCT algorithm FROM signing_key").map { try $0.text("algorithm") }
+            let algorithms = SigningKey.Algorithm.allCases.filter { names.contains($0.rawValue) }
             if discarding {
+                // Without the key file, the new keys would not be encrypted.
+                guard try cipher != nil || !Self.hasEncrypted(in: database) else { throw SigningKeyCipher.missing }
                 try database.execute("DELETE FROM signing_key")
-                try discardUnreadableIssuers(in: database)
+                for name in AttestationServices.issuerKeys {
+                    try database.execute("DELETE FROM secret WHERE name = \(name)")
+                }
             } else {
-                try openAll(rows, in: database)
+                try openAll(in: database)
+                guard !algorithms.isEmpty else {
+                    throw ConfigurationError(
+                        "the database contains no signing key", "Start a server, which creates one.")
+                }
             }
             let start = discarding ? now : now + SigningKeySchedule.publication
             for algorithm in algorithms {
@@ -96,21 +97,48 @@ struct SigningKeyStore: Sendable {
         }
     }
 
-    /// Removes a key that does not sign. Tokens that it signed become invalid.
-    func remove(_ kid: String) async throws -> Removal {
-        try await change { database, now in
+    /// Encrypts all keys of a SQLite file that was used without a key file.
+    ///
+    /// - Returns: All keys.
+    /// - Throws: ``ConfigurationError`` if a key is encrypted.
+    func encrypt() async throws -> [Line] {
+        guard let cipher, database.dialect == .sqlite else {
+            throw ConfigurationError(
+                "signing-keys encrypt needs a SQLite file and a signing key file",
+                "Name them with --database FILE --signing-key-file FILE.")
+        }
+        return try await change { database, now in
+            guard try !Self.hasEncrypted(in: database) else {
+                throw ConfigurationError(
+                    "the database contains encrypted signing keys",
+                    "Start the server with the signing key file that encrypted them.")
+            }
             let rows = try StoredSigningKey.all(in: database)
-            let times = [now, now + SigningKeySchedule.serverCache]
-            guard rows.contains(where: { $0.kid == kid }) else { return .unknown }
-            guard !times.contains(where: { Self.states(rows, at: $0)[kid] == .current }) else { return .refused }
-            try database.execute("DELETE FROM signing_key WHERE kid = \(kid)")
-            return .removed
+            for row in rows { try row.encrypt(with: cipher, in: database) }
+            for (name, value) in try Self.issuers(in: database) {
+                let sealed = try SigningKeyCipher.seal(SecretBytes(value), .init(kid: name), with: cipher)
+                try database.execute("UPDATE secret SET value = \(sealed) WHERE name = \(name)")
+            }
+            return try Self.lines(StoredSigningKey.all(in: database), at: now)
         }
     }
 
-    /// Deletes the keys that are no longer used.
-    func deleteExpired() async throws {
-        try await change { database, now in try deleteExpired(at: now, in: database) }
+    /// Removes a key that does not sign. If it signed earlier, removes the keys before it too, which would otherwise be published
+    /// again. Tokens that they signed become invalid.
+    func remove(_ kid: String) async throws -> Removal {
+        try await change { database, now in
+            let all = try StoredSigningKey.all(in: database)
+            let algorithm = all.first { $0.kid == kid }?.algorithm
+            let rows = all.filter { $0.algorithm == algorithm }
+            guard let index = rows.firstIndex(where: { $0.kid == kid }) else { return .unknown }
+            let schedule = SigningKeySchedule(rows.map(\.signsFrom))
+            let states = [now, now + SigningKeySchedule.serverCache].map { schedule.state(of: index, at: $0) }
+            guard !states.contains(.current) else { return .refused }
+            for row in states[0] == .next ? rows[index...index] : rows[...index] {
+                try database.execute("DELETE FROM signing_key WHERE kid = \(row.kid)")
+            }
+            return .removed
+        }
     }
 
     // MARK: Parts of transactions
@@ -121,7 +149,7 @@ struct SigningKeyStore: Sendable {
     ) async throws -> R {
         try await database.write { [clock] database in
             try database.lock("signing keys")
-            return try body(database, clock.timestamp(in: database))
+            return try body(database, clock.timestamp(rereadIn: database))
         }
     }
 
@@ -133,38 +161,27 @@ struct SigningKeyStore: Sendable {
         }
     }
 
-    /// Opens all keys. Encrypts them if there is a key file and none is encrypted.
-    private func openAll(_ rows: [StoredSigningKey], in database: any SQLConnection) throws {
-        let isEncrypted = rows.first?.isEncrypted ?? true
-        guard rows.allSatisfy({ $0.isEncrypted == isEncrypted }) else { throw Self.mixed }
-        for row in rows {
-            let key = try row.key(cipher)
-            if let cipher, !isEncrypted { try row.encrypt(key, with: cipher, in: database) }
+    /// Opens all keys, also those of the attestation authorities.
+    private func openAll(in database: any SQLConnection) throws {
+        for row in try StoredSigningKey.all(in: database) { _ = try row.key(cipher) }
+        for (name, value) in try Self.issuers(in: database) {
+            _ = try SigningKeyCipher.open(value, .init(kid: name), with: cipher)
         }
     }
 
-    /// Deletes the authorities' keys that the key file does not decrypt. Servers create new ones when they start.
-    private func discardUnreadableIssuers(in database: any SQLConnection) throws {
-        for name in AttestationServices.issuerKeys {
-            guard
-                let value = try database.row("SELECT value FROM secret WHERE name = \(name)")?.blob("value"),
-                SigningKeyCipher.isEncrypted(value), (try? cipher?.open(value, kid: name)) == nil
-            else { continue }
-            try database.execute("DELETE FROM secret WHERE name = \(name)")
-        }
-    }
-
-    /// Moves the keys of earlier versions, which had one for each algorithm.
-    private func adopt(at now: Double, in database: any SQLConnection) throws {
-        for algorithm in SigningKey.Algorithm.allCases {
-            let name = "id token key \(algorithm.rawValue)"
-            guard let old = try database.row("SELECT value FROM secret WHERE name = \(name)") else { continue }
-            if try StoredSigningKey.all(in: database).allSatisfy({ $0.algorithm != algorithm }) {
-                let key = try SigningKey(algorithm, pem: String(decoding: old.blob("value"), as: UTF8.self))
-                try insert(key, algorithm, at: now, signsFrom: now, in: database)
+    /// The stored keys of the attestation authorities, by their names.
+    private static func issuers(in database: any SQLConnection) throws -> [(name: String, value: Data)] {
+        try AttestationServices.issuerKeys.compactMap { name in
+            try database.row("SELECT value FROM secret WHERE name = \(name)").map { row in
+                (name: name, value: try row.blob("value"))
             }
-            try database.execute("DELETE FROM secret WHERE name = \(name)")
         }
+    }
+
+    /// Whether a key is encrypted. Does not read the other columns, which can be damaged.
+    private static func hasEncrypted(in database: any SQLConnection) throws -> Bool {
+        let keys = try database.rows("SELECT private_key FROM signing_key").map { try $0.blob("private_key") }
+        return try (keys + issuers(in: database).map { $0.value }).contains(where: SigningKeyCipher.isEncrypted)
     }
 
     private func insert(
@@ -175,16 +192,8 @@ struct SigningKeyStore: Sendable {
     }
 
     private func deleteExpired(at now: Double, in database: any SQLConnection) throws {
-        for (kid, state) in Self.states(try StoredSigningKey.all(in: database), at: now) where state == .expired {
-            try database.execute("DELETE FROM signing_key WHERE kid = \(kid)")
-        }
-    }
-
-    /// The states of the keys by their IDs.
-    private static func states(_ rows: [StoredSigningKey], at now: Double) -> [String: SigningKeySchedule.State] {
-        Dictionary(grouping: rows, by: \.algorithm).values.reduce(into: [:]) { states, rows in
-            let schedule = SigningKeySchedule(rows.map(\.signsFrom))
-            for (index, row) in rows.enumerated() { states[row.kid] = schedule.state(of: index, at: now) }
+        for line in Self.lines(try StoredSigningKey.all(in: database), at: now) where line.state == .expired {
+            try database.execute("DELETE FROM signing_key WHERE kid = \(line.kid)")
         }
     }
 
@@ -201,8 +210,4 @@ struct SigningKeyStore: Sendable {
             }
         }
     }
-
-    private static let mixed = ConfigurationError(
-        "the database contains signing keys without encryption that no server with this signing key file stored",
-        "Find out who added them, then replace all keys with: latchkey-identity signing-keys rotate --discard")
 }

@@ -8,7 +8,6 @@ struct StoredSigningKey: Sendable {
     let algorithm: SigningKey.Algorithm
     /// DER, or its encrypted form (``SigningKeyCipher``).
     let privateKey: Data
-    let isEncrypted: Bool
     /// Seconds since 1970, as ``signsFrom``.
     let createdAt: Double
     let signsFrom: Double
@@ -17,29 +16,35 @@ struct StoredSigningKey: Sendable {
     init(
         _ key: SigningKey, _ algorithm: SigningKey.Algorithm, cipher: SigningKeyCipher?, createdAt: Double,
         signsFrom: Double
-    )
-        throws
-    {
+    ) throws {
         kid = key.kid
         self.algorithm = algorithm
-        let der = key.der
-        privateKey = try cipher?.seal(der, kid: key.kid) ?? der.withUnsafeBytes { Data($0) }
-        isEncrypted = cipher != nil
+        privateKey = try SigningKeyCipher.seal(
+            key.der, Self.row(key.kid, algorithm, createdAt, signsFrom), with: cipher)
         self.createdAt = createdAt
         self.signsFrom = signsFrom
     }
+
+    /// The columns that the encryption authenticates, so that a writer of the database cannot change when a key signs.
+    private static func row(
+        _ kid: String, _ algorithm: SigningKey.Algorithm, _ createdAt: Double, _ signsFrom: Double
+    ) -> SigningKeyCipher.Row {
+        SigningKeyCipher.Row(kid: kid, columns: "\(algorithm.rawValue)|\(createdAt)|\(signsFrom)")
+    }
+
+    var isEncrypted: Bool { SigningKeyCipher.isEncrypted(privateKey) }
 
     private init(_ row: SQLRow) throws {
         kid = try row.text("kid")
         let name = try row.text("algorithm")
         guard let algorithm = SigningKey.Algorithm(rawValue: name) else {
             throw ConfigurationError(
-                "the signing key \(kid) is for the unknown algorithm \(name)", "Start the newest version of the server."
-            )
+                "the signing key \(kid) is for the unknown algorithm \(name)",
+                "Use the newest version of the server, or replace all keys with: "
+                    + "latchkey-identity signing-keys rotate --discard")
         }
         self.algorithm = algorithm
         privateKey = try row.blob("private_key")
-        isEncrypted = try row.bool("is_encrypted")
         createdAt = try row.real("created_at")
         signsFrom = try row.real("signs_from")
     }
@@ -52,30 +57,25 @@ struct StoredSigningKey: Sendable {
     func insert(in database: any SQLConnection) throws {
         try database.execute(
             """
-            INSERT INTO signing_key (kid, algorithm, private_key, is_encrypted, created_at, signs_from)
-            VALUES (\(kid), \(algorithm.rawValue), \(privateKey), \(isEncrypted), \(createdAt), \(signsFrom))
+            INSERT INTO signing_key (kid, algorithm, private_key, created_at, signs_from)
+            VALUES (\(kid), \(algorithm.rawValue), \(privateKey), \(createdAt), \(signsFrom))
             """)
     }
 
-    /// Replaces the stored private key by its encrypted form.
-    func encrypt(_ key: SigningKey, with cipher: SigningKeyCipher, in database: any SQLConnection) throws {
-        let sealed = try cipher.seal(key.der, kid: kid)
-        try database.execute(
-            "UPDATE signing_key SET private_key = \(sealed), is_encrypted = \(true) WHERE kid = \(kid)")
+    /// Replaces the private key, which is stored without encryption, by its encrypted form.
+    func encrypt(with cipher: SigningKeyCipher, in database: any SQLConnection) throws {
+        let sealed = try Self(
+            key(nil), algorithm, cipher: cipher, createdAt: createdAt, signsFrom: signsFrom)
+        try database.execute("UPDATE signing_key SET private_key = \(sealed.privateKey) WHERE kid = \(kid)")
     }
 
     /// Opens the private key.
     ///
-    /// - Throws: ``ConfigurationError`` if the key file is missing or another one, or the key does not match its ID.
+    /// - Throws: ``ConfigurationError`` if the key file is missing or another one, the key is not encrypted although there is a key
+    ///   file, or the key does not match its ID.
     func key(_ cipher: SigningKeyCipher?) throws -> SigningKey {
-        let der: SecretBytes
-        if !isEncrypted {
-            der = SecretBytes(privateKey)
-        } else if let cipher {
-            der = try cipher.open(privateKey, kid: kid)
-        } else {
-            throw SigningKeyCipher.missing
-        }
+        let der = try SigningKeyCipher.open(
+            privateKey, Self.row(kid, algorithm, createdAt, signsFrom), with: cipher)
         guard let key = try? SigningKey(algorithm, der: der), key.kid == kid else {
             throw ConfigurationError(
                 "the stored signing key \(kid) is damaged",

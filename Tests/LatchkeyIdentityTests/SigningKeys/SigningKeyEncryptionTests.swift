@@ -48,8 +48,8 @@ import Testing
         for start in stride(from: 0, to: der.count - 16, by: 16) {
             #expect(row.privateKey.range(of: der[start..<start + 16]) == nil)
         }
-        let again = try await Self.store(database, cipher).keys(of: algorithm)
-        #expect(again.keys.map(\.kid) == [row.kid])
+        let again = try await Self.store(database, cipher).keys(signing: algorithm)
+        #expect(again.published(at: again.readAt).map(\.kid) == [row.kid])
         #expect("\(cipher)".hasPrefix("‹signing key file "))
     }
 
@@ -76,7 +76,7 @@ import Testing
                 }
             }
             try await expectRefusal(Self.wrongFile(path, rows[0].kid), by: store)
-            let error = await #expect(throws: ConfigurationError.self) { try await store.keys(of: .es256) }
+            let error = await #expect(throws: ConfigurationError.self) { try await store.keys(signing: .es256) }
             #expect(error?.description == Self.wrongFile(path, rows[0].kid))
         }
     }
@@ -99,38 +99,125 @@ import Testing
         #expect(try await Self.rows(database).isEmpty)
     }
 
-    @Test func `a key file encrypts the keys of a SQLite file that has none`() async throws {
+    private static let plain =
+        "the database contains a signing key without encryption, and there is a signing key file. If a server without the file "
+        + "created it in a SQLite file, run: latchkey-identity signing-keys encrypt. Otherwise find out who added it, then "
+        + "replace all keys with: latchkey-identity signing-keys rotate --discard"
+
+    /// A row as a writer of the database can insert it, without the key file.
+    private static func plant(in database: any SQLDatabase) async throws {
+        let planted = try StoredSigningKey(
+            SigningKey(.es256), .es256, cipher: nil, createdAt: 1, signsFrom: database.clock.timestamp)
+        try await database.write { try planted.insert(in: $0) }
+    }
+
+    @Test(arguments: [false, true])
+    func `a key file requires that each key is encrypted`(isOnlyKey: Bool) async throws {
+        let database = try await TestDatabase.open()
+        let store = Self.store(database, try .test())
+        try await store.prepare(.es256)
+        if isOnlyKey { try await database.write { try $0.execute("DELETE FROM signing_key") } }
+        try await Self.plant(in: database)
+        try await expectRefusal(Self.plain, by: store)
+        for use in [
+            { _ = try await store.keys(signing: .es256) }, { _ = try await store.rotate(discarding: false) },
+            { try await store.check() },
+        ] as [@Sendable () async throws -> Void] {
+            let error = await #expect(throws: ConfigurationError.self) { try await use() }
+            #expect(error?.description == Self.plain)
+        }
+        _ = try await store.rotate(discarding: true)
+        try await store.prepare(.es256)
+        #expect(try await Self.rows(database).map(\.isEncrypted) == [true])
+    }
+
+    @Test func `a key in PEM of a row of the database is not used`() async throws {
+        let database = try await TestDatabase.open()
+        let planted = P256.Signing.PrivateKey()
+        let value = Data(planted.pemRepresentation.utf8)
+        try await database.write {
+            try $0.execute("INSERT INTO secret (name, value) VALUES ('id token key ES256', \(value))")
+        }
+        try await Self.store(database, TestDatabase.cipher()).prepare(.es256)
+        let kid = Base64URL.encode(MessageDigest(sha256: planted.publicKey.derRepresentation).bytes.prefix(16))
+        let kids = try await Self.rows(database).map(\.kid)
+        #expect(kids.count == 1 && !kids.contains(kid))
+    }
+
+    @Test func `a command encrypts the keys of a SQLite file that has none`() async throws {
         let database = try IdentityDatabase.open(path: nil)
+        let name = AttestationServices.issuerKeys[0]
+        let issuer = Data(#"{"private_key":"a private key"}"#.utf8)
+        func value(_ cipher: SigningKeyCipher?) async throws -> Data {
+            try await SecretStore(database: database, cipher: cipher).signingKey(name) { issuer }
+        }
         let plain = Self.store(database, nil)
         try await plain.prepare(.es256)
         _ = try await plain.rotate(discarding: false)
+        #expect(try await value(nil) == issuer)
         let before = try await Self.rows(database)
         #expect(before.count == 2 && before.allSatisfy { !$0.isEncrypted })
         let cipher = try SigningKeyCipher.test()
-        try await Self.store(database, cipher).prepare(.es256)
+        let store = Self.store(database, cipher)
+        try await expectRefusal(Self.plain, by: store)
+
+        #expect(try await store.encrypt().allSatisfy(\.encrypted))
+        try await store.prepare(.es256)
         let after = try await Self.rows(database)
         #expect(after.map(\.kid) == before.map(\.kid) && after.allSatisfy(\.isEncrypted))
         let opened = try after.map { try $0.key(cipher).kid }
         #expect(opened == before.map(\.kid))
+        #expect(try await value(cipher) == issuer)
+        await #expect(throws: ConfigurationError.self) { try await value(nil) }
+
+        let again = await #expect(throws: ConfigurationError.self) { try await store.encrypt() }
+        #expect(
+            again?.description
+                == "the database contains encrypted signing keys. Start the server with the signing key file "
+                + "that encrypted them.")
+        let missing = await #expect(throws: ConfigurationError.self) { try await plain.encrypt() }
+        #expect(
+            missing?.description.hasPrefix("signing-keys encrypt needs a SQLite file and a signing key file") == true)
     }
 
-    @Test func `a key without encryption next to encrypted ones is refused`() async throws {
+    @Test func `without a key file, discarding does not replace encrypted keys`() async throws {
+        let database = try IdentityDatabase.open(path: nil)
+        try await Self.store(database, .test()).prepare(.es256)
+        let before = try await Self.rows(database)
+        for discarding in [false, true] {
+            let error = await #expect(throws: ConfigurationError.self) {
+                try await Self.store(database, nil).rotate(discarding: discarding)
+            }
+            #expect(error?.description == SigningKeyCipher.missing.description)
+        }
+        #expect(try await Self.rows(database).map(\.privateKey) == before.map(\.privateKey))
+    }
+
+    @Test(arguments: ["created_at", "signs_from", "algorithm"])
+    func `a changed time or algorithm of a key is refused`(column: String) async throws {
         let database = try await TestDatabase.open()
-        let store = Self.store(database, try .test())
+        let (path, directory) = try Self.keyFile()
+        defer { withExtendedLifetime(directory) {} }
+        let store = Self.store(database, try SigningKeyCipher(path: path))
         try await store.prepare(.es256)
-        let planted = try StoredSigningKey(
-            SigningKey(.es256), .es256, cipher: nil, createdAt: 1, signsFrom: database.clock.timestamp)
-        try await database.write { try planted.insert(in: $0) }
-        let text =
-            "the database contains signing keys without encryption that no server with this signing key file stored. Find out "
-            + "who added them, then replace all keys with: latchkey-identity signing-keys rotate --discard"
-        try await expectRefusal(text, by: store)
-        let error = await #expect(throws: ConfigurationError.self) { try await store.keys(of: .es256) }
-        #expect(error?.description == text)
+        let kid = try #require(try await Self.rows(database).first?.kid)
+        try await database.write { database in
+            switch column {
+            case "created_at": try database.execute("UPDATE signing_key SET created_at = created_at - 1")
+            case "signs_from": try database.execute("UPDATE signing_key SET signs_from = signs_from + 1")
+            default: try database.execute("UPDATE signing_key SET algorithm = 'RS256'")
+            }
+        }
+        try await expectRefusal(Self.wrongFile(path, kid), by: store)
+    }
+
+    private static func keyFile() throws -> (path: String, directory: TemporaryDirectory) {
+        let directory = try TemporaryDirectory()
+        return (try SigningKeyCipher.testFile(in: directory), directory)
     }
 
     @Test func `the keys that certify attestation keys are encrypted too`() async throws {
-        let database = try IdentityDatabase.open(path: nil)
+        let database = try await TestDatabase.open()
         let name = AttestationServices.issuerKeys[0]
         let key = Data(#"{"private_key":"a private key"}"#.utf8)
         func value(_ cipher: SigningKeyCipher?) async throws -> Data {
@@ -140,45 +227,35 @@ import Testing
             try await database.read { try $0.row("SELECT value FROM secret WHERE name = \(name)")?.blob("value") }
         }
         let cipher = try SigningKeyCipher.test()
-        #expect(try await value(nil) == key)
-        #expect(try await stored() == key)
-        // The first start with a key file encrypts the key.
         for _ in 1...2 { #expect(try await value(cipher) == key) }
         let sealed = try #require(try await stored())
         #expect(SigningKeyCipher.isEncrypted(sealed) && sealed.range(of: Data("a private key".utf8)) == nil)
-        let other = try SigningKeyCipher.test(byte: 8)
-        for wrong in [nil, other] {
+        for wrong in [nil, try SigningKeyCipher.test(byte: 8)] {
             await #expect(throws: ConfigurationError.self) { try await value(wrong) }
         }
         #expect(try await stored() == sealed)
 
-        // A lost key file.
-        try await Self.store(database, cipher).prepare(.es256)
-        _ = try await Self.store(database, cipher).rotate(discarding: true)
-        #expect(try await stored() == sealed, "this key file decrypts it")
-        _ = try await Self.store(database, other).rotate(discarding: true)
-        #expect(try await stored() == nil)
-        #expect(try await value(other) == key)
+        // A writer of the database replaces it.
+        try await database.write { try $0.execute("UPDATE secret SET value = \(key) WHERE name = \(name)") }
+        let error = await #expect(throws: ConfigurationError.self) { try await value(cipher) }
+        #expect(error?.description == Self.plain)
+        try await expectRefusal(Self.plain, by: Self.store(database, cipher))
+        #expect(try await stored() == key)
     }
 
-    @Test func `the key of an earlier version is kept, in the new table`() async throws {
+    @Test func `discarding replaces the keys that certify attestation keys`() async throws {
         let database = try await TestDatabase.open()
-        let old = P256.Signing.PrivateKey()
-        let value = Data(old.pemRepresentation.utf8)
-        try await database.write {
-            try $0.execute("INSERT INTO secret (name, value) VALUES ('id token key ES256', \(value))")
+        let cipher = try SigningKeyCipher.test()
+        let store = Self.store(database, cipher)
+        try await store.prepare(.es256)
+        for name in AttestationServices.issuerKeys {
+            _ = try await SecretStore(database: database, cipher: cipher).signingKey(name) { Data("old".utf8) }
         }
-        let cipher = try TestDatabase.cipher()
-        for _ in 1...2 { try await Self.store(database, cipher).prepare(.es256) }
-        let row = try #require(try await Self.rows(database).first)
-        let expected = Base64URL.encode(MessageDigest(sha256: old.publicKey.derRepresentation).bytes.prefix(16))
-        let opened = try row.key(cipher).kid
-        #expect(row.kid == expected && opened == expected)
-        #expect(try await Self.rows(database).count == 1)
-        let secrets = try await database.read {
-            try $0.rows("SELECT name FROM secret WHERE name LIKE 'id token%'").count
+        _ = try await store.rotate(discarding: true)
+        for name in AttestationServices.issuerKeys {
+            let key = try await SecretStore(database: database, cipher: cipher).signingKey(name) { Data("new".utf8) }
+            #expect(key == Data("new".utf8))
         }
-        #expect(secrets == 0)
     }
 
     @Test(arguments: [
@@ -208,6 +285,13 @@ import Testing
             let program = try IdentityProcess.program
             let listed = try await SystemProgram(program).result(of: ["signing-keys", "list", "--database", database])
             #expect(listed.output.contains(#""encrypted":true"#) && listed.output.contains(#""state":"current""#))
+            let other = try SigningKeyCipher.testFile(in: directory, byte: 8)
+            for (file, status) in [(file, 0), (other, 1)] as [(String, Int32)] {
+                let checked = try await SystemProgram(program).result(
+                    of: ["check", "--database", database, "--signing-key-file", file])
+                #expect(checked.status == status, "\(checked.errors)")
+                #expect(checked.errors.contains("does not decrypt the signing key") == (status == 1))
+            }
             let refused = try await SystemProgram(program).result(
                 of: ["serve", "--demo", "--database", database, "--port", "0"])
             #expect(refused.status == 1)

@@ -28,9 +28,13 @@ import Testing
     }
 
     /// Another server on the same database.
-    private static func instance(_ server: TestServer) async throws -> IdentityServices {
-        try await IdentityServices(
-            TestServer.configuration, database: server.services.database,
+    private static func instance(
+        _ server: TestServer, _ configure: (inout ServerConfiguration) -> Void = { _ in }
+    ) async throws -> IdentityServices {
+        var configuration = TestServer.configuration
+        configure(&configuration)
+        return try await IdentityServices(
+            configuration, database: server.services.database,
             hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)), clock: server.time.clock,
             signingKeyCipher: TestDatabase.cipher())
     }
@@ -83,7 +87,9 @@ import Testing
 
             server.time.advance(by: SigningKeySchedule.hints)
             #expect(try await server.services.signer.verify(last) == nil)
-            #expect(try await store.lines().map(\.kid) == [keys[1]], "deleted from the database")
+            #expect(try await store.lines().map(\.state) == [.expired, .current])
+            try await store.prepare(.es256)
+            #expect(try await store.lines().map(\.kid) == [keys[1]], "a start deletes it")
         }
     }
 
@@ -129,6 +135,86 @@ import Testing
             async let two = store.rotate(discarding: false)
             _ = try await (one, two)
             #expect(try await store.lines().map(\.state) == [.current, .next, .next])
+        }
+    }
+
+    @Test func `removing a retired key does not publish an older key again`() async throws {
+        try await TestServer.run { server in
+            let store = try Self.store(server)
+            var keys = try await Self.published(server)
+            for _ in 1...2 {
+                keys.append(try #require(try await store.rotate(discarding: false).last?.kid))
+                server.time.advance(by: SigningKeySchedule.publication)
+            }
+            #expect(try await store.lines().map(\.state) == [.unpublished, .retired, .current])
+            #expect(try await store.remove(keys[1]) == .removed)
+            server.time.advance(by: SigningKeySchedule.serverCache)
+            #expect(try await Self.published(server) == [keys[2]])
+            #expect(try await store.lines().map(\.kid) == [keys[2]])
+        }
+    }
+
+    @Test func `after a change of the algorithm, tokens of the earlier one are valid`() async throws {
+        try await TestServer.run { server in
+            let old = try #require(try await server.login().id)
+            let first = try await Self.published(server)
+            let changed = try await Self.instance(server) { $0.idTokenSigningAlg = .rs256 }
+            let kid = try await Self.signer(of: changed)
+            let published = try await changed.signer.published()
+            #expect(published.compactMap(\.kid) == first + [kid] && published.map(\.kty) == ["EC", "RSA"])
+            #expect(try await changed.signer.verify(old)?.subject == server.alice.id)
+
+            // The instances with the earlier configuration publish the new key too, and sign with the earlier algorithm.
+            server.time.advance(by: SigningKeySchedule.serverCache)
+            #expect(try await Self.published(server) == first + [kid])
+            let token = try #require(try await server.login().id)
+            #expect(try Self.signer(of: token) == first.first)
+        }
+    }
+
+    @Test func `a server without usable keys is not ready`() async throws {
+        try await TestServer.run { server in
+            let services = server.services
+            #expect(await ManagementServer.isReady(services.database, services.signer))
+            try await services.database.write { try $0.execute("DELETE FROM signing_key") }
+            server.time.advance(by: SigningKeySchedule.serverCache)
+            #expect(await !ManagementServer.isReady(services.database, services.signer))
+            try await Self.store(server).prepare(.es256)
+            #expect(await ManagementServer.isReady(services.database, services.signer))
+        }
+    }
+
+    @Test func `discarding does not read the rows`() async throws {
+        try await TestServer.run { server in
+            let store = try Self.store(server)
+            let damaged = Data([0x30])
+            try await server.services.database.write {
+                try $0.execute(
+                    """
+                    INSERT INTO signing_key (kid, algorithm, private_key, created_at, signs_from)
+                    VALUES ('k', 'XS1', \(damaged), 1, 1)
+                    """)
+            }
+            let error = await #expect(throws: ConfigurationError.self) { try await store.rotate(discarding: false) }
+            #expect(error?.description.hasPrefix("the signing key k is for the unknown algorithm XS1") == true)
+            #expect(try await store.rotate(discarding: true).map(\.state) == [.current])
+        }
+    }
+
+    @Test func `each change of a signing key is in the audit log`() async throws {
+        try await TestServer.run { server in
+            let store = try Self.store(server)
+            let old = try #require(try await Self.published(server).first)
+            let next = try #require(try await store.rotate(discarding: false).last?.kid)
+            #expect(try await store.remove(next) == .removed)
+            let new = try #require(try await store.rotate(discarding: true).first?.kid)
+            try await server.services.database.write { try $0.execute("UPDATE signing_key SET signs_from = 1") }
+            let entries = try await AuditLog(database: server.services.database).entries(after: 3, limit: 10)
+            #expect(
+                entries.map { [$0.event, $0.subject] } == [
+                    ["signingKey.added", next], ["signingKey.removed", next], ["signingKey.removed", old],
+                    ["signingKey.added", new], ["signingKey.changed", new],
+                ])
         }
     }
 }
