@@ -1,0 +1,88 @@
+import FoundationEssentials
+import LatchkeySimulators
+import Synchronization
+import Testing
+
+/// Clients that use a fleet, and what they saw.
+final class FleetLoad: Sendable {
+    /// What a client saw.
+    enum Event: String, CaseIterable {
+        case login, refresh, setup
+        /// A challenge or refresh token was refused after its use.
+        case refusedReplay = "refused replay"
+        /// There was no answer, or the answer was 503 with `Retry-After`.
+        case temporaryError = "temporary error"
+        /// A repeated request shows that an earlier attempt, whose answer was lost, used the challenge.
+        case usedChallenge = "challenge used by a lost request"
+        /// A repeated request shows that an earlier attempt, whose answer was lost, used the refresh token. This ends the session.
+        case endedSession = "session ended by a repeated refresh"
+    }
+
+    private struct State {
+        var counts: [Event: Int] = [:]
+        var isOver = false
+    }
+
+    /// The seed of all random decisions: `LATCHKEY_FLEET_SEED`, or random.
+    let seed: UInt64
+    private let state = Mutex(State())
+
+    init() {
+        let given = ProcessInfo.processInfo.environment["LATCHKEY_FLEET_SEED"].flatMap { UInt64($0) }
+        seed = given ?? .random(in: 0...UInt64(UInt32.max))
+    }
+
+    /// Whether the clients end.
+    var isOver: Bool { state.withLock { $0.isOver } }
+
+    subscript(event: Event) -> Int { state.withLock { $0.counts[event] ?? 0 } }
+
+    func add(_ event: Event) { state.withLock { $0.counts[event, default: 0] += 1 } }
+
+    /// Waits until the clients have rotated this number of further refresh tokens: a challenge, a login and a rotation each.
+    func progress(by count: Int) async throws {
+        let goal = self[.refresh] + count
+        let isReached = await poll { self[.refresh] >= goal || isOver }
+        try #require(isReached && self[.refresh] >= goal, "the clients make no progress: \(summary)")
+    }
+
+    /// Runs the clients during `fault` and until they have done everything at least once, and checks their devices.
+    func run(_ clients: [FleetClient], during fault: () async throws -> Void) async throws {
+        print("Fleet: seed \(seed)")
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for client in clients {
+                group.addTask {
+                    // Without this client, the others could progress.
+                    defer { self.end() }
+                    try await client.run()
+                }
+            }
+            do {
+                try await progress(by: clients.count)
+                try await fault()
+                try await progress(by: clients.count)
+                let isComplete = await poll { self[.setup] > 0 && self[.refusedReplay] > 0 }
+                try #require(isComplete, "\(summary)")
+            } catch {
+                // A client's error is the cause.
+                end()
+                group.cancelAll()
+                while let result = await group.nextResult() {
+                    if case .failure(let cause) = result, !(cause is CancellationError) { Issue.record(cause) }
+                }
+                throw error
+            }
+            end()
+            try await group.waitForAll()
+            for client in clients { group.addTask { try await client.checkDevices() } }
+            try await group.waitForAll()
+        }
+        print("Fleet: seed \(seed): \(summary)")
+    }
+
+    private func end() { state.withLock { $0.isOver = true } }
+
+    private var summary: String {
+        Event.allCases.map { "\($0.rawValue): \(self[$0])" }.joined(separator: ", ")
+    }
+}
