@@ -54,7 +54,7 @@ struct PostgreSQLCertificateTests {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: passwords)
 
         /// Lets the program connect to a host name at an address.
-        func migrate(
+        @Sendable func migrate(
             _ database: String, host: String, at address: String, trusting root: String
         ) async throws -> SystemProgram.Outcome {
             let program = try SystemProgram(IdentityProcess.program, environment: ["PGPASSFILE": passwords])
