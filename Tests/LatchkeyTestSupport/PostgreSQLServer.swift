@@ -1,4 +1,4 @@
-internal import Foundation
+package import Foundation
 internal import Glibc
 internal import LatchkeySimulators
 
@@ -163,6 +163,8 @@ package actor PostgreSQLServer {
         let process = Process()
         let input = Pipe()
         process.executableURL = URL(filePath: "/usr/bin/env")
+        // Of two values of a setting, PostgreSQL uses the last one.
+        let own = settings.sorted { $0.key < $1.key }.flatMap { ["-c", "\($0.key)=\($0.value)"] }
         process.arguments =
             Self.user + [
                 "sh", "-c",
@@ -170,7 +172,7 @@ package actor PostgreSQLServer {
                 "sh",
                 "\(programs)/postgres", "-D", "\(folder.path)/data", "-k", folder.path, "-c", "listen_addresses=", "-c",
                 "fsync=off", "-c", "max_connections=400", "-c", "shared_buffers=32MB", "-c", "log_statement=all",
-            ] + settings.sorted { $0.key < $1.key }.flatMap { ["-c", "\($0.key)=\($0.value)"] }
+            ] + own
         process.environment = ["LOG": "\(folder.path)/log", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"]
         process.currentDirectoryURL = URL(filePath: "/")
         process.standardInput = input

@@ -59,9 +59,11 @@ struct ConnectionParameters: Sendable {
         values = given.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         statementTimeout = configuration.statementTimeout
         let seconds = (given["connect_timeout"] ?? environment["PGCONNECT_TIMEOUT"]).flatMap { Int($0) }
-        addressTimeout =
-            seconds.map { $0 > 0 ? .seconds($0) : configuration.connectionWait }
-            ?? min(.seconds(2), configuration.connectionWait / 2)
+        if let seconds {
+            addressTimeout = seconds > 0 ? .seconds(seconds) : configuration.connectionWait
+        } else {
+            addressTimeout = min(.seconds(2), configuration.connectionWait / 2)
+        }
     }
 
     func withPointers<R>(

@@ -57,7 +57,7 @@ final class PostgreSQLHandle {
             let events = next == PGRES_POLLING_READING ? POLLIN : POLLOUT
             if PQstatus(connection) != CONNECTION_STARTED {
                 try wait(for: events, until: deadline)
-            } else if !isReady(for: events, until: min(deadline, .now + addressTimeout)) {
+            } else if !isReady(for: events, until: min(deadline, ContinuousClock.now + addressTimeout)) {
                 // libpq continues with the next address.
                 shutdown(PQsocket(connection), Int32(SHUT_RDWR))
             }

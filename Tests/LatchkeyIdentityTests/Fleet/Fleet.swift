@@ -59,17 +59,14 @@ actor Fleet {
         }
     }
 
-    /// Starts the instances at the same time: one of them creates the tables.
     private func start() async throws {
-        instances = try await withThrowingTaskGroup(of: IdentityProcess.self) { group in
-            for _ in 0..<Self.size { group.addTask { [arguments] in try await IdentityProcess(arguments) } }
-            return try await group.reduce(into: []) { $0.append($1) }
-        }
+        for _ in 0..<Self.size { instances.append(try await IdentityProcess(arguments)) }
     }
 
     private func stop() async {
-        for instance in instances { instance.terminate() }
-        for instance in instances { await instance.stop() }
+        await withTaskGroup(of: Void.self) { group in
+            for instance in instances { group.addTask { _ = await instance.stop() } }
+        }
     }
 
     /// The address of an instance. It changes when the instance is started again.
@@ -82,7 +79,8 @@ actor Fleet {
 
     /// Kills an instance and starts it again.
     func kill(_ number: Int) async throws {
-        #expect(await instances[number].stop(SIGKILL) == SIGKILL, "the instance ended before it was killed")
+        let status = await instances[number].stop(SIGKILL)
+        #expect(status == SIGKILL, "the instance ended before it was killed")
         instances[number] = try await IdentityProcess(arguments)
     }
 
@@ -108,7 +106,7 @@ actor Fleet {
 extension TestDevice {
     /// The device as a server stores it.
     fileprivate func registered(to userID: String, at time: Date) throws -> RegisteredDevice {
-        let jwk = try JSONDecoder().decode(JWK.self, from: JSONEncoder().encode(jwk))
+        let jwk = try JSONDecoder().decode(JWK.self, from: JSONEncoder().encode(self.jwk))
         return RegisteredDevice(
             kid: try #require(KeyID(rawValue: kid)), userID: userID, key: try #require(DevicePublicKey(jwk)),
             info: try #require(DeviceInfo(Self.deviceInfo)), createdAt: time)

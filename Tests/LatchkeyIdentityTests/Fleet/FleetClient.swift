@@ -57,7 +57,8 @@ actor FleetClient {
         }
         if Int.random(in: 0..<4, using: &random) == 0 { try await setUp(bearer: tokens.access) }
         // A second use of a refresh token ends its session, so the last token is refused too.
-        for token in [used, try #require(tokens.refresh)] {
+        let last = try #require(tokens.refresh)
+        for token in [used, last] {
             let answer = try await repeated { try await send(Self.refreshForm(token)) }
             try answer.expectRefusal(400, "invalid_grant", "invalid refresh token")
         }
