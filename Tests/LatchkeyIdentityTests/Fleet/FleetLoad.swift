@@ -3,9 +3,9 @@ import LatchkeySimulators
 import Synchronization
 import Testing
 
-/// Clients that use a fleet, and what they saw.
+/// The load of a fleet: clients, and the numbers of their results.
 final class FleetLoad: Sendable {
-    /// What a client saw.
+    /// A result that a client counts.
     enum Event: String, CaseIterable {
         case login, refresh, setup
         /// A challenge or refresh token was refused after its use.
