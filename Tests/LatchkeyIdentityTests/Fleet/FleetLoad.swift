@@ -49,31 +49,32 @@ final class FleetLoad: Sendable {
     /// Runs the clients during `fault` and until they have done everything at least once, and checks their devices.
     func run(_ clients: [FleetClient], during fault: () async throws -> Void) async throws {
         print("Fleet: seed \(seed)")
+        let running = clients.map { client in
+            Task {
+                // An error of one client ends the test at once.
+                defer { end() }
+                try await client.run()
+            }
+        }
+        let outcome: Result<Void, any Error>
+        do {
+            try await progress(by: clients.count)
+            try await fault()
+            try await progress(by: clients.count)
+            let isComplete = await poll { self[.setup] > 0 || isOver }
+            try #require(isComplete && self[.setup] > 0, "\(summary)")
+            outcome = .success(())
+        } catch {
+            outcome = .failure(error)
+            for client in running { client.cancel() }
+        }
+        end()
+        for client in running {
+            let result = await client.result
+            if case .failure(let error) = result, !(error is CancellationError) { Issue.record(error) }
+        }
+        try outcome.get()
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for client in clients {
-                group.addTask {
-                    // Without this client, the others could progress.
-                    defer { self.end() }
-                    try await client.run()
-                }
-            }
-            do {
-                try await progress(by: clients.count)
-                try await fault()
-                try await progress(by: clients.count)
-                let isComplete = await poll { self[.setup] > 0 && self[.refusedReplay] > 0 }
-                try #require(isComplete, "\(summary)")
-            } catch {
-                // A client's error is the cause.
-                end()
-                group.cancelAll()
-                while let result = await group.nextResult() {
-                    if case .failure(let cause) = result, !(cause is CancellationError) { Issue.record(cause) }
-                }
-                throw error
-            }
-            end()
-            try await group.waitForAll()
             for client in clients { group.addTask { try await client.checkDevices() } }
             try await group.waitForAll()
         }
