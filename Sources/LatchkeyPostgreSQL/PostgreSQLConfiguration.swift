@@ -4,7 +4,8 @@ public struct PostgreSQLConfiguration: Sendable {
     /// password from its password file (`passfile`, `PGPASSFILE`, `~/.pgpass`) or from `PGPASSWORD`.
     ///
     /// Over TCP the server must have a certificate for its host name (`sslmode=verify-full`), unless the address sets
-    /// `sslmode`. Of several hosts, the one that accepts writes is used.
+    /// `sslmode`. Of several hosts (`postgresql://a,b/database`), the one that accepts writes is used. A host that does not answer
+    /// within `connect_timeout` is skipped (2 seconds by default, at most half of ``connectionWait``).
     public var address: String
     /// The maximum number of connections of this process.
     public var maximumConnections = 8

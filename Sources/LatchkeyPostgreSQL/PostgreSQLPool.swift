@@ -27,20 +27,30 @@ final class PostgreSQLPool: Sendable {
         wait = configuration.connectionWait
     }
 
-    /// Lends a connection. Connects again, until the wait is over, while the database cannot be reached.
+    /// Lends a connection. While the database cannot be reached, connects again until the wait is over.
     func take() async throws -> PostgreSQLConnection {
         let deadline = ContinuousClock.now + wait
         if let idle = try await place(until: deadline) { return idle }
+        var cause: SQLFailure?
         while true {
             do {
                 return try await PostgreSQLConnection.open(parameters, until: deadline)
-            } catch let error as SQLFailure where error.code == .unavailable && ContinuousClock.now < deadline {
+            } catch let error as SQLFailure where error.code == .unavailable {
+                let now = ContinuousClock.now
+                guard now + Self.pause < deadline else {
+                    free()
+                    // An attempt that the deadline ended explains less than the one before it.
+                    throw now < deadline ? error : cause ?? error
+                }
+                cause = error
                 do {
                     try await Task.sleep(for: Self.pause)
                 } catch {
                     free()
                     throw error
                 }
+                // The server may accept no further connection, but another transaction has ended.
+                if let idle = state.withLock({ $0.idle.popLast() }) { return idle }
             } catch {
                 free()
                 throw error

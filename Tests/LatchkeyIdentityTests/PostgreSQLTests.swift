@@ -15,7 +15,7 @@ import Testing
 struct PostgreSQLTests {
     private static let hasher = PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1))
 
-    private static func instances(
+    static func instances(
         _ count: Int = 2, on address: String
     ) async throws -> [IdentityServices] {
         var instances: [IdentityServices] = []
@@ -38,14 +38,14 @@ struct PostgreSQLTests {
         }
     }
 
-    private static func grant(of user: User, device: String? = nil) -> LoginGrant {
+    static func grant(of user: User, device: String? = nil) -> LoginGrant {
         LoginGrant(
             id: UUID().uuidString.lowercased(), clientID: "app", userID: user.id, deviceID: device, enrolmentID: nil,
             easyAccessKeyID: nil, scope: "openid offline_access", amr: device == nil ? nil : .biometric, authTime: 1,
             expiresAt: 9e9, idleExpiresAt: 9e9, deviceInfo: nil)
     }
 
-    private static func tokens(_ grant: LoginGrant) -> TokenResponse {
+    static func tokens(_ grant: LoginGrant) -> TokenResponse {
         TokenResponse(
             accessToken: OpaqueToken.bytes(), expiresIn: 60, refreshToken: "\(grant.id).\(OpaqueToken.alphanumeric())",
             idToken: nil)
@@ -325,7 +325,7 @@ struct PostgreSQLTests {
 }
 
 /// Counts calls.
-private final class Attempts: Sendable {
+final class Attempts: Sendable {
     private let state = Mutex(0)
 
     var count: Int { state.withLock { $0 } }

@@ -11,6 +11,9 @@ struct ConnectionParameters: Sendable {
     ]
 
     let statementTimeout: Duration
+    /// The maximum time until an address of a host answers: `connect_timeout`, or else 2 seconds, and at most half of the wait
+    /// for a connection, so that there is time for another host.
+    let addressTimeout: Duration
     let values: [(String, String)]
 
     /// - Throws: ``PostgreSQLConfigurationError``
@@ -55,6 +58,12 @@ struct ConnectionParameters: Sendable {
         given["client_encoding"] = "UTF8"
         values = given.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         statementTimeout = configuration.statementTimeout
+        let seconds = (given["connect_timeout"] ?? environment["PGCONNECT_TIMEOUT"]).flatMap { Int($0) }
+        if let seconds {
+            addressTimeout = seconds > 0 ? .seconds(seconds) : configuration.connectionWait
+        } else {
+            addressTimeout = min(.seconds(2), configuration.connectionWait / 2)
+        }
     }
 
     func withPointers<R>(

@@ -37,19 +37,52 @@ final class PostgreSQLHandle {
         let connecting = parameters.withPointers { PQconnectStartParams($0, $1, 0) }
         guard let connecting else { throw SQLFailure(.unavailable, "there is not enough memory to connect") }
         connection = connecting
-        guard PQstatus(connection) != CONNECTION_BAD else { throw lost() }
-        var next = PGRES_POLLING_WRITING
-        while next != PGRES_POLLING_OK {
-            guard next != PGRES_POLLING_FAILED else { throw lost() }
-            try wait(for: next == PGRES_POLLING_READING ? POLLIN : POLLOUT, until: deadline)
-            next = PQconnectPoll(connection)
-        }
+        try connect(parameters.addressTimeout, until: deadline)
         // Notices can contain values.
         _ = PQsetNoticeProcessor(connection, { _, _ in }, nil)
         PQsetnonblocking(connection, 1)
     }
 
     deinit { PQfinish(connection) }
+
+    /// Connects to the first address that answers and accepts the session.
+    ///
+    /// `PQconnectPoll` ignores `connect_timeout`. Without a limit for each address, a machine without power would use up the
+    /// time for the other hosts.
+    private func connect(_ addressTimeout: Duration, until deadline: ContinuousClock.Instant) throws {
+        guard PQstatus(connection) != CONNECTION_BAD else { throw lost(isConnecting: true) }
+        var next = PGRES_POLLING_WRITING
+        while next != PGRES_POLLING_OK {
+            guard next != PGRES_POLLING_FAILED else { throw lost(isConnecting: true) }
+            let events = next == PGRES_POLLING_READING ? POLLIN : POLLOUT
+            if PQstatus(connection) != CONNECTION_STARTED {
+                try wait(for: events, until: deadline)
+            } else if !isReady(for: events, until: min(deadline, ContinuousClock.now + addressTimeout)) {
+                // libpq continues with the next address.
+                shutdown(PQsocket(connection), Int32(SHUT_RDWR))
+            }
+            next = PQconnectPoll(connection)
+        }
+    }
+
+    /// Waits for the socket, also if it failed, which libpq then reports.
+    ///
+    /// - Returns: false at the deadline.
+    private func isReady(for events: Int32, until deadline: ContinuousClock.Instant) -> Bool {
+        while true {
+            let left = deadline - .now
+            guard left > .zero else { return false }
+            var descriptor = pollfd(fd: PQsocket(connection), events: Int16(events), revents: 0)
+            let count = poll(&descriptor, 1, Self.milliseconds(left))
+            if count > 0 || count < 0 && errno != EINTR { return true }
+        }
+    }
+
+    /// For `poll`, rounded up.
+    private static func milliseconds(_ time: Duration) -> Int32 {
+        let (seconds, attoseconds) = time.components
+        return Int32(clamping: seconds * 1_000 + attoseconds / 1_000_000_000_000_000 + 1)
+    }
 
     /// Whether the connection is open and outside a transaction.
     var isIdle: Bool { PQstatus(connection) == CONNECTION_OK && PQtransactionStatus(connection) == PQTRANS_IDLE }
@@ -233,8 +266,7 @@ final class PostgreSQLHandle {
                 // COMMIT is not cancelled: its effect would be unknown.
                 pollfd(fd: isCommitting || wasCancelled ? -1 : wake.descriptor, events: Int16(POLLIN), revents: 0),
             ]
-            let milliseconds = left.components.seconds * 1_000 + left.components.attoseconds / 1_000_000_000_000_000
-            let count = poll(&descriptors, 2, Int32(clamping: milliseconds + 1))
+            let count = poll(&descriptors, 2, Self.milliseconds(left))
             if count < 0, errno != EINTR { throw silent() }
             if count > 0, descriptors[1].revents != 0 {
                 wasCancelled = true
@@ -274,11 +306,14 @@ final class PostgreSQLHandle {
             isCommitting ? .outcomeUnknown : .unavailable, "the database does not answer within the time limit")
     }
 
-    private func lost() -> SQLFailure {
-        let message = String(cString: PQerrorMessage(connection)).split(separator: "\n").first.map(String.init)
+    /// - Parameter isConnecting: Then there is one line for each address, and hints, which begin with a tab. Later, only the first
+    ///   line is without values of statements.
+    private func lost(isConnecting: Bool = false) -> SQLFailure {
+        let lines = String(cString: PQerrorMessage(connection)).split(separator: "\n")
+        let causes = isConnecting ? lines.filter { !$0.hasPrefix("\t") } : Array(lines.prefix(1))
+        let message = causes.isEmpty ? "no reason" : causes.joined(separator: "; ")
         return SQLFailure(
-            isCommitting ? .outcomeUnknown : .unavailable,
-            "the connection to the database failed: \(message ?? "no reason")")
+            isCommitting ? .outcomeUnknown : .unavailable, "the connection to the database failed: \(message)")
     }
 
     /// The schema or the session changed under a prepared statement: feature_not_supported, invalid_sql_statement_name.

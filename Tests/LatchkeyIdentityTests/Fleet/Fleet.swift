@@ -1,0 +1,114 @@
+import FoundationEssentials
+import Glibc
+import Latchkey
+import LatchkeyJOSE
+import LatchkeyRelyingParty
+import LatchkeySimulators
+import LatchkeyTestSupport
+import Testing
+
+@testable import latchkey_identity
+
+/// Three server processes that share a PostgreSQL database, a configuration and a signing key file, and nothing else. Clients
+/// reach them directly: no proxy hides a lost answer.
+actor Fleet {
+    static let size = 3
+
+    private let directory: TemporaryDirectory
+    private let arguments: [String]
+    private var instances: [IdentityProcess] = []
+
+    /// - Parameters:
+    ///   - address: The address of an empty database.
+    ///   - connections: The maximum number of connections of one instance.
+    private init(on address: String, connections: Int) throws {
+        let directory = try TemporaryDirectory()
+        self.directory = directory
+        let configuration = directory.path(of: "config.json")
+        // The limits are those of one user behind one address.
+        try Data(
+            """
+            {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
+             "extensions": {"biometric_audience": false},
+             "identity": {"biometric": {"maximum_devices": 1000000}},
+             "rate_limits": {"token_per_address": 1000000, "challenge_per_address": 1000000,
+                 "biometric_per_user": 1000000},
+             "database": {"maximum_connections": \(connections), "connection_wait": 4, "statement_timeout": 4}}
+            """.utf8
+        ).write(to: URL(filePath: configuration))
+        arguments = [
+            "--config", configuration, "--database", address, "--port", "0", "--log-level", "critical",
+            "--signing-key-file", try SigningKeyCipher.testFile(in: directory),
+        ]
+    }
+
+    /// Runs `fault` with a fleet while clients use it, then checks that every confirmed device can log in.
+    ///
+    /// - Parameter address: The address of an empty database.
+    static func run(
+        on address: String, connections: Int = 4, clients count: Int = 8,
+        fault: (_ fleet: Fleet, _ load: FleetLoad) async throws -> Void
+    ) async throws {
+        let fleet = try Fleet(on: address, connections: connections)
+        try await withTeardown({ await fleet.stop() }) {
+            try await fleet.start()
+            let load = FleetLoad()
+            let devices = try await Self.devices(count, on: address)
+            let clients = devices.enumerated().map { FleetClient($0.offset, with: $0.element, of: fleet, load) }
+            try await load.run(clients) { try await fault(fleet, load) }
+        }
+    }
+
+    private func start() async throws {
+        for _ in 0..<Self.size { instances.append(try await IdentityProcess(arguments)) }
+    }
+
+    private func stop() async {
+        await withTaskGroup(of: Void.self) { group in
+            for instance in instances { group.addTask { _ = await instance.stop() } }
+        }
+    }
+
+    /// The address of an instance. It changes when the instance is started again.
+    ///
+    /// - Parameter number: Any number; the instances are counted in turn.
+    func origin(_ number: Int) -> String { instances[number % instances.count].endpoint }
+
+    /// The ports of all instances.
+    var ports: [String] { instances.map(\.port) }
+
+    /// Kills an instance and starts it again.
+    func kill(_ number: Int) async throws {
+        let status = await instances[number].stop(SIGKILL)
+        #expect(status == SIGKILL, "the instance ended before it was killed")
+        instances[number] = try await IdentityProcess(arguments)
+    }
+
+    /// Adds users with one device each.
+    private static func devices(_ count: Int, on address: String) async throws -> [TestDevice] {
+        var limits = DatabaseConfiguration()
+        limits.maximumConnections = 1
+        let services = try await IdentityServices(
+            TestServer.configuration, database: IdentityDatabase.open(location: address, configuration: limits),
+            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+            signingKeyCipher: SigningKeyCipher.test())
+        var devices: [TestDevice] = []
+        for number in 0..<count {
+            let user = try await services.users.add(username: "user\(number)", password: TestServer.password)
+            let device = TestDevice()
+            try await services.devices.add(device.registered(to: user.id, at: services.clock.now))
+            devices.append(device)
+        }
+        return devices
+    }
+}
+
+extension TestDevice {
+    /// The device as a server stores it.
+    fileprivate func registered(to userID: String, at time: Date) throws -> RegisteredDevice {
+        let jwk = try JSONDecoder().decode(JWK.self, from: JSONEncoder().encode(self.jwk))
+        return RegisteredDevice(
+            kid: try #require(KeyID(rawValue: kid)), userID: userID, key: try #require(DevicePublicKey(jwk)),
+            info: try #require(DeviceInfo(Self.deviceInfo)), createdAt: time)
+    }
+}
