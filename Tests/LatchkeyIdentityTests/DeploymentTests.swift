@@ -1,4 +1,5 @@
 import Foundation
+import LatchkeyRelyingParty
 import LatchkeySimulators
 import LatchkeyTestSupport
 import Testing

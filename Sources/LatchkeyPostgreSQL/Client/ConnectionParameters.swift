@@ -58,9 +58,8 @@ struct ConnectionParameters: Sendable {
         given["client_encoding"] = "UTF8"
         values = given.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         statementTimeout = configuration.statementTimeout
-        let seconds = (given["connect_timeout"] ?? environment["PGCONNECT_TIMEOUT"]).flatMap { Int($0) }
-        if let seconds {
-            addressTimeout = seconds > 0 ? .seconds(seconds) : configuration.connectionWait
+        if let limit = (given["connect_timeout"] ?? environment["PGCONNECT_TIMEOUT"]).flatMap({ Int($0) }) {
+            addressTimeout = limit > 0 ? .seconds(limit) : configuration.connectionWait
         } else {
             addressTimeout = min(.seconds(2), configuration.connectionWait / 2)
         }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import HTTPTypes
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
