@@ -18,7 +18,7 @@ import sys
 # Options of the compiler that select the kind of output, with the number of their values.
 OUTPUT = {
     "-emit-dependencies": 0, "-emit-module": 0, "-emit-module-path": 1, "-output-file-map": 1, "-incremental": 0, "-c": 0,
-    "-enable-batch-mode": 0, "-serialize-diagnostics": 0, "-index-store-path": 1, "-enable-testing": 0, "-j2": 0, "-g": 0,
+    "-enable-batch-mode": 0, "-serialize-diagnostics": 0, "-index-store-path": 1, "-enable-testing": 0,
 }
 
 
@@ -27,6 +27,9 @@ def commands(manifest, sources):
     for text in re.findall(r'^ +description: "Compiling Swift Module .*\n +args: (\[.*\])$', manifest, re.MULTILINE):
         arguments = json.loads(text)
         files = next(argument[1:] for argument in arguments if argument.startswith("@"))
+        # A target that is not used has no list.
+        if not os.path.exists(files):
+            continue
         with open(files, encoding="utf-8") as lines:
             if not lines.readline().strip("'\"\n").startswith(sources):
                 continue
