@@ -85,7 +85,7 @@ struct PresenceDaemon: AsyncParsableCommand {
         let service = PresenceService(
             bus: bus, authority: authority, prints: EnrolledPrints(directory: prints),
             timeLimit: .seconds(timeLimit), log: log)
-        let serving = Task { try await service.run { Bus.notifyReady() } }
+        let serving = Task { try await service.run { () throws(BusError) in try Bus.notifyReady() } }
         let signals = Task {
             for await _ in await UnixSignalsSequence(trapping: .sigterm, .sigint) { break }
             end.finish()

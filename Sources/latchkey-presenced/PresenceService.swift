@@ -75,7 +75,7 @@ actor PresenceService {
     /// Serves until the connection to the bus ends or the task is cancelled.
     ///
     /// - Parameter onReady: Called when the service owns its name.
-    func run(onReady: () -> Void) async throws(BusError) {
+    func run(onReady: () throws(BusError) -> Void) async throws(BusError) {
         let (events, sink) = AsyncStream.makeStream(of: Event.self)
         await noteEnrolments()
         try await bus.serve(PresenceWire.path) { [backlog, bus] call in
@@ -98,7 +98,7 @@ actor PresenceService {
         }
         try await describeParents()
         try await bus.own(PresenceWire.name)
-        onReady()
+        try onReady()
         for await event in events {
             switch event {
             case .call(let message, let caller):

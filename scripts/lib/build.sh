@@ -48,6 +48,6 @@ build() {
 build_programs() {
     local product
     while read -r product; do
-        build "${release_flags[@]}" --product "$product"
+        build "${release_flags[@]}" --product "$product" </dev/null
     done < <(awk '$4 == "program" { print $5 }' packaging/files)
 }

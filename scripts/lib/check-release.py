@@ -17,8 +17,9 @@ import sys
 
 # Options of the compiler that select the kind of output, with the number of their values.
 OUTPUT = {
-    "-emit-dependencies": 0, "-emit-module": 0, "-emit-module-path": 1, "-output-file-map": 1, "-incremental": 0, "-c": 0,
-    "-enable-batch-mode": 0, "-serialize-diagnostics": 0, "-index-store-path": 1, "-enable-testing": 0,
+    "-emit-dependencies": 0, "-emit-module": 0, "-emit-module-path": 1, "-emit-objc-header": 0, "-emit-objc-header-path": 1,
+    "-output-file-map": 1, "-parseable-output": 0, "-incremental": 0, "-c": 0, "-enable-batch-mode": 0,
+    "-serialize-diagnostics": 0, "-index-store-path": 1, "-enable-testing": 0,
 }
 
 
@@ -26,7 +27,7 @@ def commands(manifest, sources):
     """The compiler's commands for the modules with files in `sources`, without the options for output."""
     for text in re.findall(r'^ +description: "Compiling Swift Module .*\n +args: (\[.*\])$', manifest, re.MULTILINE):
         arguments = json.loads(text)
-        files = next(argument[1:] for argument in arguments if argument.startswith("@"))
+        files = next((argument[1:] for argument in arguments if argument.startswith("@")), "")
         # A target that is not used has no list.
         if not os.path.exists(files):
             continue

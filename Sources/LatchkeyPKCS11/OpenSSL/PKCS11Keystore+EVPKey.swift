@@ -23,7 +23,8 @@ extension PKCS11Keystore {
     ///     library with the same symbols) and is valid until `body` returns; a later use crashes. Do not use the keystore in
     ///     `body`: it would wait forever.
     /// - Throws: Errors of `body`; `KeystoreError` as ``sign(_:with:for:authorizedBy:)``, and `unsupported`, before any prompt,
-    ///   for an isolated module, and for a key whose policy requires the PIN for each use if the token does not enforce that.
+    ///   for an isolated module, and for a key whose policy requires the PIN for each use if the token does not enforce that;
+    ///   after the prompt, `unsupported` if libp11 (`libp11.so.3`) is not installed.
     public func withEVPKey<R: Sendable>(
         of key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority,
         within limit: Duration = .seconds(60), _ body: @escaping @Sendable (OpaquePointer) throws -> R

@@ -132,8 +132,8 @@ package actor Bus {
     }
 
     /// Tells systemd that the service is ready. Does nothing without systemd.
-    package nonisolated static func notifyReady() {
-        guard (try? Systemd.load()) != nil else { return }
+    package nonisolated static func notifyReady() throws(BusError) {
+        try Systemd.load()
         _ = systemd.sd_notify(0, "READY=1")
     }
 }

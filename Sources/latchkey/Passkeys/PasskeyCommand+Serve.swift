@@ -41,11 +41,21 @@ extension PasskeyCommand {
             let lock = PasskeyLock(observer: SessionLockObserver(), log: log)
             let engine = try await engine(context, lock, environment: environment, log: log)
             log.info("serving passkeys")
-            try await PasskeyService(connection: connection, engine: engine, lock: lock).run { Bus.notifyReady() }
+            try await PasskeyService(connection: connection, engine: engine, lock: lock).run(ready: Self.notifyReady)
             guard !Task.isCancelled else { return }
             throw KeystoreError(
                 operation: "serve passkeys", code: .failed, reason: "the relay closed the connection",
                 recovery: "Check that no other process serves your passkeys, and journalctl -u latchkey-uhid.")
+        }
+
+        private static func notifyReady() throws(KeystoreError) {
+            do throws(BusError) {
+                try Bus.notifyReady()
+            } catch {
+                throw KeystoreError(
+                    operation: "serve passkeys", code: .unavailable, reason: error.message,
+                    recovery: "Install libsystemd0.")
+            }
         }
 
         private func engine(

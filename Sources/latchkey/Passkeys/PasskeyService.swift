@@ -10,7 +10,7 @@ struct PasskeyService: Sendable {
     /// Serves until the connection ends or the task is cancelled. Without a request, only a thread waits for a packet.
     ///
     /// - Parameter ready: Called when packets are received.
-    func run(ready: () -> Void) async throws(KeystoreError) {
+    func run(ready: () throws(KeystoreError) -> Void) async throws(KeystoreError) {
         let connection = connection
         let (packets, received) = AsyncStream.makeStream(of: [UInt8].self)
         // This thread only drains the socket: the kernel's queue behind it has 31 places.
@@ -25,7 +25,7 @@ struct PasskeyService: Sendable {
         let device = PasskeyHIDDevice(engine: engine) { connection.send($0) }
         let locks = Task { [lock] in await lock.run { await device.cancelRequest() } }
         defer { locks.cancel() }
-        ready()
+        try ready()
         await withTaskCancellationHandler {
             for await packet in packets { await device.receive(packet) }
         } onCancel: {
