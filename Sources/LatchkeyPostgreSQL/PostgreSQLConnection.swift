@@ -38,7 +38,7 @@ actor PostgreSQLConnection {
         let thread = BlockingThread()
         return try await thread.run {
             let wake = try WakeSocket()
-            let handle = try PostgreSQLHandle(parameters, wake: wake, until: deadline)
+            let handle = try PostgreSQLHandle.open(parameters, wake: wake, until: deadline)
             return PostgreSQLConnection(thread: thread, wake: wake, handle: handle)
         }
     }

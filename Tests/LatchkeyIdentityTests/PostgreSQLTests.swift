@@ -311,9 +311,9 @@ struct PostgreSQLTests {
     @Test(arguments: ["/x", "/x?service=fleet", "db.example.com/x"])
     func `without another setting, a server must have a valid certificate`(address: String) throws {
         let parameters = try ConnectionParameters(PostgreSQLConfiguration(address: "postgresql://\(address)"))
-        #expect(parameters.values.first { $0.0 == "sslmode" }?.1 == "verify-full")
+        #expect(parameters.hosts[0].first { $0.0 == "sslmode" }?.1 == "verify-full")
         let own = try ConnectionParameters(PostgreSQLConfiguration(address: "postgresql:///x?sslmode=require"))
-        #expect(own.values.first { $0.0 == "sslmode" }?.1 == "require", "the control")
+        #expect(own.hosts[0].first { $0.0 == "sslmode" }?.1 == "require", "the control")
     }
 
     @Test func `an address with a password is refused without repeating it`() {
