@@ -174,6 +174,8 @@ final class PostgreSQLHandle {
     /// - Returns: The number of changed rows of each.
     func pipeline(_ statements: [SQLText]) throws -> [Int] {
         guard statements.count > 1 else { return try statements.map { try query($0).changes } }
+        // In pipeline mode, ROLLBACK could not be sent.
+        guard !wasCancelled else { throw CancellationError() }
         guard PQenterPipelineMode(connection) == 1 else { throw lost() }
         var new: [String: String] = [:]
         var executions: [Bool] = []
