@@ -87,7 +87,7 @@ struct PostgreSQLTransaction: SQLConnection {
 
     func execute(_ statement: SQLText) throws -> Int { try handle.query(statement).changes }
 
-    func execute(_ statements: [SQLText]) throws -> [Int] { try handle.pipeline(statements) }
+    func execute(_ statements: [SQLText]) throws { try handle.pipeline(statements) }
 
     func rows(_ statement: SQLText) throws -> [SQLRow] { try handle.query(statement).rows }
 

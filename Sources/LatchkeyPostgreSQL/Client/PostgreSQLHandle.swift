@@ -170,33 +170,34 @@ final class PostgreSQLHandle {
 
     /// Runs statements with parameters one after another, in one exchange with the server (libpq's pipeline mode). After a
     /// failure, the server skips the rest.
-    ///
-    /// - Returns: The number of changed rows of each.
-    func pipeline(_ statements: [SQLText]) throws -> [Int] {
-        guard statements.count > 1 else { return try statements.map { try query($0).changes } }
+    func pipeline(_ statements: [SQLText]) throws {
+        guard statements.count > 1 else { return try statements.forEach { _ = try query($0) } }
         // In pipeline mode, ROLLBACK could not be sent.
         guard !wasCancelled else { throw CancellationError() }
         guard PQenterPipelineMode(connection) == 1 else { throw lost() }
         var new: [String: String] = [:]
-        var executions: [Bool] = []
+        // The key of each prepared statement; nil for an execution.
+        var steps: [String?] = []
         for statement in statements.map(Prepared.init) {
             if prepared[statement.key] == nil, new[statement.key] == nil, let name = newName(besides: new.count) {
                 try sendPreparation(of: statement, as: name)
                 new[statement.key] = name
-                executions.append(false)
+                steps.append(statement.key)
             }
             try sendExecution(of: statement, as: prepared[statement.key] ?? new[statement.key])
-            executions.append(true)
+            steps.append(nil)
         }
         try send { PQpipelineSync(connection) }
         var failure: SQLFailure?
-        let answers = try executions.map { _ in try results(&failure) }
+        for step in steps {
+            _ = try results(&failure)
+            // The server keeps it, also if a later statement fails.
+            if let step, failure == nil { prepared[step] = new[step] }
+        }
         // The end of the pipeline. Only then ROLLBACK can be sent.
         _ = try results(&failure)
         guard PQexitPipelineMode(connection) == 1 else { throw lost() }
         try check(failure)
-        prepared.merge(new) { $1 }
-        return zip(answers, executions).filter(\.1).map(\.0.changes)
     }
 
     /// A statement with its values. The key identifies its text and the types of its values.

@@ -41,10 +41,7 @@ public protocol SQLConnection {
 
     /// Runs statements one after another, up to the first failure. An implementation can send them to the database together;
     /// by default it sends each after the result of the one before.
-    ///
-    /// - Returns: For each, the number of rows that it inserted, changed or deleted.
-    @discardableResult
-    func execute(_ statements: [SQLText]) throws -> [Int]
+    func execute(_ statements: [SQLText]) throws
 
     /// Runs one statement and returns its rows.
     func rows(_ statement: SQLText) throws -> [SQLRow]
@@ -116,9 +113,8 @@ extension SQLDatabase {
 
 extension SQLConnection {
     /// Runs each statement after the result of the one before.
-    @discardableResult
-    public func execute(_ statements: [SQLText]) throws -> [Int] {
-        try statements.map { statement in try execute(statement) }
+    public func execute(_ statements: [SQLText]) throws {
+        for statement in statements { try execute(statement) }
     }
 
     /// Returns the first row.
