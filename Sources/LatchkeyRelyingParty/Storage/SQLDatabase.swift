@@ -152,7 +152,6 @@ extension SQLConnection {
     ) -> SQLText {
         let (name, column) = (SQLText(constant: table), SQLText(constant: column))
         let kept: SQLText = if let others { " AND NOT (\(others))" } else { "" }
-        let expired: SQLText = "SELECT ctid FROM \(name) WHERE \(column) <= \(now)\(kept)"
         return switch dialect {
         case .sqlite: "DELETE FROM \(name) WHERE \(column) <= \(now)\(kept)"
         // The order makes PostgreSQL use the index. Without it, a prepared statement reads the whole table, because its plan
@@ -160,7 +159,8 @@ extension SQLConnection {
         case .postgreSQL:
             """
             DELETE FROM \(name) WHERE ctid = ANY (ARRAY(
-                \(expired) ORDER BY \(column) LIMIT 100 FOR UPDATE SKIP LOCKED))
+                SELECT ctid FROM \(name) WHERE \(column) <= \(now)\(kept)
+                ORDER BY \(column) LIMIT 100 FOR UPDATE SKIP LOCKED))
             """
         }
     }
