@@ -38,7 +38,7 @@ actor PostgreSQLConnection {
         let thread = BlockingThread()
         return try await thread.run {
             let wake = try WakeSocket()
-            let handle = try PostgreSQLHandle(parameters, wake: wake, until: deadline)
+            let handle = try PostgreSQLHandle.open(parameters, wake: wake, until: deadline)
             return PostgreSQLConnection(thread: thread, wake: wake, handle: handle)
         }
     }
@@ -87,7 +87,7 @@ struct PostgreSQLTransaction: SQLConnection {
 
     func execute(_ statement: SQLText) throws -> Int { try handle.query(statement).changes }
 
-    func execute(_ statements: [SQLText]) throws -> [Int] { try handle.pipeline(statements) }
+    func execute(_ statements: [SQLText]) throws { try handle.pipeline(statements) }
 
     func rows(_ statement: SQLText) throws -> [SQLRow] { try handle.query(statement).rows }
 

@@ -56,7 +56,7 @@ public final class PostgreSQLDatabase: SQLDatabase {
     }
 
     /// Closes the connections that are not in use.
-    public func close() { pool.close() }
+    public func close() { pool.discardIdle() }
 
     /// Repeats the transaction only if it had no effect: PostgreSQL undid it, or the connection was lost before `COMMIT`.
     private func transaction<R: Sendable>(

@@ -72,8 +72,6 @@ final class PostgreSQLPool: Sendable {
     /// Closes the idle connections: the database that closed one has probably closed all.
     func discardIdle() { state.withLock { $0.idle = [] } }
 
-    func close() { discardIdle() }
-
     /// A connection that is no longer used makes room for another one.
     private func free() {
         let next = state.withLock { state -> CheckedContinuation<PostgreSQLConnection?, any Error>? in

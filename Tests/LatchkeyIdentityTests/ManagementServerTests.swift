@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
 import LatchkeyHTTP
+import LatchkeyRelyingParty
 import LatchkeySimulators
 import LatchkeyTestSupport
 import Testing
@@ -14,6 +15,31 @@ import Testing
         let endpoint = try #require(Endpoint(url))
         let (response, body) = try await CurlTransport(timeout: 20).send(endpoint.request(.get), body: [])
         return (response.status.code, String(decoding: body, as: UTF8.self))
+    }
+
+    /// A database that does not answer for a minute, also if the task is cancelled.
+    private struct SilentDatabase: SQLDatabase {
+        var dialect: SQLDialect { .sqlite }
+        var clockOffset: Double { 0 }
+
+        func read<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R) async throws -> R {
+            _ = await Task.detached { try? await Task.sleep(for: .seconds(60)) }.value
+            throw SQLFailure(.unavailable, "no answer")
+        }
+
+        func write<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R) async throws -> R {
+            try await read(body)
+        }
+
+        func migrate(_ migrations: [SQLMigration]) async throws {}
+    }
+
+    @Test func `the health check does not wait for a database that does not answer`() async throws {
+        try await TestServer.run { server in
+            let start = ContinuousClock.now
+            #expect(await !ManagementServer.isReady(SilentDatabase(), server.services.signer))
+            #expect(ContinuousClock.now - start < .seconds(50))
+        }
     }
 
     @Test func `a server that drains is not ready, and serves`() async throws {

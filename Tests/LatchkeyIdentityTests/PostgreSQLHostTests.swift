@@ -9,12 +9,13 @@ import Testing
 /// Addresses with several hosts.
 @Suite(.enabled(if: PostgreSQLServer.isInstalled, "needs the package postgresql"))
 struct PostgreSQLHostTests {
-    /// A TCP port whose host does not answer, as a machine without power: its queue of connections is full.
+    /// A TCP port that does not answer. Its queue of connections is full, as for a machine without power, or has space, as for a
+    /// server that hangs.
     private final class SilentPort {
         let number: UInt16
         private let descriptors: [Int32]
 
-        init() throws {
+        init(accepts: Bool) throws {
             let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
             var address = sockaddr_in()
             address.sin_family = sa_family_t(AF_INET)
@@ -24,9 +25,9 @@ struct PostgreSQLHostTests {
             var descriptors = [listener]
             withUnsafeMutablePointer(to: &address) {
                 $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                    results = [bind(listener, address, length), listen(listener, 0)]
+                    results = [bind(listener, address, length), listen(listener, accepts ? 16 : 0)]
                     results.append(getsockname(listener, address, &length))
-                    for _ in 0..<4 {
+                    for _ in 0..<(accepts ? 0 : 4) {
                         let type = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
                         let client = socket(AF_INET, Int32(type), 0)
                         _ = connect(client, address, length)
@@ -42,8 +43,9 @@ struct PostgreSQLHostTests {
         deinit { for descriptor in descriptors { close(descriptor) } }
     }
 
-    @Test func `a host that does not answer does not use up the time for the next one`() async throws {
-        let silent = try SilentPort()
+    @Test(arguments: [false, true])
+    func `a host that does not answer does not use up the time for the next one`(accepts: Bool) async throws {
+        let silent = try SilentPort(accepts: accepts)
         defer { withExtendedLifetime(silent) {} }
         let single = try await PostgreSQLServer.shared.database()
         let folder = try await PostgreSQLServer.shared.folder.path

@@ -14,7 +14,8 @@ struct ConnectionParameters: Sendable {
     /// The maximum time until an address of a host answers: `connect_timeout`, or else 2 seconds, and at most half of the wait
     /// for a connection, so that there is time for another host.
     let addressTimeout: Duration
-    let values: [(String, String)]
+    /// The parameters for each host of the address.
+    let hosts: [[(String, String)]]
 
     /// - Throws: ``PostgreSQLConfigurationError``
     init(_ configuration: PostgreSQLConfiguration) throws {
@@ -56,7 +57,7 @@ struct ConnectionParameters: Sendable {
         ]
         given.merge(defaults) { own, _ in own }
         given["client_encoding"] = "UTF8"
-        values = given.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        hosts = Self.hosts(given)
         statementTimeout = configuration.statementTimeout
         if let limit = (given["connect_timeout"] ?? environment["PGCONNECT_TIMEOUT"]).flatMap({ Int($0) }) {
             addressTimeout = limit > 0 ? .seconds(limit) : configuration.connectionWait
@@ -65,9 +66,25 @@ struct ConnectionParameters: Sendable {
         }
     }
 
+    /// Separates the lists of hosts.
+    private static func hosts(_ given: [String: String]) -> [[(String, String)]] {
+        let lists = ["host", "hostaddr", "port"].compactMap { name in
+            given[name].map { (name, $0.split(separator: ",", omittingEmptySubsequences: false)) }
+        }
+        let count = lists.filter { $0.0 != "port" }.map(\.1.count).max() ?? 1
+        let isValid = lists.allSatisfy { $0.1.count == count || $0.0 == "port" && $0.1.count == 1 }
+        // libpq reports lists that do not match. With `load_balance_hosts`, it chooses the host.
+        guard isValid, given["load_balance_hosts"] == nil else { return [given.map { ($0, $1) }] }
+        return (0..<count).map { index in
+            let own = lists.map { name, items in (name, String(items.count == 1 ? items[0] : items[index])) }
+            return given.merging(own) { $1 }.map { ($0, $1) }
+        }
+    }
+
     func withPointers<R>(
-        _ body: (UnsafePointer<UnsafePointer<CChar>?>, UnsafePointer<UnsafePointer<CChar>?>) -> R
+        host: Int, _ body: (UnsafePointer<UnsafePointer<CChar>?>, UnsafePointer<UnsafePointer<CChar>?>) -> R
     ) -> R {
+        let values = hosts[host]
         let (names, texts) = (values.map { strdup($0.0) }, values.map { strdup($0.1) })
         defer { for text in names + texts { free(text) } }
         return body(names.map { UnsafePointer($0) } + [nil], texts.map { UnsafePointer($0) } + [nil])

@@ -30,14 +30,35 @@ final class PostgreSQLHandle {
     private var isCommitting = false
     private var wasCancelled = false
 
-    /// - Throws: `SQLFailure` with code `unavailable`.
-    init(_ parameters: ConnectionParameters, wake: WakeSocket, until deadline: ContinuousClock.Instant) throws {
+    /// Connects to the first host that answers and accepts the session.
+    ///
+    /// libpq does not try the next host if one accepts the TCP connection and then does not answer.
+    ///
+    /// - Throws: `SQLFailure` with code `unavailable` and the cause of each host.
+    static func open(
+        _ parameters: ConnectionParameters, wake: WakeSocket, until deadline: ContinuousClock.Instant
+    ) throws -> sending PostgreSQLHandle {
+        var causes: [String] = []
+        for host in parameters.hosts.indices {
+            do {
+                return try PostgreSQLHandle(parameters, host: host, wake: wake, until: deadline)
+            } catch let error as SQLFailure {
+                causes.append(error.message)
+            }
+        }
+        throw SQLFailure(
+            .unavailable, "the connection to the database failed: \(causes.joined(separator: "; "))")
+    }
+
+    private init(
+        _ parameters: ConnectionParameters, host: Int, wake: WakeSocket, until deadline: ContinuousClock.Instant
+    ) throws {
         self.wake = wake
         statementTimeout = parameters.statementTimeout
-        let connecting = parameters.withPointers { PQconnectStartParams($0, $1, 0) }
+        let connecting = parameters.withPointers(host: host) { PQconnectStartParams($0, $1, 0) }
         guard let connecting else { throw SQLFailure(.unavailable, "there is not enough memory to connect") }
         connection = connecting
-        try connect(parameters.addressTimeout, until: deadline)
+        try connect(parameters, until: deadline)
         // Notices can contain values.
         _ = PQsetNoticeProcessor(connection, { _, _ in }, nil)
         PQsetnonblocking(connection, 1)
@@ -45,19 +66,25 @@ final class PostgreSQLHandle {
 
     deinit { PQfinish(connection) }
 
-    /// Connects to the first address that answers and accepts the session.
+    /// Connects to the first address of the host that answers.
     ///
-    /// `PQconnectPoll` ignores `connect_timeout`. Without a limit for each address, a machine without power would use up the
-    /// time for the other hosts.
-    private func connect(_ addressTimeout: Duration, until deadline: ContinuousClock.Instant) throws {
-        guard PQstatus(connection) != CONNECTION_BAD else { throw lost(isConnecting: true) }
+    /// `PQconnectPoll` ignores `connect_timeout`. Without a limit for each address, a machine without power or a server that
+    /// hangs would use up the time for the others. A single host can use all the time after TCP connected: it can be busy.
+    private func connect(_ parameters: ConnectionParameters, until deadline: ContinuousClock.Instant) throws {
+        guard PQstatus(connection) != CONNECTION_BAD else { throw refused() }
         var next = PGRES_POLLING_WRITING
+        var addressEnd = ContinuousClock.now + parameters.addressTimeout
         while next != PGRES_POLLING_OK {
-            guard next != PGRES_POLLING_FAILED else { throw lost(isConnecting: true) }
+            guard next != PGRES_POLLING_FAILED else { throw refused() }
             let events = next == PGRES_POLLING_READING ? POLLIN : POLLOUT
-            if PQstatus(connection) != CONNECTION_STARTED {
-                try wait(for: events, until: deadline)
-            } else if !isReady(for: events, until: min(deadline, ContinuousClock.now + addressTimeout)) {
+            let isStarted = PQstatus(connection) == CONNECTION_STARTED
+            if isStarted { addressEnd = ContinuousClock.now + parameters.addressTimeout }
+            let isLimited = isStarted || parameters.hosts.count > 1
+            if !isReady(for: events, until: isLimited ? min(deadline, addressEnd) : deadline) {
+                guard isStarted else {
+                    let host = PQhost(connection).map { String(cString: $0) } ?? "the server"
+                    throw SQLFailure(.unavailable, "\(host) does not answer within the time limit")
+                }
                 // libpq continues with the next address.
                 shutdown(PQsocket(connection), Int32(SHUT_RDWR))
             }
@@ -143,31 +170,34 @@ final class PostgreSQLHandle {
 
     /// Runs statements with parameters one after another, in one exchange with the server (libpq's pipeline mode). After a
     /// failure, the server skips the rest.
-    ///
-    /// - Returns: The number of changed rows of each.
-    func pipeline(_ statements: [SQLText]) throws -> [Int] {
-        guard statements.count > 1 else { return try statements.map { try query($0).changes } }
+    func pipeline(_ statements: [SQLText]) throws {
+        guard statements.count > 1 else { return try statements.forEach { _ = try query($0) } }
+        // In pipeline mode, ROLLBACK could not be sent.
+        guard !wasCancelled else { throw CancellationError() }
         guard PQenterPipelineMode(connection) == 1 else { throw lost() }
         var new: [String: String] = [:]
-        var executions: [Bool] = []
+        // The key of each prepared statement; nil for an execution.
+        var steps: [String?] = []
         for statement in statements.map(Prepared.init) {
             if prepared[statement.key] == nil, new[statement.key] == nil, let name = newName(besides: new.count) {
                 try sendPreparation(of: statement, as: name)
                 new[statement.key] = name
-                executions.append(false)
+                steps.append(statement.key)
             }
             try sendExecution(of: statement, as: prepared[statement.key] ?? new[statement.key])
-            executions.append(true)
+            steps.append(nil)
         }
         try send { PQpipelineSync(connection) }
         var failure: SQLFailure?
-        let answers = try executions.map { _ in try results(&failure) }
+        for step in steps {
+            _ = try results(&failure)
+            // The server keeps it, also if a later statement fails.
+            if let step, failure == nil { prepared[step] = new[step] }
+        }
         // The end of the pipeline. Only then ROLLBACK can be sent.
         _ = try results(&failure)
         guard PQexitPipelineMode(connection) == 1 else { throw lost() }
         try check(failure)
-        prepared.merge(new) { $1 }
-        return zip(answers, executions).filter(\.1).map(\.0.changes)
     }
 
     /// A statement with its values. The key identifies its text and the types of its values.
@@ -306,12 +336,16 @@ final class PostgreSQLHandle {
             isCommitting ? .outcomeUnknown : .unavailable, "the database does not answer within the time limit")
     }
 
-    /// - Parameter isConnecting: Then there is one line for each address, and hints, which begin with a tab. Later, only the first
-    ///   line is without values of statements.
-    private func lost(isConnecting: Bool = false) -> SQLFailure {
-        let lines = String(cString: PQerrorMessage(connection)).split(separator: "\n")
-        let causes = isConnecting ? lines.filter { !$0.hasPrefix("\t") } : Array(lines.prefix(1))
-        let message = causes.isEmpty ? "no reason" : causes.joined(separator: "; ")
+    private var errorLines: [Substring] { String(cString: PQerrorMessage(connection)).split(separator: "\n") }
+
+    /// libpq's error has one line for each address, and hints, which begin with a tab.
+    private func refused() -> SQLFailure {
+        SQLFailure(.unavailable, errorLines.filter { !$0.hasPrefix("\t") }.joined(separator: "; "))
+    }
+
+    /// Only the first line of libpq's error is without values of statements.
+    private func lost() -> SQLFailure {
+        let message = errorLines.first ?? "no reason"
         return SQLFailure(
             isCommitting ? .outcomeUnknown : .unavailable, "the connection to the database failed: \(message)")
     }

@@ -41,10 +41,7 @@ public protocol SQLConnection {
 
     /// Runs statements one after another, up to the first failure. An implementation can send them to the database together;
     /// by default it sends each after the result of the one before.
-    ///
-    /// - Returns: For each, the number of rows that it inserted, changed or deleted.
-    @discardableResult
-    func execute(_ statements: [SQLText]) throws -> [Int]
+    func execute(_ statements: [SQLText]) throws
 
     /// Runs one statement and returns its rows.
     func rows(_ statement: SQLText) throws -> [SQLRow]
@@ -116,9 +113,8 @@ extension SQLDatabase {
 
 extension SQLConnection {
     /// Runs each statement after the result of the one before.
-    @discardableResult
-    public func execute(_ statements: [SQLText]) throws -> [Int] {
-        try statements.map { statement in try execute(statement) }
+    public func execute(_ statements: [SQLText]) throws {
+        for statement in statements { try execute(statement) }
     }
 
     /// Returns the first row.
@@ -156,7 +152,6 @@ extension SQLConnection {
     ) -> SQLText {
         let (name, column) = (SQLText(constant: table), SQLText(constant: column))
         let kept: SQLText = if let others { " AND NOT (\(others))" } else { "" }
-        let expired: SQLText = "SELECT ctid FROM \(name) WHERE \(column) <= \(now)\(kept)"
         return switch dialect {
         case .sqlite: "DELETE FROM \(name) WHERE \(column) <= \(now)\(kept)"
         // The order makes PostgreSQL use the index. Without it, a prepared statement reads the whole table, because its plan
@@ -164,7 +159,8 @@ extension SQLConnection {
         case .postgreSQL:
             """
             DELETE FROM \(name) WHERE ctid = ANY (ARRAY(
-                \(expired) ORDER BY \(column) LIMIT 100 FOR UPDATE SKIP LOCKED))
+                SELECT ctid FROM \(name) WHERE \(column) <= \(now)\(kept)
+                ORDER BY \(column) LIMIT 100 FOR UPDATE SKIP LOCKED))
             """
         }
     }

@@ -37,23 +37,26 @@ enum ManagementServer {
 
     /// Whether the database answers within two seconds, and the server can sign with its keys.
     static func isReady(_ database: any SQLDatabase, _ signer: IDTokenSigner) async -> Bool {
-        await withTaskGroup(of: Bool.self) { group in
-            group.addTask {
-                do {
-                    try await database.check()
-                    _ = try await signer.published()
-                    return true
-                } catch {
-                    return false
-                }
+        // A task group would wait for both, and not all of a check can be cancelled.
+        let (answers, continuation) = AsyncStream.makeStream(of: Bool.self)
+        let check = Task {
+            do {
+                try await database.check()
+                _ = try await signer.published()
+                continuation.yield(true)
+            } catch {
+                continuation.yield(false)
             }
-            group.addTask {
-                try? await Task.sleep(for: .seconds(2))
-                return false
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? false
         }
+        let limit = Task {
+            try await Task.sleep(for: .seconds(2))
+            continuation.yield(false)
+        }
+        defer {
+            check.cancel()
+            limit.cancel()
+        }
+        return await answers.first { _ in true } ?? false
     }
 }
 
