@@ -42,9 +42,14 @@ final class BusConnection {
     ///   - acceptsDescriptors: See ``Bus/system(at:acceptsDescriptors:onClose:)``.
     ///   - onClose: Called when the connection is closed, by either side.
     init(address: String?, acceptsDescriptors: Bool = false, onClose: @escaping () -> Void) throws(BusError) {
-        try Systemd.load()
+        let address = address ?? Self.systemAddress
+        do throws(BusError) {
+            try Systemd.load()
+        } catch {
+            throw Self.hasSocket(address) ? error : .noBus
+        }
         var bus: OpaquePointer?
-        let code = Self.open(address: address ?? Self.systemAddress, acceptsDescriptors, &bus)
+        let code = Self.open(address: address, acceptsDescriptors, &bus)
         guard code != -ENOENT else { throw .noBus }
         guard code >= 0, let bus else { throw BusError(code, "connect to the system bus") }
         _ = systemd.sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
@@ -55,6 +60,12 @@ final class BusConnection {
     /// The address of the system bus (D-Bus Specification, section "Well-known Message Bus Instances").
     private static var systemAddress: String {
         getenv("DBUS_SYSTEM_BUS_ADDRESS").map { String(cString: $0) } ?? "unix:path=/run/dbus/system_bus_socket"
+    }
+
+    /// Whether the address may have a socket: not if it is only a path that does not exist.
+    private static func hasSocket(_ address: String) -> Bool {
+        let prefix = "unix:path="
+        return !address.hasPrefix(prefix) || access(String(address.dropFirst(prefix.count)), F_OK) == 0
     }
 
     private static func open(address: String, _ acceptsDescriptors: Bool, _ bus: inout OpaquePointer?) -> Int32 {
