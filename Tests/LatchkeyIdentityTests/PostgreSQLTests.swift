@@ -163,7 +163,8 @@ struct PostgreSQLTests {
 
     @Test func `without a free connection, or a server, the error is temporary`() async throws {
         var configuration = PostgreSQLConfiguration(address: try await PostgreSQLServer.shared.database())
-        (configuration.maximumConnections, configuration.connectionWait) = (1, .milliseconds(200))
+        // Long enough to connect on a busy machine.
+        (configuration.maximumConnections, configuration.connectionWait) = (1, .seconds(3))
         configuration.statementTimeout = hangLimit
         let database = try PostgreSQLDatabase(configuration)
         try await database.check()

@@ -88,8 +88,8 @@ struct IdleMemory {
                 if line.startswith("VmHWM:"):
                     print(line.split()[1])
         finally:
-            process.terminate()
-            process.wait(30)
+            process.kill()
+            process.wait()
         """
 
     private func presenced() async throws -> Double {
