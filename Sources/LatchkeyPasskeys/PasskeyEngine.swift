@@ -12,6 +12,7 @@ package actor PasskeyEngine {
     private let policy: AccessPolicy?
     private let clock: PasskeyClock
     private let requester: @Sendable () async -> String?
+    private let onFailure: @Sendable (KeystoreError) -> Void
     private var authenticator: Authenticator
     private var isBusy = false
     private var session: PresenceSession?
@@ -23,10 +24,12 @@ package actor PasskeyEngine {
     ///   - policy: The policy of new passkeys; nil for the keystore's default. A policy without user verification is refused:
     ///     the authenticator then reports that it cannot verify users.
     ///   - requester: Returns the name of the program that has opened the device, for prompts.
+    ///   - onFailure: Called with the error of a step that failed. Clients get a status only.
     package init(
         keystore: any PasskeyKeystore, store: PasskeyStore, prompt: any PasskeyPrompt, policy: AccessPolicy? = nil,
         aaguid: AAGUID = .hardware, clock: PasskeyClock = .continuous,
-        requester: @escaping @Sendable () async -> String? = { nil }
+        requester: @escaping @Sendable () async -> String? = { nil },
+        onFailure: @escaping @Sendable (KeystoreError) -> Void = { _ in }
     ) {
         self.keystore = keystore
         self.store = store
@@ -34,6 +37,7 @@ package actor PasskeyEngine {
         self.policy = policy
         self.clock = clock
         self.requester = requester
+        self.onFailure = onFailure
         authenticator = Authenticator(aaguid: aaguid)
     }
 
@@ -119,6 +123,7 @@ package actor PasskeyEngine {
                 return .stored
             }
         } catch {
+            onFailure(error)
             return .failed(error)
         }
     }
@@ -155,6 +160,7 @@ package actor PasskeyEngine {
             return .used(signature, [])
         } catch {
             guard error.code == .cancelled, !Task.isCancelled else { throw error }
+            onFailure(error)
             let choice = await prompt.refusal(of: use.question)
             return .chosen(choice == .notHere ? .notHere : .no)
         }
@@ -212,20 +218,10 @@ package actor PasskeyEngine {
         return policy.hasPIN && status?.isLockedOut == false
     }
 
-    /// Whether the verification requests a PIN. A key without a PIN, or with a locked one, needs only a fingerprint.
+    /// Whether the verification of a login requests a PIN. A key without a PIN, or with a locked one, needs only a fingerprint.
     private func promptsForPIN(_ question: PasskeyQuestion, _ key: HardwareKey?) async -> Bool {
-        switch question.purpose {
-        case .signIn: return await hasUsablePIN(key)
-        case .create:
-            guard let capabilities = try? await keystore.capabilities(), let passkeys = try? store.list() else {
-                return false
-            }
-            // Passkeys of one policy have the same PIN. Without an earlier passkey its state is not known.
-            let policy = await policy(on: capabilities, verifyingAuthority)
-            let earlier = passkeys.last { $0.key.backend == keystore.backend && $0.key.policy == policy }
-            return await hasUsablePIN(earlier?.key)
-        case .alreadyRegistered, .selectDevice: return false
-        }
+        guard case .signIn = question.purpose else { return false }
+        return await hasUsablePIN(key)
     }
 
     private func hasUsablePIN(_ key: HardwareKey?) async -> Bool {

@@ -22,17 +22,15 @@ struct DesktopPasskeyPromptTests {
             ])
     }
 
-    @Test func `a ready finger replaces the question only if the verification requests the PIN`() async throws {
+    @Test func `a ready finger replaces the question of a login only if the verification requests the PIN`() async throws {
         let desk = try Desk(choices: ["no", "no"], broker: ReadyReader())
         #expect(await desk.prompt.choose(question(["ada"]), promptsForPIN: { true }) == .use(0))
-        #expect(
-            await desk.prompt.choose(question(["ada"], purpose: .create(replaces: false)), promptsForPIN: { true })
-                == .use(0))
         #expect(throws: (any Error).self, "no window was shown") { try desk.descriptions }
         #expect(await desk.prompt.choose(question(["ada"]), promptsForPIN: { false }) == .no)
+        // A new key requires the PIN, also with a finger.
         #expect(
             await desk.prompt.choose(
-                question(["ada"], purpose: .create(replaces: false), site: "example.org"), promptsForPIN: { false })
+                question(["ada"], purpose: .create(replaces: false), site: "example.org"), promptsForPIN: { true })
                 == .no)
         #expect(try desk.descriptions.count == 2)
     }

@@ -6,8 +6,9 @@ import Synchronization
 
 /// Prompts for the use of passkeys in windows of the system's pinentry program, and for a finger through the presence broker.
 ///
-/// With an enrolled finger, one window waits for the finger and offers the PIN, another device, or a refusal. Without one, or
-/// if the passkey accepts no PIN now, a window asks for the choice first, before the PIN or the finger.
+/// For a login with an enrolled finger, one window waits for the finger and offers the PIN, another device, or a refusal. For a
+/// new passkey, without an enrolled finger, or if the passkey accepts no PIN now, a window asks for the choice first, before the
+/// PIN or the finger.
 final class DesktopPasskeyPrompt: PasskeyPrompt {
     /// How long a site gets no prompt after the user refused it: a page can request passkeys in a row.
     static let quietTime: Duration = .seconds(10)
@@ -56,8 +57,8 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
             log.notice("the session is locked: no prompt", metadata: ["site": "\(question.site ?? "")"])
             return .notHere
         }
-        // The window of the PIN states the question. Without one, a touch would sign without a text.
-        if question.accounts.count <= 1, question.needsVerification, await isFingerReady(), await promptsForPIN() {
+        // The window that offers the PIN states the question. Without one, a touch would sign without a text.
+        if question.offersFingerOrPIN, await isFingerReady(), await promptsForPIN() {
             return .use(0)
         }
         let choice = await ask(question)
@@ -135,14 +136,13 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
 
     private static let notHere = "Not here"
 
-    /// Offers the PIN while the reader waits for a finger, or announces the prompt for a new PIN.
+    /// Offers the PIN while the reader waits for a finger.
     ///
     /// - Returns: Whether the user wants to type the PIN.
-    fileprivate func offerPIN(_ question: PasskeyQuestion, isNew: Bool) async -> Bool {
-        let advice = isNew ? "Set a PIN first." : "Touch the fingerprint reader, or use your PIN."
-        let text = "\(question.text)\n\n\(advice)"
+    fileprivate func offerPIN(_ question: PasskeyQuestion) async -> Bool {
+        let text = "\(question.text)\n\nTouch the fingerprint reader, or use your PIN."
         let choice: PasskeyChoice
-        switch await show(text, question, accept: isNew ? "Set PIN" : "Use PIN", other: Self.notHere) {
+        switch await show(text, question, accept: "Use PIN", other: Self.notHere) {
         case .accepted: return true
         case .cancelled: choice = .no
         case .other, .otherOfTwo, .unanswered: choice = .notHere
@@ -178,9 +178,8 @@ private struct PasskeyVerification: PresenceAuthority {
     var acceptsEarlierProof: Bool { false }
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
-        let isNew = request.purpose == .new
-        if isNew || request.purpose == .current, question.accounts.count <= 1, await prompt.isFingerReady() {
-            guard await prompt.offerPIN(question, isNew: isNew) else { return .declined("the user did not allow it") }
+        if request.purpose == .current, question.offersFingerOrPIN, await prompt.isFingerReady() {
+            guard await prompt.offerPIN(question) else { return .declined("the user did not allow it") }
         }
         return try await pins.pin(request)
     }
@@ -189,12 +188,10 @@ private struct PasskeyVerification: PresenceAuthority {
 }
 
 extension PasskeyQuestion {
-    /// Whether the answer needs a proof of the hardware, which the verification prompts for.
-    fileprivate var needsVerification: Bool {
-        switch purpose {
-        case .create, .signIn: true
-        case .alreadyRegistered, .selectDevice: false
-        }
+    /// Whether one window can state the question and offer the PIN while the reader waits for a finger. A new passkey with a PIN
+    /// requires the PIN, as every new key: another program could have set it.
+    fileprivate var offersFingerOrPIN: Bool {
+        if case .signIn = purpose { accounts.count <= 1 } else { false }
     }
 
     /// The text of the window: the program, the site and the account. The site's name is the one that the program states.

@@ -35,7 +35,8 @@ extension PasskeyCommand {
         func run() async throws {
             let environment = ProcessInfo.processInfo.environment
             LoggingSystem.bootstrap { ServiceLog.handler(label: $0, environment: environment) }
-            let log = Logger(label: "latchkey-passkeys")
+            var log = Logger(label: "latchkey-passkeys")
+            log.logLevel = options.verbose ? .debug : .info
             let context = try CommandContext(options)
             let connection = try RelayConnection(path: relay)
             let lock = PasskeyLock(observer: SessionLockObserver(), log: log)
@@ -83,7 +84,8 @@ extension PasskeyCommand {
             return PasskeyEngine(
                 keystore: keystore, store: store, prompt: prompt, policy: policy?.policy,
                 aaguid: AAGUID(of: try await keystore.capabilities().root),
-                requester: { HIDNode.ofUser(geteuid())?.openers() })
+                requester: { HIDNode.ofUser(geteuid())?.openers() },
+                onFailure: { log.info("a request failed", metadata: ["reason": "\($0)"]) })
         }
     }
 }
