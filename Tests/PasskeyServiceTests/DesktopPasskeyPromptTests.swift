@@ -22,7 +22,7 @@ struct DesktopPasskeyPromptTests {
             ])
     }
 
-    @Test func `a ready finger replaces the question of a login only if the verification requests the PIN`() async throws {
+    @Test func `a ready finger replaces the question of a login that requests the PIN`() async throws {
         let desk = try Desk(choices: ["no", "no"], broker: ReadyReader())
         #expect(await desk.prompt.choose(question(["ada"]), promptsForPIN: { true }) == .use(0))
         #expect(throws: (any Error).self, "no window was shown") { try desk.descriptions }

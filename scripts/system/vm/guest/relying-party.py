@@ -18,7 +18,7 @@ ORIGIN, RP_ID = "http://localhost:8080", "localhost"
 CASES = {"passkey": ResidentKeyRequirement.REQUIRED, "list": ResidentKeyRequirement.DISCOURAGED}
 REQUIRED = UserVerificationRequirement.REQUIRED
 PRF = {"prf": {"eval": {"first": bytes_to_base64url(b"salt one"), "second": bytes_to_base64url(b"salt two")}}}
-registered, challenges, outputs = {}, {}, []
+registered, challenges, outputs = {}, {}, {}
 page = open(sys.argv[1], "rb").read()
 
 
@@ -52,9 +52,14 @@ def verify(case, step, body):
         credential=body, expected_challenge=challenges[case], expected_rp_id=RP_ID, expected_origin=ORIGIN,
         credential_public_key=known.credential_public_key, credential_current_sign_count=known.sign_count,
         require_user_verification=True)
-    outputs.append(body["clientExtensionResults"].get("prf"))
-    if len(outputs) > 1:
-        say("ok prf: the same outputs" if outputs[-1] and outputs[-1] == outputs[-2] else f"FAILED prf: {outputs[-2:]}")
+    # Each credential has its own outputs.
+    output = body["clientExtensionResults"].get("prf")
+    earlier = outputs.setdefault(body["id"], []).copy()
+    outputs[body["id"]].append(output)
+    if earlier:
+        say("ok prf: the same outputs" if output and output == earlier[-1] else f"FAILED prf: {earlier[-1]}, {output}")
+    if any(output in of for credential, of in outputs.items() if credential != body["id"]):
+        say(f"FAILED prf: another credential has the same outputs: {output}")
     return f"user {body['response'].get('userHandle')}"
 
 
