@@ -58,7 +58,7 @@ def verify(case, step, body):
     outputs[body["id"]].append(output)
     if earlier:
         say("ok prf: the same outputs" if output and output == earlier[-1] else f"FAILED prf: {earlier[-1]}, {output}")
-    if any(output in of for credential, of in outputs.items() if credential != body["id"]):
+    if output and any(output in of for credential, of in outputs.items() if credential != body["id"]):
         say(f"FAILED prf: another credential has the same outputs: {output}")
     return f"user {body['response'].get('userHandle')}"
 
