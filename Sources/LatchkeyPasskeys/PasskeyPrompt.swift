@@ -9,8 +9,9 @@ package protocol PasskeyPrompt: Sendable {
     /// If ``verification(for:)`` shows its own prompt that states the same and offers the same choices, return
     /// ``PasskeyChoice/use(_:)`` at once.
     ///
-    /// - Parameter promptsForPIN: Whether the verification requests the PIN, in addition to a fingerprint if the policy permits
-    ///   both. If it returns false, the verification may request only a fingerprint, which shows no text. Uses the hardware.
+    /// - Parameter promptsForPIN: Whether the verification of a login requests the PIN, in addition to a fingerprint if the policy
+    ///   permits both. If it returns false, the verification may request only a fingerprint, which shows no text. Uses the
+    ///   hardware.
     func choose(
         _ question: PasskeyQuestion, promptsForPIN: @Sendable () async -> Bool
     ) async -> PasskeyChoice
