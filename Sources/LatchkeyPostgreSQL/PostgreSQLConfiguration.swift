@@ -4,8 +4,9 @@ public struct PostgreSQLConfiguration: Sendable {
     /// password from its password file (`passfile`, `PGPASSFILE`, `~/.pgpass`) or from `PGPASSWORD`.
     ///
     /// Over TCP the server must have a certificate for its host name (`sslmode=verify-full`), unless the address sets
-    /// `sslmode`. Of several hosts (`postgresql://a,b/database`), the one that accepts writes is used. A host that does not answer
-    /// within `connect_timeout` is skipped (2 seconds by default, at most half of ``connectionWait``).
+    /// `sslmode`. The address can name several hosts (`postgresql://a,b/database`): a connection uses the one that accepts
+    /// writes, and skips a host that does not answer within `connect_timeout` (2 seconds by default, at most half of
+    /// ``connectionWait``).
     public var address: String
     /// The maximum number of connections of this process.
     public var maximumConnections = 8

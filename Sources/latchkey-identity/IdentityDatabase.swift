@@ -12,8 +12,8 @@ enum IdentityDatabase {
     ///
     /// - Parameters:
     ///   - location: The URI of a PostgreSQL database or the path of a SQLite file; nil for the configured database.
-    ///   - standard: The location if neither is given; nil for memory.
-    /// - Throws: ``ConfigurationError``, also if both are given.
+    ///   - standard: The location if neither `location` nor the configuration names one; nil for memory.
+    /// - Throws: ``ConfigurationError``, also if both name one.
     static func open(
         location: String?, configuration: DatabaseConfiguration? = nil, standard: String? = nil
     ) async throws -> any SQLDatabase {
@@ -39,7 +39,7 @@ enum IdentityDatabase {
 
     /// Opens a file, or a database in memory if `path` is nil, and migrates it to the current schema.
     ///
-    /// A new file is readable by its owner only, because it contains the key that signs ID tokens.
+    /// A new file is readable by its owner only, because it contains keys without encryption.
     ///
     /// - Throws: ``ConfigurationError`` if the file belongs to another user or other users can read it.
     static func open(path: String?) throws -> SQLiteDatabase {

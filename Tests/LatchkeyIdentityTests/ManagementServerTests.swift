@@ -36,7 +36,7 @@ import Testing
 
         func migrate(_ migrations: [SQLMigration]) async throws {}
 
-        /// - Returns: The number of questions.
+        /// - Returns: The number of queries that waited.
         func end() -> Int {
             let waiting = waiting.withLock { $0 }
             for continuation in waiting { continuation.resume() }

@@ -39,7 +39,7 @@ struct IdleMemory {
         }
     }
 
-    /// After it has refused a client, because there is no device for it.
+    /// After the relay has refused a client for which it has no device.
     private func relay() throws -> Double {
         let socket = try TemporaryDirectory().path(of: "relay.sock")
         return try Self.answered(

@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import Glibc
 
-/// Files with secrets, which no other user but root may access.
+/// Files with secrets, which no other user except root may access.
 package enum SecretFile {
     /// The reason why a file cannot be used, as the end of a sentence.
     package struct Refusal: Error {

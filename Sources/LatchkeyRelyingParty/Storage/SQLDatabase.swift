@@ -146,7 +146,7 @@ extension SQLConnection {
     ///
     /// - Parameters:
     ///   - column: The column with the time of expiry. It has an index.
-    ///   - others: A condition that expired rows to keep fulfil.
+    ///   - others: The condition for expired rows that are not deleted.
     package func deletionOfExpired(
         from table: StaticString, by column: StaticString = "expires_at", at now: Double, except others: SQLText? = nil
     ) -> SQLText {

@@ -48,7 +48,7 @@ struct SigningKeyCipher: Sendable, RedactedValue {
         try cipher?.seal(privateKey, row) ?? privateKey.withUnsafeBytes { Data($0) }
     }
 
-    /// Reads the stored form. With a key file it must be encrypted, and without one it must not.
+    /// Reads the stored form. With a key file it must be encrypted, and without one it must not be.
     ///
     /// - Throws: ``ConfigurationError``
     static func open(

@@ -3,7 +3,7 @@
 /// A new key is published before it signs, so that clients that cache the key set know it. The key before it stays published until
 /// its tokens have expired.
 struct SigningKeySchedule: Sendable {
-    /// The part of its life that a key is in.
+    /// The phase of a key's life.
     enum State: String, Encodable, Sendable {
         /// Published, and signs later.
         case next
@@ -19,15 +19,15 @@ struct SigningKeySchedule: Sendable {
 
     /// Seconds for which a server uses the keys without reading the database.
     static let serverCache = 10.0
-    /// Seconds for which clients may cache the key set. Latchkey's cache it for an hour.
+    /// Seconds for which clients may cache the key set. Latchkey's clients cache it for an hour.
     static let clientCache = 3_600.0
     /// Seconds from the publication of a key until it signs.
     static let publication = serverCache + clientCache
-    /// Seconds for which a key is published after the next one began to sign: the lifetime of its last token, and the difference
-    /// between clocks that clients tolerate.
+    /// Seconds for which a key is published after the next one began to sign: the time until each server uses the next one, the
+    /// lifetime of the last token, and the difference between clocks that clients tolerate.
     static let retirement = serverCache + Double(IDToken.lifetime) + 60
 
-    /// Seconds for which a key verifies `id_token_hint` after it was published: longer than the default lifetime of sessions.
+    /// Seconds for which a key verifies `id_token_hint` after leaving the key set: longer than the default session lifetime.
     static let hints = 365 * 86_400.0
 
     /// When each key begins to sign, in seconds since 1970 and in ascending order.

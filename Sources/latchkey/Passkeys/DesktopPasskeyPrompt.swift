@@ -57,7 +57,7 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
             log.notice("the session is locked: no prompt", metadata: ["site": "\(question.site ?? "")"])
             return .notHere
         }
-        // The window that offers the PIN states the question. Without one, a touch would sign without a text.
+        // The window that offers the PIN states the question. Without a window, a touch would sign without a text.
         if question.offersFingerOrPIN, await isFingerReady(), await promptsForPIN() {
             return .use(0)
         }
@@ -189,7 +189,7 @@ private struct PasskeyVerification: PresenceAuthority {
 
 extension PasskeyQuestion {
     /// Whether one window can state the question and offer the PIN while the reader waits for a finger. A new passkey with a PIN
-    /// requires the PIN, as every new key: another program could have set it.
+    /// requires the PIN, as every new key does: another program could have set the PIN.
     fileprivate var offersFingerOrPIN: Bool {
         if case .signIn = purpose { accounts.count <= 1 } else { false }
     }

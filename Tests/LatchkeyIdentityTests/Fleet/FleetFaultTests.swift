@@ -94,7 +94,7 @@ struct FleetFaultTests {
         }
     }
 
-    /// Another program has the connections that PostgreSQL accepts, and an instance with some continues with these.
+    /// Another program uses the remaining connections of PostgreSQL. The instances continue with their own.
     @Test func `without further connections to PostgreSQL, the fleet uses those that it has`() async throws {
         let server = PostgreSQLServer(Self.quiet.merging(["max_connections": "16"]) { $1 })
         try await withDatabase(server) { address in

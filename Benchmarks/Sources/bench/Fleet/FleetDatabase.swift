@@ -42,7 +42,7 @@ struct FleetDatabase: Sendable {
         try sql(["CREATE DATABASE \(name)"], in: "postgres")
         let address = "postgresql:///\(name)?host=\(folder)&user=\(Self.user)"
         try Program.built("latchkey-identity").run(["migrate", "--database", address])
-        // Without triggers and the checks of foreign keys, which would take longer than the rows.
+        // Without triggers and the checks of foreign keys, which would take longer than inserting the rows.
         let insertion = ["SET session_replication_role = replica"] + devices.insertion(.postgreSQL)
         try sql(insertion, in: name)
         try sql(["CREATE EXTENSION pg_stat_statements", "VACUUM ANALYZE", "CHECKPOINT"], in: name)

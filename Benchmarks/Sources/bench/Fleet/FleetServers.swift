@@ -78,8 +78,8 @@ struct FleetServers: Sendable {
         throw Failure(reason: "HAProxy did not start")
     }
 
-    /// The default limits. The measurement is a proxy of the servers, or in front of theirs, and reports the addresses of its
-    /// clients, so that limits per address apply to each.
+    /// The default limits. The measurement acts as a proxy in front of the servers or of HAProxy, and reports the addresses of
+    /// its clients, so that the limits per address apply to each client.
     private static func configuration(_ issuer: String) -> String {
         """
         {"public_origin": "\(issuer)", "trusted_proxies": ["127.0.0.1"],
