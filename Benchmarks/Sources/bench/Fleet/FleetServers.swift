@@ -20,6 +20,9 @@ struct FleetServers: Sendable {
         FileManager.default.isExecutableFile(atPath: $0)
     }
 
+    /// The bytes of the signing key file. Servers that start later use the same databases.
+    private static let secret = Data((0..<32).map { _ in UInt8.random(in: .min ... .max) })
+
     /// Starts servers, runs `body`, and stops the servers.
     static func withRunning<R>(
         _ count: Int, database: String, _ body: (FleetServers) async throws -> R
@@ -30,9 +33,8 @@ struct FleetServers: Sendable {
         let issuer = "http://127.0.0.1:\(front)"
         let (configuration, key) = (directory.path(of: "configuration.json"), directory.path(of: "signing-key"))
         try Data(Self.configuration(issuer).utf8).write(to: URL(filePath: configuration))
-        let secret = Data((0..<32).map { _ in UInt8.random(in: .min ... .max) })
         guard
-            FileManager.default.createFile(atPath: key, contents: secret, attributes: [.posixPermissions: 0o600])
+            FileManager.default.createFile(atPath: key, contents: Self.secret, attributes: [.posixPermissions: 0o600])
         else { throw Failure(reason: "the signing key file cannot be written") }
         let options = [
             "serve", "--config", configuration, "--database", database, "--signing-key-file", key, "--log-level",
