@@ -220,12 +220,9 @@ package actor PasskeyEngine {
 
     /// Whether the verification of a login requests a PIN. A key without a PIN, or with a locked one, needs only a fingerprint.
     private func promptsForPIN(_ question: PasskeyQuestion, _ key: HardwareKey?) async -> Bool {
-        guard case .signIn = question.purpose else { return false }
-        return await hasUsablePIN(key)
-    }
-
-    private func hasUsablePIN(_ key: HardwareKey?) async -> Bool {
-        guard let key, key.policy.hasPIN, let status = try? await keystore.pinStatus(of: key) else { return false }
+        guard case .signIn = question.purpose, let key, key.policy.hasPIN,
+            let status = try? await keystore.pinStatus(of: key)
+        else { return false }
         return !status.isLockedOut
     }
 

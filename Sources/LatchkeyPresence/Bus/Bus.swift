@@ -131,7 +131,7 @@ package actor Bus {
         }
     }
 
-    /// Tells systemd that the service is ready. Does nothing without systemd.
+    /// Tells systemd that the service is ready. Does nothing in a process that systemd did not start.
     package nonisolated static func notifyReady() throws(BusError) {
         try Systemd.load()
         _ = systemd.sd_notify(0, "READY=1")

@@ -5,7 +5,7 @@ import Synchronization
 
 /// Clients that log in at the same time, each with the next device after a login.
 final class FleetClients: Sendable {
-    private static let clients = 50
+    static let count = 50
 
     private let servers: FleetServers
     private let devices: FleetDevices
@@ -29,7 +29,7 @@ final class FleetClients: Sendable {
     func logIn(_ count: Int) async throws -> Samples {
         let last = next.withLock { $0.login } + count
         return try await withThrowingTaskGroup(of: Samples.self) { group in
-            for _ in 0..<Self.clients {
+            for _ in 0..<Self.count {
                 group.addTask {
                     var samples = Samples()
                     while let number = self.number(before: last) {

@@ -17,13 +17,14 @@ struct FleetDatabase: Sendable {
         let folder = directory.path(of: "postgresql")
         try prepare(folder, in: directory)
         let data = "\(folder)/data"
-        try program("\(programs)/initdb").run(["-D", data, "-U", user, "--auth=trust", "--no-locale", "-E", "UTF8"])
+        let initialize = UnprivilegedProgram(path: "\(programs)/initdb")
+        try initialize.run(["-D", data, "-U", user, "--auth=trust", "--no-locale", "-E", "UTF8"])
         let settings = [
             "listen_addresses=", "shared_buffers=256MB", "max_wal_size=1GB", "checkpoint_timeout=1h",
             "max_connections=100", "shared_preload_libraries=pg_stat_statements", "logging_collector=on",
             "log_directory=\(folder)",
         ]
-        return try await program("\(programs)/postgres").serving(
+        return try await UnprivilegedProgram(path: "\(programs)/postgres").serving(
             ["-D", data, "-k", folder] + settings.flatMap { ["-c", $0] }, printsLine: false
         ) { process, _ in
             let ready = Program(name: "\(programs)/pg_isready")
@@ -85,12 +86,9 @@ struct FleetDatabase: Sendable {
             throw Failure(reason: "there is no user postgres")
         }
     }
-
-    /// A program that runs as the user `postgres` if this program runs as root.
-    private static func program(_ path: String) -> UnprivilegedProgram { UnprivilegedProgram(path: path) }
 }
 
-/// A program that does not run as root.
+/// A program that runs as the user `postgres` if this program runs as root.
 private struct UnprivilegedProgram {
     let path: String
 

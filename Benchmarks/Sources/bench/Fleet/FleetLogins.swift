@@ -118,8 +118,8 @@ struct FleetLogins {
         let date = Date().formatted(.iso8601.year().month().day())
         let proxy = FleetServers.isBehindProxy ? "Requests pass HAProxy." : "Without HAProxy."
         return """
-            \(date), \(logins) logins by 50 clients at once, on the same machine. A login is a challenge, a signature by the client \
-            and an authentication. The processor time is that of the servers and of PostgreSQL. \(proxy)
+            \(date), \(logins) logins by \(FleetClients.count) clients at once, on the same machine. A login is a challenge, a \
+            signature by the client and an authentication. The processor time is that of the servers and of PostgreSQL. \(proxy)
             """
     }
 
