@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Writes the part of Foundation's ICU data that Latchkey needs, as an object file that replaces the data in a static program.
+
+Usage: icu-data.py ARCHIVE OBJECT
+
+ARCHIVE is the toolchain's lib_FoundationICU.a, whose data has 34 MB: names, formats and sort orders of 800 languages, word
+lists, and character sets. Latchkey formats dates in ISO 8601 only, and reads and writes UTF-8 only. The part that stays
+(4 MB) has the properties and normalization of characters, time zones, and the data of the root locale and of English. ICU uses
+the root locale for all languages that it does not find.
+"""
+import mmap
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+
+# ICU's file "common data": a header, a count, for each item the offsets of its name and its bytes, the names, and the items.
+# Offsets start at the count; names are sorted; see udata.cpp and ucmndata.h in ICU.
+MAGIC = re.compile(rb"(..)\xda\x27\x14\x00\x00\x00\x00\x00\x02\x00CmnD", re.DOTALL)
+ALIGNMENT = 16
+
+
+def is_needed(name):
+    path = name.split("/")[1:]
+    tree, (stem, kind) = path[:-1], path[-1].rsplit(".", 1)
+    if tree:
+        return kind == "brk" or tree[0] != "translit" and stem in ("root", "en", "pool", "res_index", "ucadata")
+    if kind == "res":
+        # Locales begin with a language of two or three letters.
+        is_locale = re.fullmatch(r"[a-z]{2,3}(_\w+)?", stem) is not None
+        return not is_locale or stem in ("en", "en_US", "en_US_POSIX")
+    return kind != "cnv"
+
+
+def items_of(archive):
+    found = [match for match in MAGIC.finditer(archive)]
+    if len(found) != 1:
+        sys.exit(f"icu-data.py: the archive has {len(found)} collections of ICU data")
+    start = found[0].start()
+    header = archive[start:start + struct.unpack("<H", found[0][1])[0]]
+    base = start + len(header)
+    (count,) = struct.unpack_from("<I", archive, base)
+    entries = list(struct.iter_unpack("<II", archive[base + 4:base + 4 + 8 * count]))
+    items = []
+    # The size of the last item is not known. It is a locale.
+    for (name, data), (_, end) in zip(entries, entries[1:]):
+        text = archive[base + name:archive.find(b"\0", base + name)].decode()
+        if is_needed(text):
+            items.append((text, archive[base + data:base + end]))
+    return header, items
+
+
+def packed(header, items):
+    names, places = bytearray(), []
+    start = 4 + 8 * len(items)
+    for name, _ in items:
+        places.append(start + len(names))
+        names += name.encode() + b"\0"
+    table, data = bytearray(struct.pack("<I", len(items))), bytearray()
+    padding = -(start + len(names)) % ALIGNMENT
+    offset = start + len(names) + padding
+    for place, (_, content) in zip(places, items):
+        table += struct.pack("<II", place, offset + len(data))
+        data += content + bytes(-len(content) % ALIGNMENT)
+    return header + bytes(table) + bytes(names) + bytes(padding) + bytes(data)
+
+
+def main():
+    archive_path, object_path = sys.argv[1:]
+    with open(archive_path, "rb") as file:
+        archive = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        symbol = re.search(rb"icudt\d+_dat", archive)
+        if symbol is None:
+            sys.exit("icu-data.py: the archive does not define ICU's data")
+        data = packed(*items_of(archive))
+    data_path = pathlib.Path(object_path).with_suffix(".dat")
+    data_path.write_bytes(data)
+    name = symbol[0].decode()
+    source = f"""
+        .section .rodata
+        .globl {name}
+        .type {name}, @object
+        .balign {ALIGNMENT}
+        {name}: .incbin "{data_path}"
+        .size {name}, . - {name}
+        .section .note.GNU-stack, "", @progbits
+        """
+    subprocess.run(["clang", "-c", "-x", "assembler", "-o", object_path, "-"], input=source.encode(), check=True)
+
+
+main()
