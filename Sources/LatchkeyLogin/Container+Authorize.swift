@@ -72,13 +72,13 @@ extension Container {
             let userID = try await subject()
             try await checkOwner(userID)
             let user = try await server.userInfo(of: userID, access: access)
-            try await checkOwner(userID)
+            let stored = try await checkOwner(userID)
             let session = Session(
                 userID: userID, refreshToken: refreshToken, idToken: tokens.idToken, access: access)
             _ = try await store(session, [LoginRows.put(lastUser: userID)], ifGeneration: nil)
             observers.tell(SessionStateChange(.authenticated))
             // Keys that an earlier logout or deactivation could not remove from the server.
-            if server.metadata[.biometricRemoval] != nil {
+            if stored.mayHaveLeftovers, server.metadata[.biometricRemoval] != nil {
                 try? await finish {
                     try await self.removeLeftovers(IdentityRemoval(server: server, userID: userID, access: access))
                 }
@@ -91,8 +91,11 @@ extension Container {
     }
 
     /// Refuses users other than the key's owner, and a key of another server.
-    private func checkOwner(_ userID: String) async throws {
-        let key = try await checkServer().first { $0.id == LoginRows.keyID }
+    @discardableResult
+    private func checkOwner(_ userID: String) async throws -> UnverifiedRows.Login {
+        let login = try await checkServer()
+        let key = login.rows.first { $0.id == LoginRows.keyID }
         if let owner = try key.map(BiometricKey.init)?.userID, owner != userID { throw LoginError.userMismatch }
+        return login
     }
 }

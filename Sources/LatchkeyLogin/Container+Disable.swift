@@ -76,7 +76,7 @@ extension Container {
 
     /// Removes from the server every identity of the user that has no key on this device. Earlier attempts left them.
     func removeLeftovers(_ removal: IdentityRemoval) async throws {
-        guard try await unverified.mayHaveLeftovers() else { return }
+        guard try await unverified.login().mayHaveLeftovers else { return }
         for identity in try await rows.identities(for: removalPrompt) where identity.userID == removal.userID {
             // Read after the identities: another program may have enabled the key since.
             guard try await unverified.key()?.id != identity.id, try await unverified.pending()?.id != identity.id

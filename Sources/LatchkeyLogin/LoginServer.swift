@@ -56,20 +56,20 @@ extension Container {
     ///
     /// The rows are read without verification. ``LoginRows`` verifies and compares each row that is used afterwards.
     ///
-    /// - Returns: The rows that it compared.
+    /// - Returns: The rows that it read.
     /// - Throws: ``LoginError`` with code `conflict`.
     @discardableResult
-    func checkServer() async throws -> [Record] {
-        let (rows, identities) = try await unverified.login()
-        for record in rows where !configuredServer.isNamed(in: record.attributes) {
+    func checkServer() async throws -> UnverifiedRows.Login {
+        let login = try await unverified.login()
+        for record in login.rows where !configuredServer.isNamed(in: record.attributes) {
             guard let stored = LoginServer(record.attributes), stored != configuredServer else { continue }
             throw LoginError.otherServer(stored: stored, configured: configuredServer)
         }
-        let unbound = (rows + identities).filter {
+        let unbound = (login.rows + login.identities).filter {
             !configuredServer.isNamed(in: $0.attributes) && LoginServer($0.attributes) == nil
         }
         if !unbound.isEmpty { try await bind(unbound) }
-        return rows
+        return login
     }
 
     /// Binds the rows of a version that stored no server to the configured server, if the app says that they belong to it

@@ -37,18 +37,24 @@ struct UnverifiedRows: Sendable {
         try await records.metadata(LoginRows.sessionID)?.generation
     }
 
-    /// The rows that an operation at a server uses or replaces, and the rows of keys that a server may have, at one moment.
-    func login() async throws(KeystoreError) -> (rows: [Record], identities: [Record]) {
+    /// The rows of a login, as they were at one moment.
+    struct Login: Sendable {
+        /// The rows that an operation at a server uses or replaces.
+        let rows: [Record]
+        /// The rows of keys that a server may have.
+        let identities: [Record]
+
+        /// Whether a server may have a key that is neither enabled on this device nor being enabled.
+        var mayHaveLeftovers: Bool {
+            let keys = rows.compactMap(\.key?.id)
+            return identities.compactMap(RegisteredIdentity.init).contains { !keys.contains($0.id) }
+        }
+    }
+
+    func login() async throws(KeystoreError) -> Login {
         let (rows, identities) = try await records.metadata(
             [LoginRows.sessionID, LoginRows.keyID, LoginRows.pendingID, LoginRows.hintID],
             andAll: LoginRows.identityKind)
-        return (rows, identities)
-    }
-
-    /// Whether a server may have a key that is neither enabled on this device nor being enabled.
-    func mayHaveLeftovers() async throws(KeystoreError) -> Bool {
-        let (rows, identities) = try await login()
-        let keys = rows.compactMap(\.key?.id)
-        return identities.compactMap(RegisteredIdentity.init).contains { !keys.contains($0.id) }
+        return Login(rows: rows, identities: identities)
     }
 }

@@ -43,7 +43,7 @@ extension RecordContainer {
             }
             var held: [(row: RecordRow, key: HardwareKey)] = []
             for row in rows {
-                let record = try Self.record(of: row)
+                let record = try self.record(of: row)
                 guard let key = record.key, key.policy.hasPIN, scope.includes(key.id) else { continue }
                 guard !row.isSelfAuthenticated || record.isBareKey else { throw Self.edited(record.id) }
                 held.append((row, key))
@@ -99,7 +99,7 @@ extension RecordContainer {
             )
         }
         for row in rows {
-            guard let key = try Self.record(of: row).key, key.assurance.pinProtection == .user else { continue }
+            guard let key = try record(of: row).key, key.assurance.pinProtection == .user else { continue }
             return try await keystore.pinStatus(of: key)
         }
         for row in classRows where row.sealed.assurance.pinProtection == .user {

@@ -8,7 +8,7 @@ extension RecordContainer {
     func verified(
         _ row: RecordRow, in session: ClassSession? = nil
     ) throws(KeystoreError) -> (record: Record, payload: SecretBytes?) {
-        let record = try Self.record(of: row)
+        let record = try self.record(of: row)
         guard !row.isSelfAuthenticated else {
             guard record.isBareKey, row.payload == nil else { throw Self.edited(record.id) }
             return (record, nil)
@@ -37,9 +37,10 @@ extension RecordContainer {
             recovery: "Unlock the class and try again.")
     }
 
-    static func record(of row: RecordRow) throws(KeystoreError) -> Record {
+    /// Decodes a row's metadata, unverified.
+    func record(of row: RecordRow) throws(KeystoreError) -> Record {
         do {
-            return try row.record()
+            return try decoded.value(of: row.metadata) { try row.record() }
         } catch {
             throw KeystoreError(storing: error)
         }

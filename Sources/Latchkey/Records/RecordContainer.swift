@@ -16,6 +16,8 @@ public final class RecordContainer: Sendable {
     package let keystore: any Keystore
     package let store: RecordStore
     let keyring: RecordKeyring
+    /// An operation reads the same few records several times, and decoding takes longer than reading.
+    let decoded = Memo<RecordRow, Record>(count: 16)
 
     /// - Parameters:
     ///   - name: 1 to 128 bytes of UTF-8 without control characters.
@@ -44,7 +46,7 @@ public final class RecordContainer: Sendable {
     /// - Returns: nil if there is no such record.
     /// - Throws: ``KeystoreError``; `damaged` if the row cannot be decoded. A damaged row is never reported as missing.
     public func metadata(_ id: RecordID) async throws(KeystoreError) -> Record? {
-        try await row(id).map { row throws(KeystoreError) in try Self.record(of: row) }
+        try await row(id).map { row throws(KeystoreError) in try record(of: row) }
     }
 
     /// Reads the metadata of the records with these names that exist, and of all records of a kind, at one moment. Unverified.
@@ -52,12 +54,13 @@ public final class RecordContainer: Sendable {
         _ ids: [RecordID], andAll kind: String
     ) async throws(KeystoreError) -> (named: [Record], ofKind: [Record]) {
         let name = name
-        return try await store.read("read the records") { database in
+        let (named, ofKind) = try await store.read("read the records") { database in
             (
-                try ids.compactMap { try RecordRow.fetch(database, container: name, id: $0.rawValue)?.record() },
-                try RecordRow.fetchAll(database, container: name, kind: kind).map { try $0.record() }
+                try ids.compactMap { try RecordRow.fetch(database, container: name, id: $0.rawValue) },
+                try RecordRow.fetchAll(database, container: name, kind: kind)
             )
         }
+        return (try named.map(record(of:)), try ofKind.map(record(of:)))
     }
 
     /// Reads the metadata of all records of a kind, oldest first, unverified. Does not use the hardware.
@@ -112,7 +115,7 @@ public final class RecordContainer: Sendable {
             if !row.isSelfAuthenticated {
                 try await keyring.open(.device, for: prompt, authorizedBy: presence)
                 if row.payload != nil {
-                    try await keyring.open(Self.record(of: row).protection, for: prompt, authorizedBy: presence)
+                    try await keyring.open(record(of: row).protection, for: prompt, authorizedBy: presence)
                 }
             }
             return try verified(row)
@@ -155,7 +158,7 @@ public final class RecordContainer: Sendable {
 extension RecordContainer {
     /// Reads a record's metadata, as ``metadata(_:)`` does.
     package func metadataNow(_ id: RecordID) throws(KeystoreError) -> Record? {
-        try rowNow(id).map { row throws(KeystoreError) in try Self.record(of: row) }
+        try rowNow(id).map { row throws(KeystoreError) in try record(of: row) }
     }
 
     /// Whether there is a row of that name, decodable or not.

@@ -3,7 +3,7 @@ internal import FoundationEssentials
 internal import GRDB
 
 /// A record as it is stored: the metadata's exact text, the sealed payload, and a MAC over all of it.
-struct RecordRow {
+struct RecordRow: Equatable {
     var container: String
     var id: String
     var kind: String
@@ -52,6 +52,14 @@ extension RecordRow {
         updatedAt = Int(now.timeIntervalSince1970)
         self.createdAt = createdAt ?? updatedAt
         mac = Data()
+    }
+
+    /// The stored text that ``record()`` decodes.
+    var metadata: RecordRow {
+        var row = self
+        row.payload = nil
+        row.mac = Data()
+        return row
     }
 
     /// Decodes the metadata; verifies nothing.
@@ -116,14 +124,13 @@ extension RecordRow {
 
     /// The stored form of the container's keys that appear to be revocable, each once.
     static func fetchRevocableKeys(_ database: Database, container: String) throws -> Set<String> {
-        try String.fetchSet(
-            database,
+        let statement = try database.cachedStatement(
             sql: """
                 SELECT hardwareKey FROM record
                 WHERE container = ? AND hardwareKey IS NOT NULL
                     AND iif(json_valid(hardwareKey), json_extract(hardwareKey, '$.authorization'), NULL) IS NOT NULL
-                """,
-            arguments: [container])
+                """)
+        return try String.fetchSet(statement, arguments: [container])
     }
 
     /// Reads at most `limit` rows after a row ID, in the order in which they were first stored.
@@ -171,7 +178,7 @@ extension RecordRow {
     ///
     /// - Parameter existing: The row of the same name, which it replaces.
     func save(_ database: Database, replacing existing: RecordRow?) throws {
-        try database.execute(
+        let statement = try database.cachedStatement(
             sql: """
                 INSERT INTO record (container, id, kind, class, policy, attributes, hardwareKey, payload,
                     generation, createdAt, updatedAt, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -179,11 +186,11 @@ extension RecordRow {
                     policy = excluded.policy, attributes = excluded.attributes, hardwareKey = excluded.hardwareKey,
                     payload = excluded.payload, generation = excluded.generation, createdAt = excluded.createdAt,
                     updatedAt = excluded.updatedAt, mac = excluded.mac
-                """,
-            arguments: [
-                container, id, kind, className, policy, attributes, hardwareKey, payload, generation, createdAt,
-                updatedAt, mac,
-            ])
+                """)
+        try statement.execute(arguments: [
+            container, id, kind, className, policy, attributes, hardwareKey, payload, generation, createdAt, updatedAt,
+            mac,
+        ])
         guard existing?.attributes != attributes else { return }
         try AttributeIndex(container: container, id: id).replace(database, existing?.attributes, with: attributes)
     }

@@ -33,7 +33,11 @@ struct RecordTransaction: Sendable {
                 now: now)
             try protect(&row, payload)
             try row.save(database, replacing: existing)
-            return try row.record()
+            return Record(
+                id: record.id, kind: record.kind, protection: record.protection, attributes: record.attributes,
+                key: record.key, generation: row.generation,
+                createdAt: Date(timeIntervalSince1970: TimeInterval(row.createdAt)),
+                updatedAt: Date(timeIntervalSince1970: TimeInterval(row.updatedAt)))
         case .delete(let id, let expected):
             let existing = try RecordRow.fetch(database, container: container, id: id.rawValue)
             try check(existing, expected, id)
@@ -114,12 +118,11 @@ struct RecordTransaction: Sendable {
     }
 
     func nextGeneration(_ database: Database) throws -> Int {
-        try Int.fetchOne(
-            database,
+        let statement = try database.cachedStatement(
             sql: """
                 INSERT INTO container (name, generation) VALUES (?, 1)
                 ON CONFLICT (name) DO UPDATE SET generation = generation + 1 RETURNING generation
-                """,
-            arguments: [container]) ?? 0
+                """)
+        return try Int.fetchOne(statement, arguments: [container]) ?? 0
     }
 }

@@ -1,16 +1,23 @@
-internal import Synchronization
+package import Synchronization
 
-/// The last result of a computation without side effects, for a value that is decoded again for each use: a stored key, for example.
+/// The last results of a computation without side effects, for values that are decoded again for each use: stored keys, for
+/// example. Inlinable, so that other modules compile it for their types.
 package final class Memo<Input: Equatable & Sendable, Value: Sendable>: Sendable {
-    private let last = Mutex<(input: Input, value: Value)?>(nil)
+    @usableFromInline let count: Int
+    /// The newest last.
+    @usableFromInline let results = Mutex<[(input: Input, value: Value)]>([])
 
-    package init() {}
+    /// - Parameter count: The number of results to keep.
+    @inlinable package init(count: Int = 1) { self.count = count }
 
-    /// Returns the last value if `input` is equal to the last input; otherwise the result of `compute`. Keeps no error.
-    package func value<E: Error>(of input: Input, _ compute: () throws(E) -> Value) throws(E) -> Value {
-        if let last = last.withLock({ $0 }), last.input == input { return last.value }
+    /// Returns the kept result for `input`; otherwise the result of `compute`. Keeps no error.
+    @inlinable package func value<E: Error>(of input: Input, _ compute: () throws(E) -> Value) throws(E) -> Value {
+        if let kept = results.withLock({ $0.last { $0.input == input } }) { return kept.value }
         let value = try compute()
-        last.withLock { $0 = (input, value) }
+        results.withLock { results in
+            if results.count == count { results.removeFirst() }
+            results.append((input, value))
+        }
         return value
     }
 }
