@@ -536,8 +536,8 @@ let package = Package(
             name: "CommandTests",
             dependencies: [
                 "greeting", "LatchkeyJOSE", "latchkey", "latchkey-agent", "latchkey-identity", "latchkey-passkeys",
-                "latchkey-presenced", "notes", "Latchkey", "LatchkeySSH", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
-                "LatchkeySimulators", "LatchkeyVault",
+                "latchkey-presenced", "notes", "Latchkey", "LatchkeySSH", "LatchkeyTPM", "LatchkeyTestSupport",
+                "LatchkeyTesting", "LatchkeySimulators", "LatchkeyVault",
                 "RawDatabase", "TPM2", "TPM2TCTI", "UNIXSockets", "VirtualSmartCard", crypto, grdb, subprocess, system,
             ],
             exclude: ["Golden", "Stores"],

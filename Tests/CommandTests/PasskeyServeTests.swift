@@ -10,66 +10,71 @@ import UNIXSockets
 /// ‘latchkey passkey serve’, which runs `latchkey-passkeys` in its folder, and that program as a process.
 @Suite(.timeLimit(.minutes(15)))
 struct PasskeyServeTests {
-    /// A folder next to the built programs, with `latchkey` and perhaps a script `latchkey-passkeys`.
-    private final class Folder {
-        let path = Products.directory.appending("siblings-\(UUID().uuidString)").string
-
-        init(script: String?) throws {
-            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
-            try FileManager.default.linkItem(atPath: Products.latchkey.string, toPath: latchkey.string)
-            guard let script else { return }
-            try Data(script.utf8).write(to: URL(filePath: "\(path)/latchkey-passkeys"))
-            try #require(chmod("\(path)/latchkey-passkeys", 0o755) == 0)
+    /// Runs `body` with a `latchkey` in a new folder, in which a script `latchkey-passkeys` can be. The folder is in the one of the
+    /// built programs, because a hard link cannot cross file systems.
+    private func withLatchkey(script: String?, _ body: (FilePath) async throws -> Void) async throws {
+        let folder = Products.directory.appending("siblings-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(atPath: folder.string, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(atPath: folder.string) }
+        let latchkey = folder.appending("latchkey")
+        try FileManager.default.linkItem(atPath: Products.latchkey.string, toPath: latchkey.string)
+        if let script {
+            let path = folder.appending("latchkey-passkeys").string
+            try Data(script.utf8).write(to: URL(filePath: path))
+            try #require(chmod(path, 0o755) == 0)
         }
-
-        deinit { try? FileManager.default.removeItem(atPath: path) }
-
-        var latchkey: FilePath { FilePath("\(path)/latchkey") }
+        try await body(latchkey)
     }
 
     @Test func `serve starts the program in the same folder, with its options`() async throws {
-        // The fourth column of SigBlk is 0 if no signal is blocked: the service must receive SIGTERM.
-        let folder = try Folder(
-            script: """
-                #!/bin/sh
-                printf '%s\\n' "$@"
-                sed -n 's/^SigBlk:[[:space:]]*/blocked /p' /proc/self/status
-                exit 5
-                """)
-        let outcome = try await Machine(tcti: nil).run(
-            "passkey", "serve", "--store", "/a b", "--tcti", "swtpm:path=/x", "--container", "passkey", "--verbose",
-            "--policy", "pin", "--relay", "/r", "--presence", "finger", "--token-login", "pin", "--allow-short-pin",
-            "--endpoint", "https://a.example", program: folder.latchkey)
-        #expect(outcome.status == 5)
-        #expect(
-            outcome.output.split(separator: "\n").map(String.init) == [
-                "--container=passkey", "--store=/a b", "--tcti=swtpm:path=/x", "--token-login=pin",
-                "--presence=finger", "--policy=pin", "--relay=/r", "--allow-short-pin", "--verbose",
-                "blocked 0000000000000000",
-            ])
-        #expect(outcome.errors.isEmpty)
+        // The service must receive SIGTERM, so no signal is blocked.
+        let script = """
+            #!/bin/sh
+            printf '%s\\n' "$@"
+            sed -n 's/^SigBlk:[[:space:]]*/blocked /p' /proc/self/status
+            exit 5
+            """
+        try await withLatchkey(script: script) { latchkey in
+            let outcome = try await Machine(tcti: nil).run(
+                "passkey", "serve", "--store", "/a b", "--tcti", "swtpm:path=/x", "--container", "passkey",
+                "--verbose", "--policy", "pin", "--relay", "/r", "--presence", "finger", "--token-login", "pin",
+                "--allow-short-pin", "--endpoint", "https://a.example", program: latchkey)
+            #expect(outcome.status == 5)
+            #expect(
+                outcome.output.split(separator: "\n").map(String.init) == [
+                    "--container=passkey", "--store=/a b", "--tcti=swtpm:path=/x", "--token-login=pin",
+                    "--presence=finger", "--policy=pin", "--relay=/r", "--allow-short-pin", "--verbose",
+                    "blocked 0000000000000000",
+                ])
+            #expect(outcome.errors.isEmpty)
+        }
     }
 
     @Test func `without the program, serve names its path and package`() async throws {
-        let folder = try Folder(script: nil)
-        let outcome = try await Machine(tcti: nil).run("passkey", "serve", program: folder.latchkey)
-        #expect(outcome.status == 7)
-        #expect(outcome.errors.contains("/latchkey-passkeys cannot be started: No such file or directory"))
-        #expect(outcome.errors.contains("Install the package latchkey-passkeys."))
+        try await withLatchkey(script: nil) { latchkey in
+            let outcome = try await Machine(tcti: nil).run("passkey", "serve", program: latchkey)
+            #expect(outcome.status == 7)
+            let folder = latchkey.removingLastComponent().lastComponent?.string ?? ""
+            #expect(
+                outcome.errors.contains(
+                    "/\(folder)/latchkey-passkeys cannot be started: No such file or directory"))
+            #expect(outcome.errors.contains("Install the package latchkey-passkeys."))
+        }
     }
 
-    @Test func `wrong options are refused before the program starts`() async throws {
-        let folder = try Folder(script: "#!/bin/sh\nexit 5\n")
-        let outcome = try await Machine(tcti: nil).run(
-            "passkey", "serve", "--policy", "none", program: folder.latchkey)
-        #expect(outcome.status == 2)
+    @Test func `serve refuses wrong options before the program starts`() async throws {
+        try await withLatchkey(script: "#!/bin/sh\nexit 5\n") { latchkey in
+            let outcome = try await Machine(tcti: nil).run("passkey", "serve", "--policy", "none", program: latchkey)
+            #expect(outcome.status == 2)
+        }
     }
 
-    @Test(arguments: [
-        (["--relay", "/nonexistent/relay"], 7, "Install the package latchkey-passkeys."),
-        (["--tcti", "device:/etc/hostname"], 2, "Set a TPM with --tcti"), (["--policy", "none"], 64, "--policy"),
-        (["--presence", "maybe"], 64, "any, pin or finger"),
-    ] as [([String], Int32, String)])
+    @Test(
+        arguments: [
+            (["--relay", "/nonexistent/relay"], 7, "Install the package latchkey-passkeys."),
+            (["--tcti", "device:/etc/hostname"], 2, "Set a TPM with --tcti"), (["--policy", "none"], 64, "--policy"),
+            (["--presence", "maybe"], 64, "any, pin or finger"),
+        ] as [([String], Int32, String)])
     func `the service's exit status tells systemd whether to restart it`(
         arguments: [String], status: Int32, text: String
     ) async throws {
@@ -94,12 +99,13 @@ struct PasskeyServeTests {
             variables.map { "\($0.key)=\($0.value)" } + [
                 Products.latchkey.string, "passkey", "serve", "--relay", path, "--pin-source", "pinentry",
             ])
-        await withTeardown({ await service.stop(SIGKILL) }) {
+        try await withTeardown({ await service.stop(SIGKILL) }) {
             // CTAPHID_INIT on the broadcast channel, with a nonce of 8 bytes.
             let request: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF, 0x86, 0, 8] + [UInt8](repeating: 7, count: 57)
             let answer = await Self.exchange(request, listener)
             #expect(answer.count == 64)
-            #expect(answer.prefix(15) == request.prefix(5) + [0, 17] + [UInt8](repeating: 7, count: 8))
+            let start: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF, 0x86, 0, 17] + [UInt8](repeating: 7, count: 8)
+            #expect(answer.starts(with: start), "\(answer)")
             #expect(await service.stop(signal) == 0)
             let errors = await service.remainder().errors
             #expect(errors.contains("serving passkeys"), "\(errors)")

@@ -25,6 +25,7 @@ enum SiblingProgram {
         execv(words[0], words)
         let reason = String(cString: strerror(errno))
         return KeystoreError(
-            code: .unavailable, reason: "\(path) cannot be started: \(reason)", recovery: "Install the package \(package).")
+            code: .unavailable, reason: "\(path) cannot be started: \(reason)",
+            recovery: "Install the package \(package).")
     }
 }
