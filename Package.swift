@@ -58,6 +58,7 @@ let package = Package(
         .executable(name: "latchkey-card", targets: ["latchkey-card"]),
         .executable(name: "latchkey-presenced", targets: ["latchkey-presenced"]),
         .executable(name: "latchkey-agent", targets: ["latchkey-agent"]),
+        .executable(name: "latchkey-passkeys", targets: ["latchkey-passkeys"]),
         .executable(name: "latchkey-uhid", targets: ["latchkey-uhid"]),
     ],
     // A trait names the packages of some products, so that an app fetches only those that it needs: `traits: []` for a TPM.
@@ -255,6 +256,16 @@ let package = Package(
             swiftSettings: strict
         ),
         .executableTarget(
+            name: "latchkey-passkeys",
+            dependencies: [
+                "Latchkey", "LatchkeyLogging", "LatchkeyPKCS11", "LatchkeyPasskeys", "LatchkeyPresence",
+                "LatchkeySettings", "UNIXSockets", arguments, logging,
+                .product(
+                    name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Programs"])),
+            ],
+            swiftSettings: strict
+        ),
+        .executableTarget(
             name: "latchkey-identity",
             dependencies: [
                 "Latchkey", "LatchkeyJOSE", "LatchkeyLogging", "LatchkeyPostgreSQL", "LatchkeyRelyingParty", arguments,
@@ -393,9 +404,8 @@ let package = Package(
         .testTarget(
             name: "PasskeyServiceTests",
             dependencies: [
-                "latchkey", "Latchkey", "LatchkeyPasskeys", "LatchkeySimulators", "LatchkeyTestSupport",
-                "LatchkeyTesting",
-                "UNIXSockets", crypto, logging,
+                "latchkey", "latchkey-passkeys", "Latchkey", "LatchkeyPasskeys", "LatchkeySimulators",
+                "LatchkeyTestSupport", "LatchkeyTesting", "UNIXSockets", crypto, logging,
             ],
             swiftSettings: strict),
         .testTarget(
@@ -525,9 +535,9 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "greeting", "LatchkeyJOSE", "latchkey", "latchkey-agent", "latchkey-identity", "latchkey-presenced",
-                "notes", "Latchkey", "LatchkeySSH", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
-                "LatchkeySimulators", "LatchkeyVault",
+                "greeting", "LatchkeyJOSE", "latchkey", "latchkey-agent", "latchkey-identity", "latchkey-passkeys",
+                "latchkey-presenced", "notes", "Latchkey", "LatchkeySSH", "LatchkeyTPM", "LatchkeyTestSupport",
+                "LatchkeyTesting", "LatchkeySimulators", "LatchkeyVault",
                 "RawDatabase", "TPM2", "TPM2TCTI", "UNIXSockets", "VirtualSmartCard", crypto, grdb, subprocess, system,
             ],
             exclude: ["Golden", "Stores"],

@@ -43,6 +43,7 @@ let package = Package(
                 .product(name: "latchkey-agent", package: "latchkey"),
                 .product(name: "latchkey-card", package: "latchkey"),
                 .product(name: "latchkey-identity", package: "latchkey"),
+                .product(name: "latchkey-passkeys", package: "latchkey"),
                 .product(name: "latchkey-presenced", package: "latchkey"),
                 .product(name: "latchkey-uhid", package: "latchkey"),
             ],

@@ -4,6 +4,7 @@ import Glibc
 import Latchkey
 import LatchkeyLogging
 import LatchkeyPKCS11
+import LatchkeyPresence
 import Logging
 import UnixSignals
 
@@ -79,7 +80,13 @@ struct AgentProgram: AsyncParsableCommand {
             ], knownHosts: knownHosts, environment: environment)
         let socket = try ListeningSocket(path: socket, environment: environment)
         let service = AgentService(settings, log: log)
-        let observer = Task { await LockObservation(service: service, log: log).run() }
+        let observer = Task {
+            await SessionLockObserver().repeatedly {
+                await service.lock()
+            } onFirstFailure: {
+                log.notice("\($0) \($0.recovery)")
+            }
+        }
         defer { observer.cancel() }
         let server = AgentServer(socket: socket, service: service, log: log)
         try server.start()

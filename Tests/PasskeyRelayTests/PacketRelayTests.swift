@@ -82,6 +82,20 @@ struct PacketRelayTests {
         #expect(write([UInt8](repeating: 1, count: 64), to: other))
     }
 
+    @Test func `there are at most 64 devices, one for each user ID`() throws {
+        // The subordinate IDs of one user count as users.
+        let bench = try RelayBench(users: Array(100_000...100_064))
+        for _ in 0..<64 {
+            _ = try bench.connect()
+            bench.step()
+        }
+        #expect(bench.relay.links.count == 64)
+        let last = try bench.connect()
+        bench.step()
+        #expect(read(last) == [])
+        #expect(bench.messages == ["Refused a connection: there are too many devices."])
+    }
+
     @Test func `the kernel's credentials decide who the user is`() throws {
         var ends: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)

@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 @testable import LatchkeyPasskeys
-@testable import latchkey
+@testable import latchkey_passkeys
 
 /// The windows of passkeys, with a scripted pinentry program and no fingerprint reader.
 struct DesktopPasskeyPromptTests {

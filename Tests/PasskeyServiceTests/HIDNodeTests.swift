@@ -1,4 +1,5 @@
 import Foundation
+import LatchkeyPasskeys
 import LatchkeySimulators
 import Testing
 
@@ -32,13 +33,13 @@ struct HIDNodeTests {
             try Data("\(name)\n".utf8).write(to: URL(filePath: directory.path(of: "\(process)/comm")))
         }
         let node = HIDNode(path: "/dev/hidraw1")
-        #expect(node.openers(processes: directory.path) == nil)
+        #expect(node.openers(user: geteuid(), processes: directory.path) == nil)
         try add("100", "firefox", opens: "/dev/hidraw1")
         try add("101", "other", opens: "/dev/hidraw10")
         try add("self", "no process", opens: "/dev/hidraw1")
-        #expect(node.openers(processes: directory.path) == "firefox")
+        #expect(node.openers(user: geteuid(), processes: directory.path) == "firefox")
         try add("102", "a\u{202E}b\nc", opens: "/dev/hidraw1")
-        #expect(node.openers(processes: directory.path) == "a\u{FFFD}b, firefox")
+        #expect(node.openers(user: geteuid(), processes: directory.path) == "a\u{FFFD}b, firefox")
         #expect(node.openers(user: geteuid() + 1, processes: directory.path) == nil)
     }
 

@@ -4,7 +4,7 @@ import LatchkeySimulators
 import Testing
 import UNIXSockets
 
-@testable import latchkey
+@testable import latchkey_passkeys
 
 struct RelayConnectionTests {
     @Test func `packets pass, and another message ends the connection`() throws {

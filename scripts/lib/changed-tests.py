@@ -24,7 +24,8 @@ OTHERS = [
 # The tests with another name than their target.
 OWN = {"latchkey": ["CommandTests"], "latchkey-identity": ["LatchkeyIdentityTests"],
        "latchkey-presenced": ["PresenceBrokerTests"], "latchkey-uhid": ["PasskeyRelayTests"],
-       "latchkey-agent": ["CommandTests"], "latchkey-card": ["VirtualSmartCardTests"], "TPM2TCTI": ["TPM2Tests"],
+       "latchkey-agent": ["CommandTests"], "latchkey-passkeys": ["PasskeyServiceTests", "CommandTests"],
+       "latchkey-card": ["VirtualSmartCardTests"], "TPM2TCTI": ["TPM2Tests"],
        "LatchkeyTesting": ["LatchkeySimulatorsTests"]}
 
 

@@ -8,7 +8,7 @@ struct IdleMemory {
             .limit("peak memory of idle latchkey-presenced", try await presenced(), "MB", atMost: 15),
             .limit("peak memory of idle latchkey-identity", try await identity(), "MB", atMost: 35),
             .limit("peak memory of idle latchkey-agent", try await agent(), "MB", atMost: 25),
-            .limit("peak memory of idle latchkey passkey serve", try await passkeys(), "MB", atMost: 25),
+            .limit("peak memory of idle latchkey-passkeys", try await passkeys(), "MB", atMost: 25),
             .limit("peak memory of idle latchkey-uhid", try relay(), "MB", atMost: 25),
         ])
     }
@@ -33,8 +33,8 @@ struct IdleMemory {
             return try Self.answered(
                 "accept", socket,
                 [
-                    Program.built("latchkey").name, "passkey", "serve", "--policy", "pin", "--relay", socket, "--tcti",
-                    tpm.tcti, "--store", directory.path(of: "store"), "--pin-source", "pinentry",
+                    Program.built("latchkey-passkeys").name, "--policy", "pin", "--relay", socket, "--tcti", tpm.tcti,
+                    "--store", directory.path(of: "store"), "--pin-source", "pinentry",
                 ])
         }
     }

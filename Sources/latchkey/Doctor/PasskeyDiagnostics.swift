@@ -1,5 +1,6 @@
 import Glibc
 import Latchkey
+import LatchkeyPasskeys
 
 /// Checks whether browsers can use this user's passkeys: the relay, its device, the user's service, and programs in sandboxes.
 struct PasskeyDiagnostics {
@@ -12,7 +13,7 @@ struct PasskeyDiagnostics {
         "/snap/bin/chromium": "Chromium from Snap",
     ]
 
-    var relay = RelayConnection.path
+    var relay = HIDNode.relaySocket
     var device = "/dev/uhid"
     var user = geteuid()
     var node: (UInt32) -> HIDNode? = { HIDNode.ofUser($0) }

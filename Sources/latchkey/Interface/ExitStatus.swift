@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
+import LatchkeySettings
 
 /// The exit status of the process. Scripts depend on the numbers: their meanings do not change.
 enum ExitStatus: Int32, Sendable {
@@ -17,21 +18,7 @@ enum ExitStatus: Int32, Sendable {
     case conflict = 10
 
     /// The exit status for an error code.
-    init(_ code: KeystoreErrorCode) {
-        self =
-            switch code {
-            case .invalidInput: .usage
-            case .cancelled: .cancelled
-            case .wrongProof: .wrongProof
-            case .lockedOut: .lockedOut
-            case .notFound, .notEnrolled, .passcodeNotSet: .notFound
-            case .unavailable: .unavailable
-            case .damaged, .wrongDevice, .invalidated: .damaged
-            case .refused: .refused
-            case .conflict, .transient: .conflict
-            default: .failed
-            }
-    }
+    init(_ code: KeystoreErrorCode) { self = Self(rawValue: code.exitStatus) ?? .failed }
 }
 
 /// An error as the tool reports it.

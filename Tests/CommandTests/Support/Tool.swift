@@ -20,6 +20,7 @@ enum Products {
 
     static let latchkey = directory.appending("latchkey")
     static let agent = directory.appending("latchkey-agent")
+    static let passkeys = directory.appending("latchkey-passkeys")
     static let presenceBroker = directory.appending("latchkey-presenced")
     static let identityServer = directory.appending("latchkey-identity")
 }

@@ -1,13 +1,17 @@
 import Latchkey
 import LatchkeyPasskeys
+import LatchkeyPresence
+import Logging
 
 /// Serves the user's device: passes the relay's packets to the authenticator, and its packets to the relay.
 struct PasskeyService: Sendable {
     let connection: RelayConnection
     let engine: PasskeyEngine
-    let lock: PasskeyLock
+    /// While the session is locked, no prompt is shown.
+    let observer: SessionLockObserver
+    let log: Logger
 
-    /// Serves until the connection ends or the task is cancelled. Without a request, only a thread waits for a packet.
+    /// Serves until the connection ends. Without a request, only a thread waits for a packet.
     ///
     /// - Parameter ready: Called when packets are received.
     func run(ready: () throws(KeystoreError) -> Void) async throws(KeystoreError) {
@@ -23,14 +27,16 @@ struct PasskeyService: Sendable {
                 code: .transient, reason: "the system could not start a thread", recovery: "End other programs.")
         }
         let device = PasskeyHIDDevice(engine: engine) { connection.send($0) }
-        let locks = Task { [lock] in await lock.run { await device.cancelRequest() } }
+        let locks = Task { [observer, log] in
+            await observer.repeatedly {
+                await device.cancelRequest()
+            } onFirstFailure: {
+                log.notice("\($0) \($0.recovery)")
+            }
+        }
         defer { locks.cancel() }
         try ready()
-        await withTaskCancellationHandler {
-            for await packet in packets { await device.receive(packet) }
-        } onCancel: {
-            connection.end()
-        }
+        for await packet in packets { await device.receive(packet) }
         await device.close()
     }
 }

@@ -1,18 +1,22 @@
-import FoundationEssentials
-import Glibc
-import Latchkey
-import SystemPackage
+internal import FoundationEssentials
+internal import Glibc
+internal import Latchkey
 
 /// The device of a user in the kernel's list of HID devices.
-struct HIDNode: Hashable, Sendable {
+package struct HIDNode: Hashable, Sendable {
+    /// The socket of the relay `latchkey-uhid`, which creates the devices.
+    package static let relaySocket = "/run/latchkey/uhid.sock"
+
     /// `/dev/hidraw3`.
-    let path: String
+    package let path: String
 
     /// The bus, vendor and product numbers of the relay's devices (`HID_ID`).
     private static let identity = "HID_ID=0003:00001209:00004C4B"
 
+    package init(path: String) { self.path = path }
+
     /// The device whose unique name is the user's ID, or nil.
-    static func ofUser(_ user: UInt32, devices: String = "/sys/class/hidraw") -> HIDNode? {
+    package static func ofUser(_ user: UInt32, devices: String = "/sys/class/hidraw") -> HIDNode? {
         for name in (try? FileManager.default.contentsOfDirectory(atPath: devices)) ?? [] {
             guard let bytes = FileManager.default.contents(atPath: "\(devices)/\(name)/device/uevent") else { continue }
             let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
@@ -25,11 +29,13 @@ struct HIDNode: Hashable, Sendable {
 
     /// The names of the user's programs that have opened the device, at most three; nil if none is found. A program chooses its
     /// name, and can hide: a hint for people.
-    func openers(user: UInt32 = geteuid(), processes: String = "/proc") -> String? {
+    package func openers(user: UInt32, processes: String = "/proc") -> String? {
         var names: Set<String> = []
         for process in (try? FileManager.default.contentsOfDirectory(atPath: processes)) ?? [] {
-            guard Int32(process) != nil else { continue }
-            guard (try? Stat("\(processes)/\(process)"))?.userID.rawValue == user else { continue }
+            var status = stat()
+            guard Int32(process) != nil, stat("\(processes)/\(process)", &status) == 0, status.st_uid == user else {
+                continue
+            }
             let directory = "\(processes)/\(process)/fd"
             let descriptors = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
             let isOpener = descriptors.contains {

@@ -1,10 +1,10 @@
 import Glibc
 import Latchkey
+import LatchkeyPasskeys
 import UNIXSockets
 
 /// The connection to the relay `latchkey-uhid`: messages of 64 bytes in both directions. The device exists while it is open.
 final class RelayConnection: Sendable {
-    static let path = "/run/latchkey/uhid.sock"
     /// The relay's user.
     private static let user = "latchkey-uhid"
     private static let packetBytes = 64
@@ -16,7 +16,7 @@ final class RelayConnection: Sendable {
     /// - Parameter path: Another socket, of this process's user, for tests.
     /// - Throws: `KeystoreError` with code `unavailable`.
     init(path: String? = nil) throws(KeystoreError) {
-        guard let address = UNIXSocketAddress(path: path ?? Self.path) else {
+        guard let address = UNIXSocketAddress(path: path ?? HIDNode.relaySocket) else {
             throw .invalidInput(
                 "the path of the relay's socket has more than \(UNIXSocketAddress.maximumPathBytes) bytes")
         }
@@ -33,7 +33,7 @@ final class RelayConnection: Sendable {
             throw KeystoreError(
                 operation: "connect to the relay of passkeys", code: .unavailable,
                 reason: "a process of another user listens at its socket",
-                recovery: "Ask an administrator to check \(Self.path) and the service latchkey-uhid.")
+                recovery: "Ask an administrator to check \(HIDNode.relaySocket) and the service latchkey-uhid.")
         }
     }
 
