@@ -22,10 +22,11 @@ extension WebAuthnOracleTests {
         }
         let accepted = try await DuoLabs.answers(about: objects)
         #expect(accepted == ["verified", "verified"])
-        let changed = objects.flatMap { object, clientData in
+        var changed: [(object: Data, clientData: Data)] = []
+        for (object, clientData) in objects {
             var damaged = object
             damaged[damaged.count - 1] ^= 1
-            return [(damaged, clientData), (object, clientData + Data([0x20]))]
+            changed += [(damaged, clientData), (object, clientData + Data([0x20]))]
         }
         let refused = try await DuoLabs.answers(about: changed)
         #expect(refused.count == 4 && refused.allSatisfy { $0.hasPrefix("invalid_attestation: ") }, "\(refused)")
