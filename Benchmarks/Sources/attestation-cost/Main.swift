@@ -5,7 +5,7 @@ import LatchkeyRelyingParty
 
 /// Measures the server's verification of single requests of an enrolment, and prints the costs as JSON: `bench` reads them.
 ///
-/// A program of its own, because the count of its allocator would slow the other measurements.
+/// A separate program, because the count of its allocator would slow the other measurements.
 @main struct Main {
     private struct Cost: Encodable {
         let request: String

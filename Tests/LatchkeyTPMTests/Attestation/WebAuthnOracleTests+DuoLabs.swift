@@ -42,7 +42,7 @@ private enum DuoLabs {
         FileManager.default.fileExists(atPath: path + "/src/github.com/duo-labs/webauthn/protocol")
     }
 
-    /// What the library says about each object.
+    /// The answer of the library about each object.
     static func answers(about objects: [(object: Data, clientData: Data)]) async throws -> [String] {
         let source = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "Oracles/duo_verify.go").path
