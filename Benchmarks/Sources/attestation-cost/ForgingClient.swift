@@ -19,7 +19,7 @@ struct ForgingClient {
     ///
     /// - Parameter certificates: Those of the attestation key and its issuers, DER.
     func pinStatement(_ certificates: [Data]) throws -> Data {
-        let certify = Self.hash(Data(count: 32) + Self.bytes(UInt32(0x16c)) + Self.bytes(UInt32(0x148)))
+        let certify = Self.hash(Self.joined(Data(count: 32), Self.bytes(UInt32(0x16c)), Self.bytes(UInt32(0x148))))
         return try statement(
             certificates, area: Self.area(key.publicKey, attributes: 0x0004_0072, policy: certify),
             presence: #"{"version":1,"branches":[{"type":"certify"}]}"#)
@@ -33,13 +33,13 @@ struct ForgingClient {
         let reference = Self.hash(
             Self.sized(Data("org.latchkey.presence/v1/enrolment-change".utf8)) + Self.bytes(Self.user))
         let signed = Self.hash(
-            Self.hash(Data(count: 32) + Self.bytes(UInt32(0x160)) + Self.name(approval)) + reference)
-        let index =
-            Self.bytes(UInt32(0x0180_4c01)) + Self.bytes(UInt16(0x000b)) + Self.bytes(UInt32(0x2206_0018))
-            + Self.sized(signed) + Self.bytes(UInt16(8))
-        let certInfo = certInfo(
-            type: 0x8014,
-            content: Self.sized(Self.name(index)) + Self.bytes(UInt16(0)) + Self.sized(Self.bytes(UInt64(7))))
+            Self.hash(Self.joined(Data(count: 32), Self.bytes(UInt32(0x160)), Self.name(approval))) + reference)
+        let index = Self.joined(
+            Self.bytes(UInt32(0x0180_4c01)), Self.bytes(UInt16(0x000b)), Self.bytes(UInt32(0x2206_0018)),
+            Self.sized(signed), Self.bytes(UInt16(8)))
+        let content = Self.joined(
+            Self.sized(Self.name(index)), Self.bytes(UInt16(0)), Self.sized(Self.bytes(UInt64(7))))
+        let certInfo = self.certInfo(type: 0x8014, content: content)
         let signature = try attestationKey.signature(for: certInfo).derRepresentation
         let branch = #"""
             {"type":"signed","key":"\#(approval.base64URL)","user":\#(Self.user),"requirement":"biometry-current-set",\#
@@ -82,7 +82,7 @@ struct ForgingClient {
     // MARK: Structures
 
     private func statement(_ certificates: [Data], area: Data, presence: String) throws -> Data {
-        let certInfo = certInfo(type: 0x8017, content: Self.sized(Self.name(area)) + Self.sized(Data([0, 11])))
+        let certInfo = self.certInfo(type: 0x8017, content: Self.sized(Self.name(area)) + Self.sized(Data([0, 11])))
         let signature = try attestationKey.signature(for: certInfo).derRepresentation
         let members: [(String, CBOR)] = [
             ("alg", .negative(7)), ("sig", .bytes(signature)), ("ver", .text("2.0")),
@@ -99,9 +99,10 @@ struct ForgingClient {
     /// WebAuthn's authenticator data for the key (WebAuthn Level 3 section 6.1).
     private var authenticatorData: Data {
         let point = key.publicKey.rawRepresentation
-        return Self.hash(Data(Self.rpID.utf8)) + Data([0x45, 0, 0, 0, 0]) + Data(count: 16) + Self.sized(Self.keyID)
-            + Data([0xa5, 1, 2, 3, 0x26, 0x20, 1, 0x21, 0x58, 0x20]) + point.prefix(32) + Data([0x22, 0x58, 0x20])
-            + point.suffix(32)
+        return Self.joined(
+            Self.hash(Data(Self.rpID.utf8)), Data([0x45, 0, 0, 0, 0]), Data(count: 16), Self.sized(Self.keyID),
+            Data([0xa5, 1, 2, 3, 0x26, 0x20, 1, 0x21, 0x58, 0x20]), point.prefix(32), Data([0x22, 0x58, 0x20]),
+            point.suffix(32))
     }
 
     private static let clientData = Data(
@@ -111,18 +112,22 @@ struct ForgingClient {
     /// `TPMS_ATTEST` for the challenge.
     private func certInfo(type: UInt16, content: Data) -> Data {
         let extraData = Self.hash(authenticatorData + Self.hash(Self.clientData))
-        return Self.bytes(UInt32(0xff54_4347)) + Self.bytes(type) + Self.sized(Data([0, 11])) + Self.sized(extraData)
-            + Self.bytes(UInt64(1)) + Self.bytes(UInt32(2)) + Self.bytes(UInt32(3)) + Data([1]) + Self.bytes(UInt64(4))
-            + content
+        return Self.joined(
+            Self.bytes(UInt32(0xff54_4347)), Self.bytes(type), Self.sized(Data([0, 11])), Self.sized(extraData),
+            Self.bytes(UInt64(1)), Self.bytes(UInt32(2)), Self.bytes(UInt32(3)), Data([1]), Self.bytes(UInt64(4)),
+            content)
     }
 
     /// `TPMT_PUBLIC` of a P-256 key with the scheme ECDSA-SHA256.
     static func area(_ key: P256.Signing.PublicKey, attributes: UInt32, policy: Data = Data()) -> Data {
         let point = key.rawRepresentation
         let algorithms: [UInt8] = [0, 0x10, 0, 0x18, 0, 0x0b, 0, 3, 0, 0x10]
-        return Data([0, 0x23, 0, 0x0b]) + bytes(attributes) + sized(policy) + Data(algorithms)
-            + sized(point.prefix(32)) + sized(point.suffix(32))
+        return joined(
+            Data([0, 0x23, 0, 0x0b]), bytes(attributes), sized(policy), Data(algorithms), sized(point.prefix(32)),
+            sized(point.suffix(32)))
     }
+
+    private static func joined(_ parts: Data...) -> Data { parts.reduce(Data(), +) }
 
     /// The Name of an object or index.
     private static func name(_ area: Data) -> Data { Data([0, 0x0b]) + hash(area) }
