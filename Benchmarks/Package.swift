@@ -8,6 +8,8 @@ let package = Package(
     name: "latchkey-benchmarks",
     dependencies: [
         .package(name: "latchkey", path: ".."),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
     ],
@@ -23,10 +25,31 @@ let package = Package(
             ]
         ),
         .executableTarget(name: "meter"),
+        .target(name: "CAllocations"),
+        .target(
+            name: "Authorities",
+            dependencies: [
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ]
+        ),
+        .executableTarget(
+            name: "attestation-cost",
+            dependencies: [
+                "Authorities", "CAllocations",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Latchkey", package: "latchkey"),
+                .product(name: "LatchkeyRelyingParty", package: "latchkey"),
+                .product(name: "X509", package: "swift-certificates"),
+            ],
+            swiftSettings: [.swiftLanguageMode(.v6), .enableUpcomingFeature("NonisolatedNonsendingByDefault")]
+        ),
         .executableTarget(
             name: "bench",
             dependencies: [
+                "Authorities",
                 "CFloor",
+                "attestation-cost",
                 "meter",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -35,9 +58,12 @@ let package = Package(
                 .product(name: "LatchkeyHTTP", package: "latchkey"),
                 .product(name: "LatchkeyLogin", package: "latchkey"),
                 .product(name: "LatchkeyPKCS11", package: "latchkey"),
+                .product(name: "LatchkeyRelyingParty", package: "latchkey"),
                 .product(name: "LatchkeySimulators", package: "latchkey"),
                 .product(name: "LatchkeyTPM", package: "latchkey"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "TPM2", package: "latchkey"),
+                .product(name: "X509", package: "swift-certificates"),
                 // Programs that are measured as processes, built from the same sources.
                 .product(name: "latchkey", package: "latchkey"),
                 .product(name: "latchkey-agent", package: "latchkey"),

@@ -15,7 +15,7 @@ import Testing
 @Suite(.softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"), .timeLimit(.minutes(15)))
 struct AttestationTests {
     /// A server that verifies proofs, and a machine with the test's TPM.
-    private struct Setting: Sendable {
+    struct Setting: Sendable {
         let server: IdentityProcess
         let directory: TemporaryDirectory
         let disclosures = Disclosures()
@@ -41,14 +41,14 @@ struct AttestationTests {
     }
 
     /// The texts that the user saw.
-    private final class Disclosures: Sendable {
+    final class Disclosures: Sendable {
         let texts = Mutex<[String]>([])
         var count: Int { texts.withLock { $0.count } }
     }
 
     /// - Parameter isHardware: Whether the server takes the software TPM's authority for a manufacturer of hardware too. Then it
     ///   accepts no simulators.
-    private func with(
+    func with(
         require: String, isHardware: Bool = false, _ body: @Sendable (Setting) async throws -> Void
     ) async throws {
         let tpm = try SoftwareTPM.current
@@ -72,7 +72,7 @@ struct AttestationTests {
     }
 
     /// The requests that mention an attestation.
-    private func attesting(_ wire: RecordingTransport) -> [String] {
+    func attesting(_ wire: RecordingTransport) -> [String] {
         wire.summary.filter { $0.contains("attestation") }
     }
 

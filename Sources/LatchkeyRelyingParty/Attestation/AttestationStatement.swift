@@ -113,7 +113,7 @@ struct TPMStatement: Hashable, Sendable {
     let endsWithAuthValue: Bool
 
     init(_ wire: AttestationStatement.Wire) throws(AttestationError) {
-        guard let object = wire.object.flatMap(Base64URL.decode) else {
+        guard let object = wire.object.flatMap(Base64URL.decode).map({ Array($0) }) else {
             throw AttestationError(.malformed, "the attestation object is not base64url")
         }
         clientData = try Self.decode(wire.client_data, "client_data", maximum: 2048)
@@ -132,7 +132,7 @@ struct TPMStatement: Hashable, Sendable {
 
         let value: CBORValue
         do {
-            value = try CBORReader.read(Array(object)[...])
+            value = try CBORReader.read(object[...])
         } catch {
             throw AttestationError(.malformed, error.reason)
         }

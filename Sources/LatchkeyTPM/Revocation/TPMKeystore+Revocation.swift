@@ -124,7 +124,7 @@ extension TPMKeystore {
     }
 
     /// Checks before a PIN prompt that the indices with a PIN exist. Another index at the same handle would count this PIN as a
-    /// wrong one. One command for each index.
+    /// wrong one, in the count that all PINs of the TPM share. One command for each index.
     func checkExisting(
         _ secrets: [RevocableSecret], under root: StorageRoot
     ) async throws(KeystoreError) {

@@ -12,11 +12,11 @@ import Testing
 /// Independent WebAuthn servers verify the keystore's attestation objects. They know neither attributes nor policies.
 @Suite(.softwareTPM, .requiresWebAuthnLibraries)
 struct WebAuthnOracleTests {
-    private static let issuer = EnrolmentRig.issuer
+    static let issuer = EnrolmentRig.issuer
     private static let challenge = Data("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)
 
     /// Certifies the keystore's attestation key by an authority of the oracle's.
-    private func enrol(_ keystore: TPMKeystore) async throws -> WebAuthnLibraries.Issued {
+    func enrol(_ keystore: TPMKeystore) async throws -> WebAuthnLibraries.Issued {
         let identity = try await keystore.attestationIdentity(for: Self.issuer)
         let point = try #require(try PublicArea(unmarshalling: identity.attestationKey).p256Point?.p256Representation)
         let issued = try await WebAuthnLibraries.certificate(for: point, purpose: "2.23.133.8.3")
@@ -35,7 +35,7 @@ struct WebAuthnOracleTests {
             ])
     }
 
-    private var request: AttestationRequest {
+    var request: AttestationRequest {
         AttestationRequest(challenge: Self.challenge, issuer: Self.issuer, form: EnrolmentRig.form)
     }
 

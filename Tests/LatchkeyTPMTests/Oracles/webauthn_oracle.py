@@ -2,7 +2,8 @@
 
 issue   reads {"point": hex, "purpose": OID} and prints {"x5c": [base64 DER], "ca": PEM}: a certificate for a TPM's key by a new
         authority.
-        swtpm's certificates name a manufacturer that py_webauthn does not know; this one names IBM, as swtpm's properties do.
+        swtpm's certificates name a manufacturer that the servers do not know, and duo-labs/webauthn knows IBM in lower case only;
+        this one names Intel.
 verify  reads {"object", "clientData", "challenge", "id" (base64), "ca" (PEM)} and prints what each library says.
 """
 import base64, datetime, json, sys
@@ -29,7 +30,7 @@ def issue(request):
     authority = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Example AIK CA")])
     root = certificate(name, name, authority.public_key(), authority, [(x509.BasicConstraints(True, 0), True)])
-    tpm = [("2.23.133.2.1", "id:49424D00"), ("2.23.133.2.2", "swtpm"), ("2.23.133.2.3", "id:20191023")]
+    tpm = [("2.23.133.2.1", "id:494E5443"), ("2.23.133.2.2", "swtpm"), ("2.23.133.2.3", "id:20191023")]
     names = x509.Name([x509.NameAttribute(ObjectIdentifier(oid), value) for oid, value in tpm])
     key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), bytes.fromhex(request["point"]))
     leaf = certificate(x509.Name([]), name, key, authority, [

@@ -45,9 +45,9 @@ pins() {
 # Ends a lockout as the TPM's lockout administrator: a TPM may count a loss of power as a wrong PIN.
 forgive() { tpm2_dictionarylockout -T device:/dev/tpmrm0 --clear-lockout >/tmp/out 2>/tmp/err || failed "clear the lockout"; }
 
-# Starts the identity server with its database on the disk.
+# serve [OPTION…]: starts the identity server with its database on the disk.
 serve() {
-    latchkey-identity serve --demo --port 8181 --database /data/identity.sqlite >/tmp/announcement 2>/tmp/identity.log &
+    latchkey-identity serve --demo --port 8181 --database /data/identity.sqlite "$@" >/tmp/announcement 2>/tmp/identity.log &
     tries=0
     until grep -q endpoint /tmp/announcement 2>/dev/null; do
         tries=$((tries + 1))
