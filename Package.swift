@@ -461,8 +461,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyRelyingPartyTests",
             dependencies: [
-                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeySimulators", "LatchkeyTestSupport",
-                "LatchkeyTesting", "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyPostgreSQL", "LatchkeyRelyingParty", "LatchkeySimulators",
+                "LatchkeyTestSupport", "LatchkeyTesting", "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
             ],
             exclude: ["Fixtures"],
             swiftSettings: strict
