@@ -502,9 +502,9 @@ let package = Package(
             name: "DocumentationTests",
             dependencies: [
                 "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyLocker",
-                "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty", "LatchkeySimulators",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", "TPM2TCTI", certificates, httpTypes,
-                subprocess,
+                "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyPostgreSQL", "LatchkeyPresence", "LatchkeyRelyingParty",
+                "LatchkeySimulators", "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", "TPM2TCTI",
+                certificates, httpTypes, subprocess,
             ],
             packageAccess: false,
             swiftSettings: example
