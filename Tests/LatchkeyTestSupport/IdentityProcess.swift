@@ -51,8 +51,7 @@ package struct IdentityProcess: Sendable {
         var (arguments, directory) = (arguments, TemporaryDirectory?.none)
         if PostgreSQLServer.isSelected, !arguments.contains("--database") {
             let folder = try TemporaryDirectory()
-            arguments += ["--database", try await PostgreSQLServer.shared.database()]
-            arguments += ["--signing-key-file", try Self.signingKeyFile(in: folder)]
+            arguments += try await Self.storage(in: folder).arguments
             directory = folder
         }
         self.directory = directory
@@ -67,6 +66,19 @@ package struct IdentityProcess: Sendable {
         (endpoint, clientID, users) = (started.endpoint, started.clientID, started.users ?? [])
         management = started.management
         self.process = process
+    }
+
+    /// Returns the location of a new database that several servers can use, and the arguments for them: a file in the directory or,
+    /// with `LATCHKEY_TEST_DATABASE=postgresql`, a database of ``PostgreSQLServer/shared`` with a signing key file.
+    package static func storage(
+        in directory: TemporaryDirectory
+    ) async throws -> (location: String, arguments: [String]) {
+        guard PostgreSQLServer.isSelected else {
+            let file = directory.path(of: "identity.sqlite")
+            return (file, ["--database", file])
+        }
+        let address = try await PostgreSQLServer.shared.database()
+        return (address, ["--database", address, "--signing-key-file", try signingKeyFile(in: directory)])
     }
 
     /// Writes a signing key file, which PostgreSQL requires.
