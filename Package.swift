@@ -471,8 +471,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyRelyingPartyTests",
             dependencies: [
-                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeySimulators", "LatchkeyTestSupport",
-                "LatchkeyTesting", "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyPostgreSQL", "LatchkeyRelyingParty", "LatchkeySimulators",
+                "LatchkeyTestSupport", "LatchkeyTesting", "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
             ],
             exclude: ["Fixtures"],
             swiftSettings: strict
@@ -512,9 +512,9 @@ let package = Package(
             name: "DocumentationTests",
             dependencies: [
                 "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyLocker",
-                "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty", "LatchkeySimulators",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", "TPM2TCTI", certificates, httpTypes,
-                subprocess,
+                "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyPostgreSQL", "LatchkeyPresence", "LatchkeyRelyingParty",
+                "LatchkeySimulators", "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", "TPM2TCTI",
+                certificates, httpTypes, subprocess,
             ],
             packageAccess: false,
             swiftSettings: example

@@ -132,10 +132,6 @@ public struct DatabaseChallengeStore: ChallengeStore {
         self.init(SQLiteDatabase(database))
     }
 
-    package init(_ database: any DatabaseWriter, clock: WallClock) {
-        self.init(SQLiteDatabase(database), clock: clock)
-    }
-
     package init(_ database: any SQLDatabase, clock: WallClock) {
         self.database = database
         self.clock = clock

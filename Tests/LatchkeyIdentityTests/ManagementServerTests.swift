@@ -85,7 +85,7 @@ import Testing
         defer { withExtendedLifetime(directory) {} }
         let server = try await IdentityProcess([
             "--demo", "--management-port", "0", "--database", address, "--signing-key-file",
-            SigningKeyCipher.testFile(in: directory),
+            IdentityProcess.signingKeyFile(in: directory),
         ])
         #expect(try await get(server.management, "/health/ready").status == 200)
         try await postgres.end()

@@ -3,6 +3,7 @@ import HTTPTypes
 import Latchkey
 import LatchkeyHTTP
 import LatchkeyRelyingParty
+import LatchkeySimulators
 import LatchkeyTestSupport
 import Testing
 
@@ -21,16 +22,16 @@ import Testing
     }
 
     @Test(arguments: [SIGTERM, SIGKILL]) func `a database outlives the program`(signal: Int32) async throws {
-        try await inDirectory { directory in
-            let config = directory.appending(path: "config.json")
+        try await TemporaryDirectory.withDirectory { directory in
+            let config = directory.path(of: "config.json")
             try Data(
                 #"""
                 {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
                  "identity": {"biometric": {"list_enabled": true}}, "extensions": {"biometric_audience": false}}
                 """#.utf8
-            ).write(to: config)
-            let database = directory.appending(path: "identity.sqlite").path()
-            let arguments = ["--config", config.path(), "--database", database, "--port", "0"]
+            ).write(to: URL(filePath: config))
+            let (database, storage) = try await IdentityProcess.storage(in: directory)
+            let arguments = ["--config", config, "--port", "0"] + storage
 
             let device = TestDevice()
             let first = try await IdentityProcess(arguments)
@@ -53,11 +54,13 @@ import Testing
             }
             #expect(await second.stop() == 0)
 
+            guard !PostgreSQLServer.isSelected else { return }
             let mode = try FileManager.default.attributesOfItem(atPath: database)[.posixPermissions] as? Int
             #expect(mode == 0o600)
+            let files = try FileManager.default.contentsOfDirectory(
+                at: directory.url, includingPropertiesForKeys: nil)
             for secret in [tokens.access, try #require(tokens.refresh), TestServer.password, challenge] {
-                for file in try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)
-                {
+                for file in files {
                     #expect(try Data(contentsOf: file).range(of: Data(secret.utf8)) == nil, "\(file.lastPathComponent)")
                 }
             }
@@ -65,8 +68,8 @@ import Testing
     }
 
     @Test func `users are added and disabled from the command line`() async throws {
-        try await inDirectory { directory in
-            let database = directory.appending(path: "identity.sqlite").path()
+        try await TemporaryDirectory.withDirectory { directory in
+            let database = try await IdentityProcess.storage(in: directory).location
             let added = try await Self.runProgram(
                 ["users", "add", "carol", "--database", database], input: "a good password\n")
             #expect(added.status == 0)

@@ -1,5 +1,4 @@
 import FoundationEssentials
-import GRDB
 import LatchkeyRelyingParty
 import LatchkeyTestSupport
 import Testing
@@ -8,21 +7,18 @@ import Testing
     enum Kind: CaseIterable, Sendable {
         case memory, database
 
-        func store(_ clock: WallClock) throws -> any ChallengeStore {
+        func store(_ clock: WallClock) async throws -> any ChallengeStore {
             switch self {
             case .memory: return MemoryChallengeStore(clock: clock)
             case .database:
-                let database = try DatabaseQueue()
-                var migrator = DatabaseMigrator()
-                DatabaseChallengeStore.registerMigrations(&migrator)
-                try migrator.migrate(database)
-                return DatabaseChallengeStore(database, clock: clock)
+                return DatabaseChallengeStore(
+                    try await TestDatabase.open(DatabaseChallengeStore.migrations), clock: clock)
             }
         }
     }
 
     @Test(arguments: Kind.allCases) func `a challenge is valid once, for its purpose`(kind: Kind) async throws {
-        let store = try kind.store(.system)
+        let store = try await kind.store(.system)
         let challenge = try await store.issue(.biometricRequest)
         #expect(challenge.token.wholeMatch(of: /[0-9A-HJKMNP-TV-Z]{32}/) != nil)
         #expect(try await store.consume(challenge.token, for: .biometricRequest))
@@ -36,7 +32,7 @@ import Testing
 
     @Test(arguments: Kind.allCases) func `a challenge is valid for 300 seconds`(kind: Kind) async throws {
         let time = SettableClock(stoppedAt: Date(timeIntervalSince1970: 1_700_000_000))
-        let store = try kind.store(time.clock)
+        let store = try await kind.store(time.clock)
         let (first, second) = (try await store.issue(.biometricRequest), try await store.issue(.biometricRequest))
         #expect(first.expiresAt == time.clock.now.addingTimeInterval(300))
         time.advance(by: 299.5)
@@ -46,7 +42,7 @@ import Testing
     }
 
     @Test(arguments: Kind.allCases) func `of concurrent uses, one succeeds`(kind: Kind) async throws {
-        let store = try kind.store(.system)
+        let store = try await kind.store(.system)
         let token = try await store.issue(.biometricRequest).token
         let winners = try await withThrowingTaskGroup(of: Bool.self) { group in
             for _ in 1...32 { group.addTask { try await store.consume(token, for: .biometricRequest) } }

@@ -1,6 +1,5 @@
 import Crypto
 import FoundationEssentials
-import GRDB
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
@@ -27,12 +26,8 @@ import Testing
         #expect(DeviceInfo(value)?.label == label)
     }
 
-    private func registry(project: String = "one", in database: DatabaseQueue? = nil) throws -> DatabaseDeviceRegistry {
-        let database = try database ?? DatabaseQueue()
-        var migrator = DatabaseMigrator()
-        DatabaseDeviceRegistry.registerMigrations(&migrator)
-        try migrator.migrate(database)
-        return DatabaseDeviceRegistry(database, project: project)
+    private func registry() async throws -> DatabaseDeviceRegistry {
+        DatabaseDeviceRegistry(try await TestDatabase.open(DatabaseDeviceRegistry.migrations), project: "one")
     }
 
     private func device(_ kid: String, of user: String, at time: Double = 1_700_000_000) throws -> RegisteredDevice {
@@ -44,7 +39,7 @@ import Testing
     }
 
     @Test func `a registry returns the stored device`() async throws {
-        let registry = try registry()
+        let registry = try await registry()
         let (first, second) = (
             try device("key-number-1", of: "a"), try device("key-number-2", of: "a", at: 1_600_000_000)
         )
@@ -56,8 +51,10 @@ import Testing
     }
 
     @Test(arguments: ["a", "b"]) func `a kid is unique in a project`(user: String) async throws {
-        let database = try DatabaseQueue()
-        let (one, two) = (try registry(in: database), try registry(project: "two", in: database))
+        let database = try await TestDatabase.open(DatabaseDeviceRegistry.migrations)
+        let (one, two) = (
+            DatabaseDeviceRegistry(database, project: "one"), DatabaseDeviceRegistry(database, project: "two")
+        )
         try await one.add(device("key-number-1", of: "a"))
         let error = await #expect(throws: BiometricRequestError.self) {
             try await one.add(device("key-number-1", of: user))
@@ -68,7 +65,7 @@ import Testing
     }
 
     @Test func `only the device's user can remove it`() async throws {
-        let registry = try registry()
+        let registry = try await registry()
         let device = try device("key-number-1", of: "a")
         try await registry.add(device)
         #expect(try await registry.remove(kid: device.kid, of: "b") == nil)

@@ -2,7 +2,7 @@ package import Foundation
 internal import Glibc
 internal import Latchkey
 internal import LatchkeyJOSE
-internal import LatchkeySimulators
+package import LatchkeySimulators
 package import Testing
 
 /// A process of latchkey-identity.
@@ -24,6 +24,8 @@ package struct IdentityProcess: Sendable {
     /// The URL of the management port, if one was requested.
     package let management: String?
     private let process: RunningProgram
+    /// The folder of the signing key file, if the test did not name a database.
+    private let directory: TemporaryDirectory?
     /// The output after the first line. It is read at once, so that a full pipe never blocks the server.
     private let rest: Task<(output: String, errors: String), Never>
 
@@ -40,9 +42,19 @@ package struct IdentityProcess: Sendable {
 
     /// Starts `latchkey-identity serve` and waits until the server is ready.
     ///
-    /// - Parameter launcher: A program with arguments that starts the server, for example `prlimit`.
+    /// - Parameters:
+    ///   - arguments: Without `--database`, the server uses memory or, with `LATCHKEY_TEST_DATABASE=postgresql`, a new database of
+    ///     ``PostgreSQLServer/shared``.
+    ///   - launcher: A program with arguments that starts the server, for example `prlimit`.
     /// - Throws: An issue of the test if the server does not start.
     package init(_ arguments: [String], through launcher: [String] = []) async throws {
+        var (arguments, directory) = (arguments, TemporaryDirectory?.none)
+        if PostgreSQLServer.isSelected, !arguments.contains("--database") {
+            let folder = try TemporaryDirectory()
+            arguments += try await Self.storage(in: folder).arguments
+            directory = folder
+        }
+        self.directory = directory
         let command = launcher + [try Self.program, "serve"] + arguments
         let process = try RunningProgram(URL(filePath: command[0]), Array(command.dropFirst()))
         let line = await process.output { _ in true }
@@ -54,6 +66,31 @@ package struct IdentityProcess: Sendable {
         (endpoint, clientID, users) = (started.endpoint, started.clientID, started.users ?? [])
         management = started.management
         self.process = process
+    }
+
+    /// Returns the location of a new database that several servers can use, and the arguments for them: a file in the directory or,
+    /// with `LATCHKEY_TEST_DATABASE=postgresql`, a database of ``PostgreSQLServer/shared`` with a signing key file.
+    package static func storage(
+        in directory: TemporaryDirectory
+    ) async throws -> (location: String, arguments: [String]) {
+        guard PostgreSQLServer.isSelected else {
+            let file = directory.path(of: "identity.sqlite")
+            return (file, ["--database", file])
+        }
+        let address = try await PostgreSQLServer.shared.database()
+        return (address, ["--database", address, "--signing-key-file", try signingKeyFile(in: directory)])
+    }
+
+    /// Writes a signing key file, which PostgreSQL requires.
+    ///
+    /// - Parameter byte: Each of its 32 bytes.
+    /// - Returns: Its path.
+    package static func signingKeyFile(in directory: TemporaryDirectory, byte: UInt8 = 7) throws -> String {
+        let path = directory.path(of: "signing-key-\(byte)")
+        let isCreated = FileManager.default.createFile(
+            atPath: path, contents: Data(repeating: byte, count: 32), attributes: [.posixPermissions: 0o600])
+        try #require(isCreated)
+        return path
     }
 
     /// The server's port.

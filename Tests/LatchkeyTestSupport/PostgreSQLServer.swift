@@ -16,6 +16,10 @@ package actor PostgreSQLServer {
 
     package static var isInstalled: Bool { programs != nil }
 
+    /// Whether identity servers of tests use PostgreSQL instead of SQLite, unless the test names a database:
+    /// `LATCHKEY_TEST_DATABASE=postgresql`.
+    package static let isSelected = ProcessInfo.processInfo.environment["LATCHKEY_TEST_DATABASE"] == "postgresql"
+
     /// PostgreSQL does not run as root.
     private static let user: [String] =
         geteuid() == 0 ? ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] : []

@@ -20,6 +20,7 @@ OTHERS = [
     ("packaging/", ["CommandTests"]),
     ("README.md", ["CommandTests", "DocumentationTests"]),
     ("scripts/", ["LatchkeySimulatorsTests"]),
+    ("Sources/LatchkeyRelyingParty/LatchkeyRelyingParty.docc/Tables.md", ["DocumentationTests", "LatchkeyRelyingPartyTests"]),
 ]
 # The tests with another name than their target.
 OWN = {"latchkey": ["CommandTests"], "latchkey-identity": ["LatchkeyIdentityTests"],

@@ -47,7 +47,7 @@ DOCUMENTS = (".md", ".tutorial", ".1", ".8", ".Debian")
 MOST_DECLARATIONS = {
     "Latchkey": 290, "LatchkeyTPM": 28, "LatchkeyPKCS11": 43, "LatchkeyPresence": 38, "LatchkeyLogin": 85,
     "LatchkeyVault": 79, "LatchkeyCredentials": 125, "LatchkeyLocker": 121, "LatchkeyOAuth": 24, "LatchkeyHTTP": 5,
-    "LatchkeyJOSE": 17, "LatchkeyCertificates": 12, "LatchkeyRelyingParty": 225, "LatchkeyPostgreSQL": 20,
+    "LatchkeyJOSE": 17, "LatchkeyCertificates": 12, "LatchkeyRelyingParty": 280, "LatchkeyPostgreSQL": 20,
     "LatchkeySimulators": 55,
     "LatchkeyTesting": 43, "TPM2": 162, "TPM2TCTI": 6, "VirtualSmartCard": 36,
 }

@@ -1,24 +1,27 @@
 internal import Crypto
-package import FoundationEssentials
-package import Latchkey
+public import FoundationEssentials
+public import Latchkey
 internal import TPM2
 
 extension AttestationVerifier {
     /// A presence broker's approval key, and the attestation key that showed that it is in the same TPM.
-    package struct ApprovalKey: Sendable {
+    public struct ApprovalKey: Sendable {
         /// The Name of the approval key, 34 bytes.
-        package let name: Data
-        package let attestationKey: PublicKey
+        public let name: Data
+        /// The attestation key, as in its certificate.
+        public let attestationKey: PublicKey
     }
 
     /// Verifies that an approval key is in a TPM and cannot leave it. **Nothing shows that it is a presence broker's**: the caller
     /// authenticates the administrator who says so.
     ///
     /// - Parameters:
-    ///   - challenge: The qualifying data of the statement: the bytes of a token.
+    ///   - statement: A TPM's statement about the approval key.
+    ///   - challenge: The qualifying data of the statement: the bytes of a token with the purpose
+    ///     ``ChallengePurpose/approvalKeyRequest``, which the caller consumed.
     ///   - acceptsSimulated: Whether the TPM may be a simulator.
     /// - Throws: ``AttestationError``.
-    package func verifyApprovalKey(
+    public func verifyApprovalKey(
         _ statement: AttestationStatement, challenge: Data, acceptsSimulated: Bool
     ) async throws -> ApprovalKey {
         guard case .tpm(let content) = statement.content else {

@@ -1,27 +1,41 @@
-package import FoundationEssentials
-package import GRDB
-package import Latchkey
+public import FoundationEssentials
+public import GRDB
+public import Latchkey
 
 /// The approval keys of presence brokers, each bound to the TPM that contains it, in a database.
 ///
-/// An attestation key and an approval key are in the same TPM if both were activated under the same endorsement key. Of an
-/// endorsement key, only a digest is stored.
-package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
+/// The server calls ``record(_:in:isSimulated:until:)`` when ``EndorsementAuthority`` issues a certificate, and
+/// ``enrol(_:inTPMOf:)`` when an administrator enrols a presence broker, after ``AttestationVerifier`` verified its approval key. An
+/// attestation key and an approval key are in the same TPM if both were activated under the same endorsement key. Of an endorsement
+/// key, only a digest is stored. It identifies a machine permanently.
+///
+/// Each call is one transaction, also with several servers on one database, and can throw ``SQLFailure``. <doc:Tables> describes the
+/// tables.
+public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     private let database: any SQLDatabase
     private let clock: WallClock
 
+    /// Creates a registry.
+    ///
     /// - Parameter database: A database with the tables of ``migrations``.
+    public init(_ database: any SQLDatabase) {
+        self.init(database, clock: database.clock)
+    }
+
+    /// Creates a registry in SQLite.
+    ///
+    /// - Parameter database: A database with the migrations of ``registerMigrations(_:)``.
+    public init(_ database: any DatabaseWriter) {
+        self.init(SQLiteDatabase(database))
+    }
+
     package init(_ database: any SQLDatabase, clock: WallClock) {
         self.database = database
         self.clock = clock
     }
 
-    package init(_ database: any DatabaseWriter, clock: WallClock = .system) {
-        self.init(SQLiteDatabase(database), clock: clock)
-    }
-
     /// Creates the tables.
-    package static let migrations = [
+    public static let migrations = [
         SQLMigration(
             "latchkey approval keys 1",
             sqlite: """
@@ -45,18 +59,19 @@ package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     ]
 
     /// Registers the migrations that create the tables in SQLite.
-    package static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
+    public static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
 
     /// Records the endorsement key under which an attestation key was activated.
     ///
     /// The owner of a simulator can activate any attestation key there. So a simulator's endorsement key does not replace that of
-    /// a TPM.
+    /// a TPM. Otherwise the last call for an attestation key replaces the record. Also deletes expired records.
     ///
     /// - Parameters:
-    ///   - endorsement: SHA-256 of the endorsement key, 32 bytes.
-    ///   - isSimulated: Whether the endorsement key is a simulator's.
+    ///   - attestationKey: ``PendingActivation/attestationKey``.
+    ///   - endorsement: ``PendingActivation/endorsementKeyDigest``, 32 bytes.
+    ///   - isSimulated: ``PendingActivation/isSimulated``.
     ///   - expiresAt: The end of the attestation key's certificate. Then the record is deleted.
-    package func record(
+    public func record(
         _ attestationKey: PublicKey, in endorsement: Data, isSimulated: Bool, until expiresAt: Date
     ) async throws {
         let clock = clock
@@ -76,12 +91,15 @@ package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
         }
     }
 
-    /// Enrols an approval key, whose creation in the TPM of an attestation key was verified.
+    /// Enrols an approval key, whose creation in the TPM of an attestation key was verified
+    /// (``AttestationVerifier/verifyApprovalKey(_:challenge:acceptsSimulated:)``). Enrolling a key again changes nothing.
     ///
-    /// - Parameter name: The Name of the approval key, 34 bytes.
+    /// - Parameters:
+    ///   - name: The Name of the approval key, 34 bytes.
+    ///   - attestationKey: The attestation key that certified it.
     /// - Returns: Whether the attestation key is known. Otherwise nothing is stored.
     @discardableResult
-    package func enrol(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool {
+    public func enrol(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool {
         let clock = clock
         return try await database.write { database in
             let now = clock.timestamp(in: database)
@@ -96,16 +114,17 @@ package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
         }
     }
 
-    /// Removes an approval key from all TPMs.
+    /// Removes an approval key from all TPMs. From then on it proves no fingerprint.
     ///
+    /// - Parameter name: The Name of the approval key, 34 bytes.
     /// - Returns: Whether the key was enrolled.
     @discardableResult
-    package func remove(_ name: Data) async throws -> Bool {
+    public func remove(_ name: Data) async throws -> Bool {
         try await database.write { try $0.execute("DELETE FROM latchkey_approval_key WHERE name = \(name)") > 0 }
     }
 
-    /// The enrolled approval keys, oldest first, with the time of the enrolment in seconds since 1970.
-    package func all() async throws -> [(name: Data, enrolledAt: Double)] {
+    /// Returns the enrolled approval keys, oldest first, with the time of their first enrolment in seconds since 1970.
+    public func all() async throws -> [(name: Data, enrolledAt: Double)] {
         try await database.read {
             try $0.rows(
                 "SELECT name, MIN(enrolled_at) AS enrolled_at FROM latchkey_approval_key GROUP BY name ORDER BY 2, 1"
@@ -113,14 +132,16 @@ package struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
         }
     }
 
-    /// Whether an approval key is enrolled, for any TPM.
-    package func isEnrolled(_ name: Data) async throws -> Bool {
+    /// Returns whether an approval key is enrolled, for any TPM: also if no attestation key of its TPM has a valid certificate.
+    ///
+    /// - Parameter name: The Name of the approval key, 34 bytes.
+    public func isEnrolled(_ name: Data) async throws -> Bool {
         try await database.read {
             try $0.row("SELECT 1 FROM latchkey_approval_key WHERE name = \(name) LIMIT 1") != nil
         }
     }
 
-    package func isApprovalKey(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool {
+    public func isApprovalKey(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool {
         let clock = clock
         return try await database.read {
             try Self.isKnown(name, attestationKey, clock.timestamp(in: $0), in: $0)

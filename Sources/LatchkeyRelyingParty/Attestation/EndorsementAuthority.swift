@@ -126,7 +126,7 @@
         /// The time of expiry.
         public let expiresAt: Date
         /// Whether the endorsement key is a simulator's.
-        package let isSimulated: Bool
+        public let isSimulated: Bool
         let tpm: TPMAttributes
         /// SHA-256 of the secret.
         let secretDigest: [UInt8]

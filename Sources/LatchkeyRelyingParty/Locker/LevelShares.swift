@@ -1,26 +1,30 @@
 internal import Crypto
 internal import FoundationEssentials
-package import Latchkey
+public import Latchkey
 
 /// The server's shares of the keys that protect an enrolled device's data. The device needs them to unseal its keys.
-package struct LevelShares: Sendable, Equatable {
+///
+/// A server creates them at the enrolment, and never changes them. ``LockerRegistry`` stores them sealed.
+public struct LevelShares: Sendable, Equatable {
     /// The length of a share in bytes.
     private static let length = 32
 
     /// The share of the level `background`, 32 bytes. The server also releases it to the device without its user.
-    package let background: SecretBytes
+    public let background: SecretBytes
     /// The share of the level `active`, 32 bytes. The server releases it after the user was authenticated.
-    package let active: SecretBytes
+    public let active: SecretBytes
 
+    /// Uses existing shares, for example those of another database.
+    ///
     /// - Returns: nil unless both shares have 32 bytes.
-    package init?(background: SecretBytes, active: SecretBytes) {
+    public init?(background: SecretBytes, active: SecretBytes) {
         guard background.count == Self.length, active.count == Self.length else { return nil }
         self.background = background
         self.active = active
     }
 
     /// Creates shares from the system's random number generator.
-    package init() {
+    public init() {
         background = .random(count: Self.length)
         active = .random(count: Self.length)
     }

@@ -1,34 +1,48 @@
-package import FoundationEssentials
-package import GRDB
-package import Latchkey
+public import FoundationEssentials
+public import GRDB
+public import Latchkey
 internal import LatchkeyJOSE
 
-/// The enrolled devices of one project, with their keys and the server's level shares, in a database. Each call is atomic.
+/// The enrolled devices of one project, with their keys and the server's level shares, in a database.
 ///
-/// The shares are sealed with AES-256-GCM and a key that need not be in the database. Other tables may refer to
-/// `latchkey_locker_enrolment (id)` with `ON DELETE CASCADE`, to delete dependent rows in the same transaction.
-package struct LockerRegistry {
+/// Each call is one transaction, also with several servers on one database: it takes effect completely, or throws and has no effect.
+/// The exception is ``SQLFailure`` with the code `outcomeUnknown`: then it took effect completely or not at all. All calls can
+/// throw ``SQLFailure``, and those that return enrolments or shares `KeystoreError` with code `damaged` if a row was changed.
+///
+/// The keys come from assertions that ``LockerRequestVerifier`` verified. The shares are sealed with AES-256-GCM and a key that
+/// need not be in the database. Other tables may refer to `latchkey_locker_enrolment (id)` with `ON DELETE CASCADE`, to delete
+/// dependent rows in the same transaction. <doc:Tables> describes the tables.
+public struct LockerRegistry: Sendable {
     private let database: any SQLDatabase
     private let project: String
     private let seal: LevelShareSeal
 
+    /// Creates a registry.
+    ///
     /// - Parameters:
     ///   - database: A database with the tables of ``migrations``; SQLite with foreign keys enforced, GRDB's default.
     ///   - project: Projects on the same database do not see each other's enrolments.
     ///   - shareKey: The 32 bytes that seal the shares. An attacker with this key and the database can read the shares.
     /// - Throws: `KeystoreError` with code `invalidInput` if `shareKey` has another length.
-    package init(_ database: any SQLDatabase, project: String, shareKey: SecretBytes) throws {
+    public init(_ database: any SQLDatabase, project: String, shareKey: SecretBytes) throws {
         self.database = database
         self.project = project
         seal = try LevelShareSeal(key: shareKey)
     }
 
-    package init(_ database: any DatabaseWriter, project: String, shareKey: SecretBytes) throws {
+    /// Creates a registry in SQLite.
+    ///
+    /// - Parameters:
+    ///   - database: A database with the migrations of ``registerMigrations(_:)``, with foreign keys enforced, GRDB's default.
+    ///   - project: Projects on the same database do not see each other's enrolments.
+    ///   - shareKey: The 32 bytes that seal the shares. An attacker with this key and the database can read the shares.
+    /// - Throws: `KeystoreError` with code `invalidInput` if `shareKey` has another length.
+    public init(_ database: any DatabaseWriter, project: String, shareKey: SecretBytes) throws {
         try self.init(SQLiteDatabase(database), project: project, shareKey: shareKey)
     }
 
     /// Create the tables.
-    package static let migrations = [
+    public static let migrations = [
         SQLMigration(
             "latchkey locker 1",
             sqlite: """
@@ -65,7 +79,7 @@ package struct LockerRegistry {
     ]
 
     /// Registers the migrations that create the tables in SQLite.
-    package static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
+    public static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
 
     /// The lock of an enrolment, for a transaction whose changes depend on its keys.
     package static func lock(_ id: String, in database: any SQLConnection) throws {
@@ -74,12 +88,15 @@ package struct LockerRegistry {
 
     /// Enrols a device.
     ///
+    /// Enrolments of one user wait for each other, so that several servers together do not exceed the limit.
+    ///
     /// - Parameters:
+    ///   - enrolment: A new enrolment, without ``LockerEnrolment/lastUsedAt``.
     ///   - shares: The server's shares, which never change; nil if the server stores none.
     ///   - limit: The maximum number of the user's enrolments, including this one.
     /// - Throws: ``LockerRequestError`` with code `enrolmentLimit` if the user has this many already, or `keyTaken` if
     ///   the device key is enrolled already.
-    package func add(_ enrolment: LockerEnrolment, shares: LevelShares?, limit: Int) async throws {
+    public func add(_ enrolment: LockerEnrolment, shares: LevelShares?, limit: Int) async throws {
         let jwk = try CanonicalJSON.text(JWK(enrolment.deviceKey.publicKey, kid: enrolment.deviceKey.kid))
         let info = try CanonicalJSON.text(enrolment.info.json)
         let sealed = try shares.map { try seal.seal($0, of: enrolment.id) }
@@ -107,20 +124,21 @@ package struct LockerRegistry {
         }
     }
 
-    /// Returns the enrolment with this ID.
-    package func enrolment(id: String) async throws -> LockerEnrolment? {
+    /// Returns the enrolment with this ID; nil if this project has none.
+    public func enrolment(id: String) async throws -> LockerEnrolment? {
         try await database.read { try enrolment(id, in: $0) }
     }
 
     /// Returns a user's enrolments, oldest first.
-    package func enrolments(of userID: String) async throws -> [LockerEnrolment] {
+    public func enrolments(of userID: String) async throws -> [LockerEnrolment] {
         try await database.read { try enrolments("user_id = \(userID) ORDER BY created_at, id", in: $0) }
     }
 
     /// Returns the shares of an enrolment; nil if none are stored.
     ///
-    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment.
-    package func levelShares(of id: String) async throws -> LevelShares? {
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment; `KeystoreError` with code
+    ///   `damaged` if the shares were sealed with another key or for another enrolment, or were changed.
+    public func levelShares(of id: String) async throws -> LevelShares? {
         let sealed = try await database.read { database -> (background: Data?, active: Data?)? in
             try database.row(
                 """
@@ -139,7 +157,7 @@ package struct LockerRegistry {
     /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment, `easyAccessLimit`
     ///   if it has ``LockerEnrolment/maximumEasyAccessKeys`` other keys, or `keyTaken` if another key of the enrolment
     ///   has this name, or this key has another name.
-    package func addEasyAccessKey(_ key: LockerKey, to id: String) async throws {
+    public func addEasyAccessKey(_ key: LockerKey, to id: String) async throws {
         try await database.write { database in
             try Self.lock(id, in: database)
             guard let enrolment = try enrolment(id, in: database) else { throw Self.revoked }
@@ -160,7 +178,7 @@ package struct LockerRegistry {
 
     /// Removes the easy-access key of this name, or all easy-access keys without a name. Does nothing if no key
     /// matches.
-    package func removeEasyAccessKeys(named kid: KeyID?, of id: String) async throws {
+    public func removeEasyAccessKeys(named kid: KeyID?, of id: String) async throws {
         try await database.write {
             try Self.lock(id, in: $0)
             try $0.execute(
@@ -173,7 +191,7 @@ package struct LockerRegistry {
     }
 
     /// Records that the device got tokens or shares. Does nothing if there is no such enrolment.
-    package func recordUse(of id: String, at time: Date) async throws {
+    public func recordUse(of id: String, at time: Date) async throws {
         try await database.write {
             try $0.execute(
                 """
@@ -187,7 +205,7 @@ package struct LockerRegistry {
     ///
     /// - Returns: Whether there was such an enrolment.
     @discardableResult
-    package func remove(id: String) async throws -> Bool {
+    public func remove(id: String) async throws -> Bool {
         try await database.write { database in
             try Self.lock(id, in: database)
             return try database.execute(
@@ -257,31 +275,42 @@ extension LockerRegistry {
     }
 }
 
-/// A device that is enrolled for a user, with its keys.
-package struct LockerEnrolment: Hashable, Sendable, Identifiable {
+/// A device that is enrolled for a user, with its keys: a row of `latchkey_locker_enrolment`.
+public struct LockerEnrolment: Hashable, Sendable, Identifiable {
     /// The maximum number of easy-access keys. A change of the key adds the new one before it removes the old one.
-    package static let maximumEasyAccessKeys = 2
+    public static let maximumEasyAccessKeys = 2
 
     /// The SHA-256 thumbprint of the device key (RFC 7638 section 3), 43 characters of base64url: the device can
     /// compute it before it is enrolled. Older enrolments have a UUID.
-    package let id: String
+    public let id: String
     /// The user who owns the device.
-    package let userID: String
+    public let userID: String
     /// The client that enrolled the device. Other clients cannot use the enrolment.
-    package let clientID: String
+    public let clientID: String
     /// The key that authenticates the device, but not its user.
-    package let deviceKey: LockerKey
+    public let deviceKey: LockerKey
     /// The keys that authenticate the device and its user, at most ``maximumEasyAccessKeys``, sorted by name.
-    package let easyAccessKeys: [LockerKey]
+    public let easyAccessKeys: [LockerKey]
     /// The device's description of itself at the enrolment.
-    package let info: DeviceInfo
+    public let info: DeviceInfo
     /// The time of the enrolment.
-    package let createdAt: Date
+    public let createdAt: Date
     /// The time when the device last got tokens or shares; nil for never.
-    package let lastUsedAt: Date?
+    public let lastUsedAt: Date?
 
-    /// - Parameter id: nil for the thumbprint of the device key.
-    package init(
+    /// Creates an enrolment.
+    ///
+    /// - Parameters:
+    ///   - id: nil for the thumbprint of the device key.
+    ///   - userID: The ID of the user in the server's own table.
+    ///   - clientID: The OAuth client that enrols the device.
+    ///   - deviceKey: The verified key that authenticates the device.
+    ///   - easyAccessKeys: The verified keys that authenticate the device and its user, sorted by name, at most
+    ///     ``maximumEasyAccessKeys``. A new enrolment has none.
+    ///   - info: The device's description of itself.
+    ///   - createdAt: The time of the enrolment.
+    ///   - lastUsedAt: nil for a new enrolment. ``LockerRegistry/recordUse(of:at:)`` changes it.
+    public init(
         id: String? = nil, userID: String, clientID: String, deviceKey: LockerKey,
         easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date, lastUsedAt: Date? = nil
     ) {
@@ -296,16 +325,25 @@ package struct LockerEnrolment: Hashable, Sendable, Identifiable {
     }
 }
 
-/// A named public key of an enrolled device.
-package struct LockerKey: Hashable, Sendable {
+/// A named public key of an enrolled device: ES256, on the curve P-256.
+public struct LockerKey: Hashable, Sendable {
     /// The name of the key, unique within its enrolment.
-    package let kid: KeyID
+    public let kid: KeyID
     /// The public key.
-    package let publicKey: PublicKey
+    public let publicKey: PublicKey
     /// The proof that the key is in hardware, if the server verified one.
     package var attestation: AttestationRecord?
 
-    package init(kid: KeyID, publicKey: PublicKey, attestation: AttestationRecord? = nil) {
+    /// Creates a key.
+    ///
+    /// - Parameters:
+    ///   - kid: 8 to 64 characters of `A-Z a-z 0-9 _ -`.
+    ///   - publicKey: A key on P-256.
+    public init(kid: KeyID, publicKey: PublicKey) {
+        self.init(kid: kid, publicKey: publicKey, attestation: nil)
+    }
+
+    package init(kid: KeyID, publicKey: PublicKey, attestation: AttestationRecord?) {
         self.kid = kid
         self.publicKey = publicKey
         self.attestation = attestation

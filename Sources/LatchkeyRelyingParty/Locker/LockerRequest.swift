@@ -1,11 +1,12 @@
 internal import FoundationEssentials
-package import Latchkey
-package import LatchkeyJOSE
+public import Latchkey
+public import LatchkeyJOSE
 
-/// A parsed, well-formed locker assertion. Nothing about it is verified.
-package struct LockerRequest: Sendable {
+/// A parsed, well-formed locker assertion: a compact JWS of an enrolled device (the page "The locker protocol" of LatchkeyLocker).
+/// Nothing about it is verified.
+public struct LockerRequest: Sendable {
     /// The requested action. An assertion is valid for one action only.
-    package enum Action: String, Sendable, CaseIterable {
+    public enum Action: String, Sendable, CaseIterable {
         /// Enrol the device whose key is in the header.
         case enrol
         /// Add the key in the header for easy access.
@@ -35,13 +36,13 @@ package struct LockerRequest: Sendable {
     private static let maximumLifetime = 300.0
 
     /// The requested action.
-    package let action: Action
+    public let action: Action
     /// An object from the app for the server's own use. Latchkey does not store or log it.
-    package let metadata: JSONValue?
+    public let metadata: JSONValue?
     /// In `easy-access-disable`, the key to remove; nil for all keys of the enrolment.
-    package let easyAccessKeyID: KeyID?
+    public let easyAccessKeyID: KeyID?
     /// The token of the challenge; nil for `revoke`.
-    package var challenge: String? { validity?.challenge }
+    public var challenge: String? { validity?.challenge }
 
     /// The claimed times and the challenge.
     struct Validity: Sendable {
@@ -65,8 +66,9 @@ package struct LockerRequest: Sendable {
 
     /// Reads a compact JWS and does all checks that need no other data.
     ///
+    /// - Parameter compact: At most 16,384 bytes.
     /// - Throws: ``LockerRequestError`` with code `malformed`.
-    package init(_ compact: String) throws(LockerRequestError) {
+    public init(_ compact: String) throws(LockerRequestError) {
         let jws = try ClientJWS(compact, invalid: LockerRequestReason.malformed)
         let (header, payload) = (jws.header, jws.payload)
         guard let action = payload["action"]?.string.flatMap(Action.init) else {
@@ -153,7 +155,7 @@ extension LockerRequest {
 /// The device key's signature over an assertion that adds another key, unverified.
 ///
 /// Without it, an attacker with a fresh session but without the device could add a key to the enrolment.
-package struct LockerCountersignature: Sendable {
+public struct LockerCountersignature: Sendable {
     /// The prefix of the signed bytes, followed by the assertion's signing input. A signing input contains no colon, so
     /// that no other signature of the device key is valid here.
     package static let prefix = "vnd.latchkey.locker-countersignature:"
@@ -163,7 +165,7 @@ package struct LockerCountersignature: Sendable {
     /// Reads `r ‖ s`, 64 bytes in base64url.
     ///
     /// - Throws: ``LockerRequestError`` with code `malformed`.
-    package init(_ text: String) throws(LockerRequestError) {
+    public init(_ text: String) throws(LockerRequestError) {
         guard let signature = Base64URL.decode(text).flatMap({ ECDSASignature(rawRepresentation: $0) }) else {
             throw LockerRequestError(.malformed, "the device's signature does not have 64 bytes in base64url")
         }
@@ -177,10 +179,10 @@ package struct LockerCountersignature: Sendable {
 }
 
 /// The reason why a locker request was refused. Its detail never contains text from the request.
-package typealias LockerRequestError = VerificationError<LockerRequestReason>
+public typealias LockerRequestError = VerificationError<LockerRequestReason>
 
 /// The reasons why a locker request is refused.
-package enum LockerRequestReason: String, Sendable, CaseIterable {
+public enum LockerRequestReason: String, Sendable, CaseIterable {
     /// The form or the header is invalid, or a member is missing, invalid or not allowed.
     case malformed
     /// The assertion is for another action, server or enrolment.
@@ -207,7 +209,7 @@ package enum LockerRequestReason: String, Sendable, CaseIterable {
 
 extension LockerRequestError {
     /// The response to the client, from the protocol's table of errors (`LockerProtocol.md`).
-    package var oauthError: OAuthError {
+    public var oauthError: OAuthError {
         switch code {
         case .malformed, .misdirected, .untimely, .challengeRejected, .invalidSignature, .invalidCountersignature,
             .keyTaken:

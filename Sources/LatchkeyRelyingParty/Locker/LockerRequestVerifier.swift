@@ -14,13 +14,17 @@ internal import LatchkeyJOSE
 /// stores' errors.
 ///
 /// The caller compares the session's user and the client with those of the ``LockerEnrolment``.
-package struct LockerRequestVerifier: Sendable {
+public struct LockerRequestVerifier: Sendable {
     private let challenges: any ChallengeStore
     private let registry: LockerRegistry
     private let clock: WallClock
 
     /// Creates a verifier with the server's challenges and enrolments.
-    package init(challenges: any ChallengeStore, registry: LockerRegistry, clock: WallClock = .system) {
+    public init(challenges: any ChallengeStore, registry: LockerRegistry) {
+        self.init(challenges: challenges, registry: registry, clock: .system)
+    }
+
+    package init(challenges: any ChallengeStore, registry: LockerRegistry, clock: WallClock) {
         self.challenges = challenges
         self.registry = registry
         self.clock = clock
@@ -28,7 +32,7 @@ package struct LockerRequestVerifier: Sendable {
 
     /// Verifies an assertion to enrol a device, without enrolling it. The result does not identify a user. The session
     /// of the request does.
-    package func verifyEnrolment(
+    public func verifyEnrolment(
         _ request: LockerRequest, audience: String
     ) async throws -> (deviceKey: LockerKey, info: DeviceInfo) {
         try await admit(request, as: .enrol, audience: audience, enrolmentID: nil)
@@ -44,7 +48,7 @@ package struct LockerRequestVerifier: Sendable {
     /// - Parameter countersignature: The device key's signature over the assertion.
     /// - Returns: The enrolment and the sender's key.
     /// - Throws: ``LockerRequestError``, also with code `invalidCountersignature`.
-    package func verifyEasyAccessEnabling(
+    public func verifyEasyAccessEnabling(
         _ request: LockerRequest, countersignature: LockerCountersignature, audience: String, enrolmentID: String
     ) async throws -> (enrolment: LockerEnrolment, key: LockerKey) {
         try await admit(request, as: .easyAccessEnable, audience: audience, enrolmentID: enrolmentID)
@@ -61,7 +65,7 @@ package struct LockerRequestVerifier: Sendable {
     ///
     /// - Returns: The enrolment that the key belongs to, and the key.
     /// - Throws: ``LockerRequestError``, also with code `easyAccessRevoked`.
-    package func verifyEasyAccess(
+    public func verifyEasyAccess(
         _ request: LockerRequest, audience: String
     ) async throws -> (enrolment: LockerEnrolment, key: LockerKey) {
         try await admit(request, as: .easyAccess, audience: audience, enrolmentID: nil)
@@ -80,7 +84,7 @@ package struct LockerRequestVerifier: Sendable {
     ///   - action: The only action that is accepted.
     ///   - enrolmentID: nil accepts any enrolment.
     /// - Returns: The enrolment that the key belongs to.
-    package func verifyDevice(
+    public func verifyDevice(
         _ request: LockerRequest, for action: LockerRequest.Action, audience: String, enrolmentID: String?
     ) async throws -> LockerEnrolment {
         try await admit(request, as: action, audience: audience, enrolmentID: enrolmentID)
@@ -90,7 +94,7 @@ package struct LockerRequestVerifier: Sendable {
     /// Verifies an assertion of a device key to revoke its enrolment, without deleting it.
     ///
     /// - Returns: The enrolment; nil if it was deleted already, and with it the key to verify the signature.
-    package func verifyRevocation(
+    public func verifyRevocation(
         _ request: LockerRequest, audience: String, enrolmentID: String
     ) async throws -> LockerEnrolment? {
         try await admit(request, as: .revoke, audience: audience, enrolmentID: enrolmentID)

@@ -18,8 +18,7 @@ struct ApprovalKeysCommand: AsyncParsableCommand {
         @OptionGroup var store: DatabaseOption
 
         func run() async throws {
-            let database = try await store.open()
-            let keys = try await DatabaseApprovalKeyRegistry(database, clock: database.clock).all()
+            let keys = try await DatabaseApprovalKeyRegistry(store.open()).all()
             try printLines(
                 keys.map {
                     Line(name: AttestationConfiguration.text($0.name), enrolledAt: Administration.text($0.enrolledAt))
@@ -43,8 +42,7 @@ struct ApprovalKeysCommand: AsyncParsableCommand {
             guard let bytes = AttestationConfiguration.name(name) else {
                 throw ValidationError("A Name has 68 hexadecimal digits and begins with 000b.")
             }
-            let database = try await store.open()
-            guard try await DatabaseApprovalKeyRegistry(database, clock: database.clock).remove(bytes) else {
+            guard try await DatabaseApprovalKeyRegistry(store.open()).remove(bytes) else {
                 throw ValidationError("There is no approval key \(name).")
             }
         }

@@ -15,8 +15,7 @@ import Testing
 struct IdentityServerTests {
     @Test func `discovery, validation, refresh, the user's data and revocation`() async throws {
         let bench = try Bench()
-        let database = bench.directory.path(of: "identity.sqlite")
-        try await IdentityProcess.withRunning(["--demo", "--database", database]) { try await use($0, bench) }
+        try await IdentityProcess.withRunning(["--demo"]) { try await use($0, bench) }
     }
 
     private func use(_ server: IdentityProcess, _ bench: Bench) async throws {

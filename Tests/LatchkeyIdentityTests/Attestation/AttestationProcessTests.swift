@@ -37,11 +37,10 @@ struct AttestationProcessTests {
         let own = try SoftwareTPM.current
         try await SoftwareTPM.withRunning(.endorsementCertificate) { foreign in
             try await TemporaryDirectory.withDirectory { directory in
-                let database = directory.path(of: "identity.sqlite")
-                let process = try await IdentityProcess([
-                    "--config", try Self.configuration(own, in: directory), "--database", database, "--port", "0",
-                    "--log-level", "notice",
-                ])
+                let (database, storage) = try await IdentityProcess.storage(in: directory)
+                let options = ["--port", "0", "--log-level", "notice"]
+                let process = try await IdentityProcess(
+                    ["--config", try Self.configuration(own, in: directory)] + options + storage)
                 try await withTeardown({ await process.stop() }) {
                     try await TestServer.lend(process, database: database) { server in
                         try await Self.exchange(with: server, own, foreign)

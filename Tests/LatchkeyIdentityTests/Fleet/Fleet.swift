@@ -38,7 +38,7 @@ actor Fleet {
         ).write(to: URL(filePath: configuration))
         arguments = [
             "--config", configuration, "--database", address, "--port", "0", "--log-level", "critical",
-            "--signing-key-file", try SigningKeyCipher.testFile(in: directory),
+            "--signing-key-file", try IdentityProcess.signingKeyFile(in: directory),
         ]
     }
 

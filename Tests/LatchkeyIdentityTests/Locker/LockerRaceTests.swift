@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import Latchkey
 import LatchkeyRelyingParty
+import LatchkeySimulators
 import LatchkeyTestSupport
 import Testing
 
@@ -30,13 +31,13 @@ import Testing
     }
 
     @Test func `of two processes on one database, one can use the challenge`() async throws {
-        try await inDirectory { directory in
-            let config = directory.appending(path: "config.json")
+        try await TemporaryDirectory.withDirectory { directory in
+            let config = directory.path(of: "config.json")
             try Data(
                 #"{"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}]}"#.utf8
-            ).write(to: config)
-            let database = directory.appending(path: "identity.sqlite").path()
-            let arguments = ["--config", config.path(), "--database", database, "--port", "0"]
+            ).write(to: URL(filePath: config))
+            let (database, storage) = try await IdentityProcess.storage(in: directory)
+            let arguments = ["--config", config, "--port", "0"] + storage
             let processes = [try await IdentityProcess(arguments), try await IdentityProcess(arguments)]
             try await TestServer.lend(processes[0], database: database) { one in
                 try await TestServer.lend(processes[1], database: database) { two in
@@ -81,12 +82,5 @@ import Testing
                 #expect(try await server.userInfo(tokens.accessToken).status == 401)
             }
         }
-    }
-
-    private func inDirectory(_ body: (URL) async throws -> Void) async throws {
-        let directory = FileManager.default.temporaryDirectory.appending(path: "identity-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: directory) }
-        try await body(directory)
     }
 }

@@ -56,14 +56,14 @@ import Testing
     @Test func `a wrong key file, and the keys of exchanged rows, are refused`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let database = try await TestDatabase.open()
-            let path = try SigningKeyCipher.testFile(in: directory)
+            let path = try IdentityProcess.signingKeyFile(in: directory)
             let store = Self.store(database, try SigningKeyCipher(path: path))
             try await store.prepare(.es256)
             _ = try await store.rotate(discarding: false)
             let rows = try await Self.rows(database)
             try #require(rows.count == 2)
 
-            let other = try SigningKeyCipher.testFile(in: directory, byte: 8)
+            let other = try IdentityProcess.signingKeyFile(in: directory, byte: 8)
             let wrong = Self.store(database, try SigningKeyCipher(path: other))
             try await expectRefusal(Self.wrongFile(other, rows[0].kid), by: wrong)
             await #expect(throws: ConfigurationError.self) { try await wrong.rotate(discarding: false) }
@@ -213,7 +213,7 @@ import Testing
 
     private static func keyFile() throws -> (path: String, directory: TemporaryDirectory) {
         let directory = try TemporaryDirectory()
-        return (try SigningKeyCipher.testFile(in: directory), directory)
+        return (try IdentityProcess.signingKeyFile(in: directory), directory)
     }
 
     @Test func `the keys that certify attestation keys are encrypted too`() async throws {
@@ -279,13 +279,13 @@ import Testing
     @Test func `the program takes the key file from its option or its environment`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let database = directory.path(of: "identity.sqlite")
-            let file = try SigningKeyCipher.testFile(in: directory)
+            let file = try IdentityProcess.signingKeyFile(in: directory)
             let server = try await IdentityProcess(["--demo", "--database", database, "--signing-key-file", file])
             #expect(await server.stop() == 0)
             let program = try IdentityProcess.program
             let listed = try await SystemProgram(program).result(of: ["signing-keys", "list", "--database", database])
             #expect(listed.output.contains(#""encrypted":true"#) && listed.output.contains(#""state":"current""#))
-            let other = try SigningKeyCipher.testFile(in: directory, byte: 8)
+            let other = try IdentityProcess.signingKeyFile(in: directory, byte: 8)
             for (file, status) in [(file, 0), (other, 1)] as [(String, Int32)] {
                 let checked = try await SystemProgram(program).result(
                     of: ["check", "--database", database, "--signing-key-file", file])

@@ -1,6 +1,5 @@
 import Crypto
 import Foundation
-import GRDB
 import Latchkey
 import LatchkeyTestSupport
 import Testing
@@ -88,10 +87,7 @@ import Testing
     @Test func `an approval key is known in its TPM only, while an attestation key's certificate is valid`()
         async throws
     {
-        let database = try DatabaseQueue()
-        var migrator = DatabaseMigrator()
-        DatabaseApprovalKeyRegistry.registerMigrations(&migrator)
-        try migrator.migrate(database)
+        let database = try await TestDatabase.open(DatabaseApprovalKeyRegistry.migrations)
         let time = SettableClock(stoppedAt: AttestationRig.time)
         let registry = DatabaseApprovalKeyRegistry(database, clock: time.clock)
         func key() throws -> PublicKey {
@@ -120,7 +116,7 @@ import Testing
         try await registry.record(renewed, in: here, isSimulated: false, until: time.now + 100)
         #expect(try await registry.isApprovalKey(name, inTPMOf: renewed))
         let count = try await database.read {
-            try Int.fetchOne($0, sql: "SELECT count(*) FROM latchkey_attestation_key")
+            try $0.row("SELECT count(*) AS count FROM latchkey_attestation_key")?.integer("count")
         }
         #expect(count == 1)
         // A simulator's owner can activate any attestation key there, and the row of a TPM remains.

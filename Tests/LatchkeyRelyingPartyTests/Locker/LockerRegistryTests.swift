@@ -1,5 +1,4 @@
 import Foundation
-import GRDB
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
@@ -52,7 +51,7 @@ import Testing
 
     @Test func `another project does not see the enrolment`() async throws {
         let rig = try await LockerRig()
-        let other = try LockerRig.registry(project: "two", in: rig.database).1
+        let other = try await LockerRig.registry(project: "two", in: rig.database).1
         let id = rig.enrolment.id
         #expect(try await other.enrolment(id: id) == nil)
         #expect(try await other.enrolments(of: "alice").isEmpty)
@@ -122,7 +121,7 @@ import Testing
         #expect(try await rig.registry.enrolments(of: "alice").count == 3)
         // Other users and projects are counted separately.
         try await rig.registry.add(LockerRig.enrolment(of: "bob"), shares: nil, limit: 1)
-        let other = try LockerRig.registry(project: "two", in: rig.database).1
+        let other = try await LockerRig.registry(project: "two", in: rig.database).1
         try await other.add(LockerRig.enrolment(of: "alice"), shares: nil, limit: 1)
     }
 
@@ -134,7 +133,7 @@ import Testing
         await expect(.enrolmentRevoked) { _ = try await rig.registry.levelShares(of: id) }
         let rows = try await rig.database.read { database in
             try ["latchkey_locker_enrolment", "latchkey_locker_easy_access_key"].map {
-                try Int.fetchOne(database, sql: "SELECT count(*) FROM \($0)")
+                try database.row("SELECT count(*) AS count FROM \(SQLText(stringLiteral: $0))")?.integer("count")
             }
         }
         #expect(rows == [0, 0])
@@ -155,24 +154,24 @@ import Testing
         let other = try LockerRig.enrolment(of: "alice")
         try await rig.registry.add(other, shares: LevelShares(), limit: 2)
         let columns = try await rig.database.read { database in
-            try Row.fetchAll(database, sql: "SELECT background_share, active_share FROM latchkey_locker_enrolment")
-                .flatMap { [$0["background_share"] as Data, $0["active_share"] as Data] }
+            try database.rows("SELECT background_share, active_share FROM latchkey_locker_enrolment")
+                .flatMap { [try $0.blob("background_share"), try $0.blob("active_share")] }
         }
         #expect(columns.count == 4 && columns.allSatisfy { $0.count == 60 })
         for share in [rig.shares.background, rig.shares.active] {
             #expect(columns.allSatisfy { $0.range(of: Data(Self.bytes(share))) == nil })
         }
 
-        let (_, stranger) = try LockerRig.registry(
+        let (_, stranger) = try await LockerRig.registry(
             in: rig.database, shareKey: SecretBytes([UInt8](repeating: 8, count: 32)))
         await expectDamaged { _ = try await stranger.levelShares(of: other.id) }
-        for change in [
-            "active_share = background_share", "active_share = zeroblob(60)", "background_share = x'00'",
-            "background_share = (SELECT background_share FROM latchkey_locker_enrolment WHERE id = '\(other.id)')",
-        ] {
+        let changes: [SQLText] = [
+            "active_share = background_share", "active_share = \(Data(count: 60))", "background_share = \(Data([0]))",
+            "background_share = (SELECT background_share FROM latchkey_locker_enrolment WHERE id = \(other.id))",
+        ]
+        for change in changes {
             try await rig.database.write {
-                try $0.execute(
-                    sql: "UPDATE latchkey_locker_enrolment SET \(change) WHERE id = ?", arguments: [rig.enrolment.id])
+                try $0.execute("UPDATE latchkey_locker_enrolment SET \(change) WHERE id = \(rig.enrolment.id)")
             }
             await expectDamaged { _ = try await rig.registry.levelShares(of: rig.enrolment.id) }
             try await restore(rig)
@@ -180,9 +179,9 @@ import Testing
         #expect(try await rig.registry.levelShares(of: rig.enrolment.id) == rig.shares)
     }
 
-    @Test func `a sealing key of another length is refused`() {
-        let error = #expect(throws: KeystoreError.self) {
-            try LockerRig.registry(shareKey: SecretBytes([UInt8](repeating: 7, count: 16)))
+    @Test func `a sealing key of another length is refused`() async {
+        let error = await #expect(throws: KeystoreError.self) {
+            try await LockerRig.registry(shareKey: SecretBytes([UInt8](repeating: 7, count: 16)))
         }
         #expect(error?.code == .invalidInput)
     }

@@ -1,5 +1,4 @@
 import FoundationEssentials
-import GRDB
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
@@ -12,7 +11,7 @@ struct LockerRig: Sendable {
     static let shareKey = SecretBytes([UInt8](repeating: 7, count: 32))
     static let actions = LockerRequest.Action.allCases
 
-    let database: DatabaseQueue
+    let database: any SQLDatabase
     let registry: LockerRegistry
     let challenges: DatabaseChallengeStore
     let verifier: LockerRequestVerifier
@@ -23,7 +22,7 @@ struct LockerRig: Sendable {
     let shares = LevelShares()
 
     init() async throws {
-        (database, registry) = try Self.registry()
+        (database, registry) = try await Self.registry()
         challenges = DatabaseChallengeStore(database, clock: time.clock)
         verifier = LockerRequestVerifier(challenges: challenges, registry: registry, clock: time.clock)
         enrolment = try Self.enrolment(of: "alice", device: device, easyAccess: [easyAccess])
@@ -31,13 +30,14 @@ struct LockerRig: Sendable {
     }
 
     static func registry(
-        project: String = "one", in database: DatabaseQueue? = nil, shareKey: SecretBytes = shareKey
-    ) throws -> (DatabaseQueue, LockerRegistry) {
-        let database = try database ?? DatabaseQueue()
-        var migrator = DatabaseMigrator()
-        DatabaseChallengeStore.registerMigrations(&migrator)
-        LockerRegistry.registerMigrations(&migrator)
-        try migrator.migrate(database)
+        project: String = "one", in database: (any SQLDatabase)? = nil, shareKey: SecretBytes = shareKey
+    ) async throws -> (any SQLDatabase, LockerRegistry) {
+        let database: any SQLDatabase =
+            if let database {
+                database
+            } else {
+                try await TestDatabase.open(DatabaseChallengeStore.migrations + LockerRegistry.migrations)
+            }
         return (database, try LockerRegistry(database, project: project, shareKey: shareKey))
     }
 
