@@ -22,7 +22,7 @@ enum SiblingProgram {
         var mask = sigset_t()
         sigemptyset(&mask)
         pthread_sigmask(SIG_SETMASK, &mask, nil)
-        execv(words[0], words)
+        execv(path, words)
         let reason = String(cString: strerror(errno))
         return KeystoreError(
             code: .unavailable, reason: "\(path) cannot be started: \(reason)",
