@@ -21,11 +21,11 @@ unset static_cpp
 # Foundation's ICU data, 34 MB in each program, without the languages and character sets that no program uses.
 static_icu=$(dirname -- "$(readlink -f -- "$(command -v swift)")")/../lib/swift_static/linux/lib_FoundationICU.a
 if [[ -f $static_icu ]]; then
-    if [[ ! .build/static-icu/icu-data.o -nt scripts/lib/icu-data.py ]]; then
+    if [[ ! .build/static-icu/lib_FoundationICU.a -nt scripts/lib/icu-data.py ]]; then
         mkdir -p .build/static-icu
-        python3 scripts/lib/icu-data.py "$static_icu" .build/static-icu/icu-data.o
+        python3 scripts/lib/icu-data.py "$static_icu" .build/static-icu/lib_FoundationICU.a
     fi
-    release_flags+=(-Xlinker "$PWD/.build/static-icu/icu-data.o")
+    release_flags+=(-Xswiftc "-L$PWD/.build/static-icu")
 fi
 unset static_icu
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the part of Foundation's ICU data that Latchkey needs, as an object file that replaces the data in a static program.
+"""Copies Foundation's static ICU library with only the part of its data that Latchkey needs.
 
-Usage: icu-data.py ARCHIVE OBJECT
+Usage: icu-data.py ARCHIVE COPY
 
 ARCHIVE is the toolchain's lib_FoundationICU.a, whose data has 34 MB: names, formats and sort orders of 800 languages, word
 lists, and character sets. Latchkey formats dates in ISO 8601 only, and reads and writes UTF-8 only. The part that stays
@@ -11,14 +11,18 @@ the root locale for all languages that it does not find.
 import mmap
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 
 # ICU's file "common data": a header, a count, for each item the offsets of its name and its bytes, the names, and the items.
 # Offsets start at the count; names are sorted; see udata.cpp and ucmndata.h in ICU.
 MAGIC = re.compile(rb"(..)\xda\x27\x14\x00\x00\x00\x00\x00\x02\x00CmnD", re.DOTALL)
 ALIGNMENT = 16
+# The object file in the archive that contains only the data.
+MEMBER = "icu_packaged_data.cpp.o"
 
 
 def is_needed(name):
@@ -67,26 +71,33 @@ def packed(header, items):
 
 
 def main():
-    archive_path, object_path = sys.argv[1:]
+    archive_path, copy_path = sys.argv[1:]
     with open(archive_path, "rb") as file:
         archive = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         symbol = re.search(rb"icudt\d+_dat", archive)
         if symbol is None:
             sys.exit("icu-data.py: the archive does not define ICU's data")
         data = packed(*items_of(archive))
-    data_path = pathlib.Path(object_path).with_suffix(".dat")
-    data_path.write_bytes(data)
     name = symbol[0].decode()
-    source = f"""
-        .section .rodata
-        .globl {name}
-        .type {name}, @object
-        .balign {ALIGNMENT}
-        {name}: .incbin "{data_path}"
-        .size {name}, . - {name}
-        .section .note.GNU-stack, "", @progbits
-        """
-    subprocess.run(["clang", "-c", "-x", "assembler", "-o", object_path, "-"], input=source.encode(), check=True)
+    with tempfile.TemporaryDirectory() as directory:
+        object_path = pathlib.Path(directory, MEMBER)
+        object_path.with_suffix(".dat").write_bytes(data)
+        source = f"""
+            .section .rodata
+            .globl {name}
+            .type {name}, @object
+            .balign {ALIGNMENT}
+            {name}: .incbin "{object_path.with_suffix(".dat")}"
+            .size {name}, . - {name}
+            .section .note.GNU-stack, "", @progbits
+            """
+        subprocess.run(["clang", "-c", "-x", "assembler", "-o", object_path, "-"], input=source.encode(), check=True)
+        copy = pathlib.Path(directory, "copy.a")
+        shutil.copyfile(archive_path, copy)
+        # Fails if the archive has no such member, and then adds nothing.
+        subprocess.run(["ar", "d", copy, MEMBER], check=True)
+        subprocess.run(["ar", "qs", copy, object_path], check=True)
+        shutil.move(copy, copy_path)
 
 
 main()

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# Functions of the passkey scenarios. systemd runs a scenario as root, as the unit scenario.service.
+# Functions of the scenarios with systemd. systemd runs a scenario as root, as the unit scenario.service.
 
 export LC_ALL=C.UTF-8 PYTHONPATH=/opt/site PYTHONDONTWRITEBYTECODE=1
 scenario=$(sed -n 's/.*latchkey.scenario=\([^ ]*\).*/\1/p' /proc/cmdline)
@@ -26,8 +26,14 @@ as() {
 expect() {
     wanted=$1 what=$2
     shift 2
+    try "$wanted" "$what" as "$@"
+}
+# try STATUS WHAT COMMAND…: runs the command as root, and checks its exit status.
+try() {
+    wanted=$1 what=$2
+    shift 2
     began=$(milliseconds)
-    as "$@" >$output 2>&1
+    "$@" >$output 2>&1
     got=$?
     took=$(($(milliseconds) - began))
     if [ "$got" = "$wanted" ]; then passed "$what [$took ms]"; else failed "$what: exit $got instead of $wanted"; fi
