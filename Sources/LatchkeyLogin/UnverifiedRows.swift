@@ -37,7 +37,7 @@ struct UnverifiedRows: Sendable {
         try await records.metadata(LoginRows.sessionID)?.generation
     }
 
-    /// The rows of a login, as they were at one moment.
+    /// The rows of a login.
     struct Login: Sendable {
         /// The rows that an operation at a server uses or replaces.
         let rows: [Record]
@@ -51,6 +51,7 @@ struct UnverifiedRows: Sendable {
         }
     }
 
+    /// Reads the rows of a login at one moment.
     func login() async throws(KeystoreError) -> Login {
         let (rows, identities) = try await records.metadata(
             [LoginRows.sessionID, LoginRows.keyID, LoginRows.pendingID, LoginRows.hintID],

@@ -137,7 +137,7 @@ public struct DatabaseChallengeStore: ChallengeStore {
         self.clock = clock
     }
 
-    /// Creates the table.
+    /// The migration that creates the table.
     public static let migrations = [
         SQLMigration(
             "latchkey challenges 1",

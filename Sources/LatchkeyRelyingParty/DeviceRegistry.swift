@@ -122,7 +122,7 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
         self.init(SQLiteDatabase(database), project: project)
     }
 
-    /// Create the table.
+    /// The migrations that create the table.
     public static let migrations = [
         SQLMigration(
             "latchkey devices 1",

@@ -98,7 +98,7 @@ struct PasskeyProgram: AsyncParsableCommand {
             try await serve(log, environment: environment)
         } catch let error as KeystoreError {
             log.critical("\(error) \(error.recovery)")
-            // Exit status 9 is for servers.
+            // Exit status 9 means that a server refused.
             Self.end(error.code == .refused ? 1 : error.code.exitStatus)
         }
     }
@@ -124,7 +124,7 @@ struct PasskeyProgram: AsyncParsableCommand {
             .run(ready: Self.notifyReady)
         throw KeystoreError(
             operation: "serve passkeys", code: .failed, reason: "the relay closed the connection",
-            recovery: "Check that no other process serves your passkeys, and journalctl -u latchkey-uhid.")
+            recovery: "Check that no other process serves your passkeys, and read ‘journalctl -u latchkey-uhid’.")
     }
 
     private static func notifyReady() throws(KeystoreError) {

@@ -7,7 +7,7 @@ import Logging
 struct PasskeyService: Sendable {
     let connection: RelayConnection
     let engine: PasskeyEngine
-    /// While the session is locked, no prompt is shown.
+    /// Ends the running request when the session locks.
     let observer: SessionLockObserver
     let log: Logger
 

@@ -7,11 +7,13 @@ import SystemPackage
 import Testing
 import UNIXSockets
 
-/// ‘latchkey passkey serve’, which runs `latchkey-passkeys` in its folder, and that program as a process.
+/// `latchkey passkey serve`, which runs the `latchkey-passkeys` in its folder, and `latchkey-passkeys` as a process.
 @Suite(.timeLimit(.minutes(15)))
 struct PasskeyServeTests {
-    /// Runs `body` with a `latchkey` in a new folder, in which a script `latchkey-passkeys` can be. The folder is in the one of the
-    /// built programs, because a hard link cannot cross file systems.
+    /// Runs `body` with a hard link to `latchkey` in a new folder, which is among the built programs because a hard link cannot
+    /// cross file systems.
+    ///
+    /// - Parameter script: The script `latchkey-passkeys` in the same folder; nil for none.
     private func withLatchkey(script: String?, _ body: (FilePath) async throws -> Void) async throws {
         let folder = Products.directory.appending("siblings-\(UUID().uuidString)")
         try FileManager.default.createDirectory(atPath: folder.string, withIntermediateDirectories: false)
@@ -27,7 +29,7 @@ struct PasskeyServeTests {
     }
 
     @Test func `serve starts the program in the same folder, with its options`() async throws {
-        // The service must receive SIGTERM, so no signal is blocked.
+        // The service must receive SIGTERM, so it must start with no signal blocked.
         let script = """
             #!/bin/sh
             printf '%s\\n' "$@"
@@ -112,8 +114,8 @@ struct PasskeyServeTests {
         }
     }
 
-    /// Accepts a connection, sends a packet, and reads the answer, on another thread. The answer is empty if the service ends or is
-    /// silent for too long.
+    /// Accepts a connection, sends a packet, and reads the answer, on another thread. The answer is empty if the service ends or does
+    /// not answer within `hangLimit`.
     private static func exchange(_ packet: [UInt8], _ listener: Int32) async -> [UInt8] {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {

@@ -47,7 +47,9 @@ extension AttestationTests {
         }
     }
 
-    /// - Parameter days: The time after which the first certificate is renewed. It is valid for 90 days.
+    /// - Parameters:
+    ///   - days: The age of the first certificate at the renewal. It is valid for 90 days.
+    ///   - waits: Whether the old certificate is used.
     @Test(arguments: [(61.0, true), (91.0, false)])
     func `a renewal that the server cannot answer waits until the certificate expires`(
         days: Double, waits: Bool
@@ -81,7 +83,7 @@ extension AttestationTests {
     }
 }
 
-/// Certificates that the keystore reports as older than they are, in place of days that a test cannot wait.
+/// Certificates that the keystore reports as older than they are, because a test cannot wait for days.
 private final class Aging: Sendable {
     private let state = Mutex((certificates: [Data](), seconds: TimeInterval(0)))
 
@@ -110,7 +112,7 @@ private struct AgedCertificate: KeystoreWrapper {
     }
 }
 
-/// A connection on which requests for an activation fail while it is interrupted. All others reach the server.
+/// A transport on which activation requests fail while it is interrupted. All other requests reach the server.
 private final class InterruptedServer: HTTPTransport {
     let isInterrupted = Mutex(false)
     let refusals = Mutex(0)

@@ -43,8 +43,8 @@ package struct IdentityProcess: Sendable {
     /// Starts `latchkey-identity serve` and waits until the server is ready.
     ///
     /// - Parameters:
-    ///   - arguments: Without `--database`, the server uses memory or, with `LATCHKEY_TEST_DATABASE=postgresql`, a new database of
-    ///     ``PostgreSQLServer/shared``.
+    ///   - arguments: Without `--database`, the server uses a database in memory or, with `LATCHKEY_TEST_DATABASE=postgresql`, a
+    ///     new database of ``PostgreSQLServer/shared``.
     ///   - launcher: A program with arguments that starts the server, for example `prlimit`.
     /// - Throws: An issue of the test if the server does not start.
     package init(_ arguments: [String], through launcher: [String] = []) async throws {

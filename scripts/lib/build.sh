@@ -18,7 +18,7 @@ if [[ $static_cpp == /* ]]; then
     release_flags+=(-Xswiftc "-L$PWD/.build/static-cpp")
 fi
 unset static_cpp
-# Foundation's ICU data, 34 MB in each program, without the languages and character sets that no program uses.
+# Replaces Foundation's ICU data, 34 MB in each program, with a part without the languages and character sets that no program uses.
 static_icu=$(dirname -- "$(readlink -f -- "$(command -v swift)")")/../lib/swift_static/linux/lib_FoundationICU.a
 if [[ -f $static_icu ]]; then
     if [[ ! .build/static-icu/lib_FoundationICU.a -nt scripts/lib/icu-data.py ]]; then

@@ -3,10 +3,10 @@
 
 Usage: icu-data.py ARCHIVE COPY
 
-ARCHIVE is the toolchain's lib_FoundationICU.a, whose data has 34 MB: names, formats and sort orders of 800 languages, word
-lists, and character sets. Latchkey formats dates in ISO 8601 only, and reads and writes UTF-8 only. The part that stays
-(4 MB) has the properties and normalization of characters, time zones, and the data of the root locale and of English. ICU uses
-the root locale for all languages that it does not find.
+ARCHIVE is the toolchain's lib_FoundationICU.a. Its data has 34 MB: names, formats and sort orders of 1,100 locales, word lists, and
+character sets. Latchkey formats dates in ISO 8601 only, and reads and writes UTF-8 only. The remaining part has 4.9 MB: properties and
+normalization of characters, time zones, and the data of the root locale and of English. ICU uses the root locale for languages that
+it does not find.
 """
 import mmap
 import pathlib
@@ -17,8 +17,8 @@ import subprocess
 import sys
 import tempfile
 
-# ICU's file "common data": a header, a count, for each item the offsets of its name and its bytes, the names, and the items.
-# Offsets start at the count; names are sorted; see udata.cpp and ucmndata.h in ICU.
+# ICU's "common data" consists of a header, the number of items, for each item the offsets of its name and its bytes, the names, and
+# the items. Offsets are relative to the number of items, and names are sorted; see udata.cpp and ucmndata.h in ICU.
 MAGIC = re.compile(rb"(..)\xda\x27\x14\x00\x00\x00\x00\x00\x02\x00CmnD", re.DOTALL)
 ALIGNMENT = 16
 # The object file in the archive that contains only the data.
@@ -47,7 +47,7 @@ def items_of(archive):
     (count,) = struct.unpack_from("<I", archive, base)
     entries = list(struct.iter_unpack("<II", archive[base + 4:base + 4 + 8 * count]))
     items = []
-    # The size of the last item is not known. It is a locale.
+    # The table does not contain the size of the last item. It is a locale (zu_ZA), which is not needed.
     for (name, data), (_, end) in zip(entries, entries[1:]):
         text = archive[base + name:archive.find(b"\0", base + name)].decode()
         if is_needed(text):

@@ -4,7 +4,7 @@ public import X509
 
 /// A certificate authority of a benchmark.
 public struct Authority: Sendable {
-    /// The common names of the authority, and of all certificates that share its key.
+    /// The distinguished name of the authority, which consists of common names.
     public let name: DistinguishedName
     public let key: Certificate.PrivateKey
     private let algorithm: Certificate.SignatureAlgorithm
@@ -22,7 +22,7 @@ public struct Authority: Sendable {
         self.algorithm = algorithm
     }
 
-    /// A certificate of the authority's own key, DER.
+    /// Returns a self-signed certificate of the authority, DER.
     ///
     /// - Parameter length: Its approximate size in bytes, or nil for the smallest.
     public func certificate(length: Int? = nil) throws -> Data {
@@ -45,7 +45,7 @@ public struct Authority: Sendable {
         }
     }
 
-    /// A certificate of a TPM's key, DER.
+    /// Returns a certificate for a TPM's key, DER.
     ///
     /// - Parameter length: Its approximate size in bytes, or nil for the smallest.
     public func certificate(

@@ -1,5 +1,5 @@
-/* glibc's allocator with a count (“Replacing malloc” in its manual). The size of a block is the one that the allocator gave it,
- * which is up to 24 bytes more than requested. */
+/* glibc's allocator with a count (“Replacing malloc” in its manual). The size of a block is the size that the
+ * allocator gave it (malloc_usable_size), which is at least the requested size. */
 #include "allocations.h"
 
 #include <errno.h>

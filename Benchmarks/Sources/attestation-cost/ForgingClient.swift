@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
 
-/// A client without a TPM: it signs the statements of a TPM with an attestation key in software.
+/// A client without a TPM, which signs a TPM's statements with an attestation key in software.
 struct ForgingClient {
     static let challenge = Data("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)
     static let rpID = "id.example.com"
@@ -15,9 +15,9 @@ struct ForgingClient {
 
     // MARK: Statements
 
-    /// A key that its own PIN opens.
+    /// Returns a statement about a key with its own PIN.
     ///
-    /// - Parameter certificates: Those of the attestation key and its issuers, DER.
+    /// - Parameter certificates: The certificates of the attestation key and its issuers, DER.
     func pinStatement(_ certificates: [Data]) throws -> Data {
         let certify = Self.hash(Self.joined(Data(count: 32), Self.bytes(UInt32(0x16c)), Self.bytes(UInt32(0x148))))
         return try statement(
@@ -25,7 +25,8 @@ struct ForgingClient {
             presence: #"{"version":1,"branches":[{"type":"certify"}]}"#)
     }
 
-    /// A key whose policy seems to have eight branches with counters of enrolled fingers. `NV_Certify` proves each counter.
+    /// Returns a statement about a key whose policy is claimed to have eight branches, each with a counter of enrolled fingers
+    /// that `NV_Certify` proves.
     func counterStatement(_ certificates: [Data]) throws -> Data {
         let area = Self.area(key.publicKey, attributes: 0x0004_04b2, policy: Data(count: 32))
         let approval = Self.area(approvalKey.publicKey, attributes: 0x0004_0472)
@@ -50,30 +51,32 @@ struct ForgingClient {
         return try statement(certificates, area: area, presence: #"{"version":1,"branches":[\#(branches)]}"#)
     }
 
-    /// - Parameter certificates: The attestation of the key, the one in slot F9 and its issuers, DER.
+    /// Returns a YubiKey's statement.
+    ///
+    /// - Parameter certificates: The attestation of the key, the certificate in slot F9, and its issuers, DER.
     func tokenStatement(_ certificates: [Data]) -> Data {
         let list = certificates.map { "\"\($0.base64URL)\"" }.joined(separator: ",")
         return Data(#"{"format":"piv","certificates":[\#(list)]}"#.utf8)
     }
 
-    /// As many arrays around a value as the server accepts of the characters that open and separate values.
+    /// Nested arrays with 504 separators. The server accepts 512 (`ClientJSON`).
     var nestedJSON: Data {
         let (open, close) = (String(repeating: "[", count: 500), String(repeating: "]", count: 500))
         return Data(#"{"format":"tpm","x":\#(open)\#(close)}"#.utf8)
     }
 
-    /// As many values in one array as the server accepts.
+    /// Objects in one array, with 483 separators. The server accepts 512.
     var manyValues: Data {
         let values = [String](repeating: #"{"k":"value"}"#, count: 160).joined(separator: ",")
         return Data(#"{"format":"tpm","x":[\#(values)]}"#.utf8)
     }
 
-    /// A text in which each character is an escape sequence, in place of the format.
+    /// A format that consists of escape sequences.
     var escapedText: Data {
         Data(#"{"format":"\#(String(repeating: #"\u00e9"#, count: 2700))"}"#.utf8)
     }
 
-    /// Arrays in arrays in place of the attestation object.
+    /// Nested arrays instead of an attestation object.
     var nestedCBOR: Data {
         let object = Data(repeating: 0x81, count: 12_000) + Data([0])
         return Data(#"{"format":"tpm","object":"\#(object.base64URL)"}"#.utf8)

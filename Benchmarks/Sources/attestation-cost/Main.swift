@@ -3,9 +3,9 @@ import Foundation
 import Glibc
 import LatchkeyRelyingParty
 
-/// Measures the server's verification of single requests of an enrolment, and prints the costs as JSON: `bench` reads them.
+/// Measures the cost at which the server verifies each request of an enrolment, and prints the costs as JSON for `bench`.
 ///
-/// A separate program, because the count of its allocator would slow the other measurements.
+/// It is a separate program, because its counting allocator would slow down the other measurements.
 @main struct Main {
     private struct Cost: Encodable {
         let request: String
@@ -13,7 +13,7 @@ import LatchkeyRelyingParty
         /// `accepted`, or the code of the refusal.
         let outcome: String
         let milliseconds: Double
-        /// The most memory in use at one time, above that before the request, without the stack.
+        /// The maximum memory in use, above the memory in use before the request, without the stack.
         let bytes: Int
     }
 
@@ -38,7 +38,7 @@ import LatchkeyRelyingParty
     private static let accepted = "accepted"
 
     private static func measure(_ request: MeasuredRequest) async throws -> Cost {
-        // The first one also fills the caches of the runtime and of the cryptographic library.
+        // The first, unmeasured round fills the caches of the runtime and of the cryptographic library.
         let outcome = try await outcome(of: request)
         var seconds: [Double] = []
         var bytes = 0
@@ -78,7 +78,7 @@ struct MeasuredRequest {
     let verify: () async throws -> Void
 }
 
-/// The reason why the measurement means nothing.
+/// The reason why the measurement is invalid.
 struct Failure: Error, CustomStringConvertible {
     let description: String
 }

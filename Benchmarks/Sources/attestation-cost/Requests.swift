@@ -5,7 +5,7 @@ import Latchkey
 import LatchkeyRelyingParty
 import X509
 
-/// The requests of an enrolment: those of an honest client, and the largest that the parsers and the search for a path accept.
+/// The requests of an enrolment: an honest client's, and the largest that the parsers and the search for a certificate path accept.
 struct Requests {
     /// The manufacturer.
     private let maker = Authority("Maker", key: Certificate.PrivateKey(P384.Signing.PrivateKey()), .ecdsaWithSHA384)
@@ -13,8 +13,8 @@ struct Requests {
     private let server: Authority
     private let activating: EndorsementAuthority
     private let verifier: AttestationVerifier
-    /// Authorities without an anchor. Their signatures are the slowest of the supported kinds. A certificate may have 400 nodes of
-    /// ASN.1; names of 40 parts are most of them. RSA leaves less room for names.
+    /// Authorities that no anchor certifies, with the slowest signatures of the supported kinds. A certificate may have 400 ASN.1
+    /// nodes, and names of 40 parts use most of them. RSA keys and signatures leave less room for names.
     private let hostile: [(kind: String, authority: Authority)]
     private let key = Certificate.PublicKey(P384.Signing.PrivateKey().publicKey)
     private let client = ForgingClient()
@@ -50,7 +50,7 @@ struct Requests {
         try process.run()
         let text = output.fileHandleForReading.readDataToEndOfFile()
         process.waitUntilExit()
-        guard process.terminationStatus == 0 else { throw Failure(description: "openssl created no RSA key") }
+        guard process.terminationStatus == 0 else { throw Failure(description: "openssl did not create an RSA key") }
         return try Certificate.PrivateKey(pemEncoded: String(decoding: text, as: UTF8.self))
     }
 
@@ -94,7 +94,7 @@ struct Requests {
         ]
         var requests = [
             try statement("statement, a PIN", isHonest: true, client.pinStatement(chain)),
-            // All signatures are valid, and the policy of the key is another one.
+            // All signatures are valid, but the key has another policy.
             try statement("statement, eight certified counters", client.counterStatement(chain)),
             try statement("statement, nested JSON", client.nestedJSON),
             try statement("statement, JSON with many values", client.manyValues),
@@ -115,7 +115,7 @@ struct Requests {
         return requests
     }
 
-    /// - Parameter json: Padded with spaces to the maximum, unless the client is honest.
+    /// - Parameter json: The statement. If the client is not honest, it is padded with spaces to the maximum size.
     private func statement(_ name: String, isHonest: Bool = false, _ json: Data) throws -> MeasuredRequest {
         guard json.count <= AttestationStatement.maximumBytes else {
             throw Failure(description: "\(name) has \(json.count) bytes, more than a request may have")

@@ -1,4 +1,4 @@
-/// What was tried for a goal that is not met, with figures, and what limits it.
+/// The attempts to meet a goal that is not met, with figures and the limiting factor.
 struct Attempt {
     /// The start of the names of the goals.
     let work: String
@@ -41,17 +41,17 @@ struct Attempt {
         Attempt(
             work: "installed size of latchkey",
             text: """
-                82 MB, of which 31 MB are ICU's data and 34 MB code; the compressed package with latchkey-agent has 47 MB. GRDB \
-                imports Foundation, whose static library contains ICU; removing unused sections does not remove it. A program \
-                with only the core and its store has 63 MB. Not tried: a dynamic Foundation, which takes 10 ms more at each \
-                start, or ICU's data with fewer languages.
+                With all of ICU's data, 82 MB: 31 MB of data and 34 MB of code; the compressed package with latchkey-agent had \
+                47 MB, and a program with only the core and its store 63 MB. GRDB imports Foundation, whose static library \
+                contains ICU; removing unused sections does not remove it. scripts/lib/icu-data.py now reduces the data to 5 MB. \
+                Not tried: a dynamic Foundation, which takes 10 ms more at each start.
                 """),
         Attempt(
             work: "peak memory of idle",
             text: """
-                When the passkey service was a part of latchkey, it had 34 MB, of which 3.8 MB were private. The rest were \
+                When the passkey service was a part of latchkey, it used 34 MB, of which 3.8 MB were private. The rest were \
                 pages of the program's file, which the kernel maps in groups of 64 KiB and can drop; a smaller program has \
-                fewer. latchkey-uhid, which uses no other module, needs 4 MB.
+                fewer of them. latchkey-uhid, which uses no other module, needs 4 MB.
                 """),
     ]
 }

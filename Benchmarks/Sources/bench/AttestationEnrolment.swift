@@ -9,8 +9,8 @@ import SwiftASN1
 import TPM2
 import X509
 
-/// Measures the proofs to a server: the client's TPM commands and their time, and the server's processor time and memory for each
-/// request. `AttestationBudgetTests` and `AttestationCostTests` fail if the commands or the signatures of a request grow.
+/// Measures an enrolment with a proof: the client's TPM commands and their time, and the server's processor time and memory for each
+/// request. `AttestationBudgetTests` and `AttestationCostTests` fail if the number of commands or of verified signatures grows.
 struct AttestationEnrolment {
     let rounds: Int
 
@@ -22,7 +22,7 @@ struct AttestationEnrolment {
 
     // MARK: The client
 
-    /// A step of the client, with the number of TPM commands and the time on an idle machine that its specification states.
+    /// A step of the client, with the TPM commands and the time on an idle machine that its specification permits.
     private enum Step: String, CaseIterable {
         case identity = "create an attestation key, and read the endorsement certificate"
         case activation = "activate the attestation key"
@@ -38,7 +38,7 @@ struct AttestationEnrolment {
             }
         }
 
-        /// Twice the milliseconds of the specification, because other programs can use the machine. nil if it states none.
+        /// Twice the specified milliseconds, because other programs can use the machine; nil if no time is specified.
         var mostMilliseconds: Double? {
             switch self {
             case .identity: 4.3
@@ -63,13 +63,13 @@ struct AttestationEnrolment {
                 commands[step] = counter.take().map { "\($0)" }
                 return result
             }
-            // In the first rounds, the TPM asks for some commands again.
+            // In the first rounds, the TPM requests a retry of some commands.
             for round in -2..<rounds {
                 if round == 0 { samples = [:] }
                 let keystore = TPMKeystore(anchors: anchors, isShared: false) { () throws(TPMError) in
                     try CountingTransport(tcti, counter)
                 }
-                // The presence of the storage root key is known to a program that has used it.
+                // A program that has used the storage root key does not check again that it exists.
                 let prompt = PromptContext(reason: "measure")
                 let first = try await keystore.createKey(
                     KeyRequest(policy: .none, prompt: prompt), authorizedBy: PromptPresence())
@@ -145,7 +145,7 @@ struct AttestationEnrolment {
 
     // MARK: The server
 
-    /// A line of `attestation-cost`.
+    /// An element of the output of `attestation-cost`.
     private struct Cost: Decodable {
         let request: String
         let isHonest: Bool

@@ -39,7 +39,7 @@ struct CommandCounts {
             ) { _ in }
             _ = counter.take()
             _ = try await keystore().sign(digest, with: revocable, for: prompt, authorizedBy: presence)
-            // Two before the prompt, and seven after it; ARCHITECTURE.md has the reason of each.
+            // Two before the prompt, and seven after it. ARCHITECTURE.md states the reason for each.
             count("sign with the PIN of a revocable key", atMost: 9)
             let request = AttestationRequest(challenge: Data(digest.bytes))
             _ = try await keystore().attest(revocable, for: request)

@@ -37,7 +37,7 @@ extension RecordContainer {
             recovery: "Unlock the class and try again.")
     }
 
-    /// Decodes a row's metadata, unverified.
+    /// Returns a row's decoded metadata, unverified, from the cache if possible.
     func record(of row: RecordRow) throws(KeystoreError) -> Record {
         do {
             return try decoded.value(of: row.metadata) { try row.record() }

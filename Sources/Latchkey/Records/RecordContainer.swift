@@ -16,7 +16,7 @@ public final class RecordContainer: Sendable {
     package let keystore: any Keystore
     package let store: RecordStore
     let keyring: RecordKeyring
-    /// An operation reads the same few records several times, and decoding takes longer than reading.
+    /// A cache of decoded records: a login needs the same five records several times.
     let decoded = Memo<RecordRow, Record>(count: 16)
 
     /// - Parameters:

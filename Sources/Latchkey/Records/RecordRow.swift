@@ -54,7 +54,7 @@ extension RecordRow {
         mac = Data()
     }
 
-    /// The stored text that ``record()`` decodes.
+    /// The row without its payload and MAC: the part that ``record()`` decodes.
     var metadata: RecordRow {
         var row = self
         row.payload = nil

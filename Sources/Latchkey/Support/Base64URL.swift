@@ -17,7 +17,7 @@ package enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Decodes `text`. Allocates no more than the result: servers decode texts of clients.
+    /// Decodes `text`. Allocates only the result, because servers decode texts from clients.
     ///
     /// - Returns: nil for padding, for other characters, for an impossible length, and for text whose unused bits are not
     ///   zero, so that each byte string has exactly one encoding.
@@ -27,7 +27,7 @@ package enum Base64URL {
         guard rest != 1 else { return nil }
         var bytes = Data(count: groups * 3 + max(rest - 1, 0))
         let isCanonical = bytes.withUnsafeMutableBytes { (output: UnsafeMutableRawBufferPointer) -> Bool in
-            // The bits that are not in the output yet, and their number, at most 7.
+            // The bits that are not in the output yet, and their number.
             var (bits, held, position) = (UInt32(0), UInt32(0), 0)
             for character in characters {
                 guard let digit = Self.digit(character) else { return false }

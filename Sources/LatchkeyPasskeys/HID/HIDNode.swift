@@ -7,7 +7,7 @@ package struct HIDNode: Hashable, Sendable {
     /// The socket of the relay `latchkey-uhid`, which creates the devices.
     package static let relaySocket = "/run/latchkey/uhid.sock"
 
-    /// `/dev/hidraw3`.
+    /// The path of the device node, for example `/dev/hidraw3`.
     package let path: String
 
     /// The bus, vendor and product numbers of the relay's devices (`HID_ID`).
@@ -27,8 +27,8 @@ package struct HIDNode: Hashable, Sendable {
         return nil
     }
 
-    /// The names of the user's programs that have opened the device, at most three; nil if none is found. A program chooses its
-    /// name, and can hide: a hint for people.
+    /// The names of the user's programs that have opened the device, at most three; nil if none is found. A program chooses
+    /// its name, and can hide, so the names are only a hint for the user.
     package func openers(user: UInt32, processes: String = "/proc") -> String? {
         var names: Set<String> = []
         for process in (try? FileManager.default.contentsOfDirectory(atPath: processes)) ?? [] {

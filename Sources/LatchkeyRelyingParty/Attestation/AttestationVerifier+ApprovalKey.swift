@@ -12,13 +12,13 @@ extension AttestationVerifier {
         public let attestationKey: PublicKey
     }
 
-    /// Verifies that an approval key is in a TPM and cannot leave it. **Nothing shows that it is a presence broker's**: the caller
-    /// authenticates the administrator who says so.
+    /// Verifies that an approval key is in a TPM and cannot leave it. **The statement does not show that the key is a presence
+    /// broker's**: the caller authenticates the administrator who claims this.
     ///
     /// - Parameters:
     ///   - statement: A TPM's statement about the approval key.
     ///   - challenge: The qualifying data of the statement: the bytes of a token with the purpose
-    ///     ``ChallengePurpose/approvalKeyRequest``, which the caller consumed.
+    ///     ``ChallengePurpose/approvalKeyRequest``, which the caller has consumed.
     ///   - acceptsSimulated: Whether the TPM may be a simulator.
     /// - Throws: ``AttestationError``.
     public func verifyApprovalKey(

@@ -5,9 +5,10 @@ public import Latchkey
 /// The approval keys of presence brokers, each bound to the TPM that contains it, in a database.
 ///
 /// The server calls ``record(_:in:isSimulated:until:)`` when ``EndorsementAuthority`` issues a certificate, and
-/// ``enrol(_:inTPMOf:)`` when an administrator enrols a presence broker, after ``AttestationVerifier`` verified its approval key. An
-/// attestation key and an approval key are in the same TPM if both were activated under the same endorsement key. Of an endorsement
-/// key, only a digest is stored. It identifies a machine permanently.
+/// ``enrol(_:inTPMOf:)`` when an administrator enrols a presence broker, after ``AttestationVerifier`` has verified its approval
+/// key. Attestation keys are in the same TPM if they were activated under the same endorsement key, and an approval key is in the TPM of
+/// the attestation key that certified it. The registry stores only a digest of an endorsement key. The digest identifies a machine
+/// permanently.
 ///
 /// Each call is one transaction, also with several servers on one database, and can throw ``SQLFailure``. <doc:Tables> describes the
 /// tables.
@@ -34,7 +35,7 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
         self.clock = clock
     }
 
-    /// Creates the tables.
+    /// The migrations that create the tables.
     public static let migrations = [
         SQLMigration(
             "latchkey approval keys 1",
@@ -64,13 +65,14 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     /// Records the endorsement key under which an attestation key was activated.
     ///
     /// The owner of a simulator can activate any attestation key there. So a simulator's endorsement key does not replace that of
-    /// a TPM. Otherwise the last call for an attestation key replaces the record. Also deletes expired records.
+    /// a TPM. Otherwise the last call for an attestation key replaces the record. Also deletes expired records: in SQLite all,
+    /// in PostgreSQL at most 100.
     ///
     /// - Parameters:
     ///   - attestationKey: ``PendingActivation/attestationKey``.
     ///   - endorsement: ``PendingActivation/endorsementKeyDigest``, 32 bytes.
     ///   - isSimulated: ``PendingActivation/isSimulated``.
-    ///   - expiresAt: The end of the attestation key's certificate. Then the record is deleted.
+    ///   - expiresAt: The end of the attestation key's certificate. The record is not valid after it.
     public func record(
         _ attestationKey: PublicKey, in endorsement: Data, isSimulated: Bool, until expiresAt: Date
     ) async throws {
@@ -114,7 +116,7 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
         }
     }
 
-    /// Removes an approval key from all TPMs. From then on it proves no fingerprint.
+    /// Removes an approval key from all TPMs. It then proves no fingerprints.
     ///
     /// - Parameter name: The Name of the approval key, 34 bytes.
     /// - Returns: Whether the key was enrolled.
@@ -132,7 +134,7 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
         }
     }
 
-    /// Returns whether an approval key is enrolled, for any TPM: also if no attestation key of its TPM has a valid certificate.
+    /// Returns whether an approval key is enrolled for any TPM, even if no attestation key of that TPM has a valid certificate.
     ///
     /// - Parameter name: The Name of the approval key, 34 bytes.
     public func isEnrolled(_ name: Data) async throws -> Bool {

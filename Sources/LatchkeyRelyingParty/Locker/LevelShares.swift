@@ -14,7 +14,7 @@ public struct LevelShares: Sendable, Equatable {
     /// The share of the level `active`, 32 bytes. The server releases it after the user was authenticated.
     public let active: SecretBytes
 
-    /// Uses existing shares, for example those of another database.
+    /// Creates a value from existing shares, for example from another database.
     ///
     /// - Returns: nil unless both shares have 32 bytes.
     public init?(background: SecretBytes, active: SecretBytes) {

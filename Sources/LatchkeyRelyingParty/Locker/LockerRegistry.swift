@@ -5,9 +5,9 @@ internal import LatchkeyJOSE
 
 /// The enrolled devices of one project, with their keys and the server's level shares, in a database.
 ///
-/// Each call is one transaction, also with several servers on one database: it takes effect completely, or throws and has no effect.
-/// The exception is ``SQLFailure`` with the code `outcomeUnknown`: then it took effect completely or not at all. All calls can
-/// throw ``SQLFailure``, and those that return enrolments or shares `KeystoreError` with code `damaged` if a row was changed.
+/// Each call is one transaction, also with several servers on one database. It takes effect completely, or throws and has no effect.
+/// After ``SQLFailure`` with the code `outcomeUnknown`, it took effect completely or not at all. All calls can throw ``SQLFailure``.
+/// Calls that return enrolments or shares throw `KeystoreError` with code `damaged` if a row cannot be decoded or unsealed.
 ///
 /// The keys come from assertions that ``LockerRequestVerifier`` verified. The shares are sealed with AES-256-GCM and a key that
 /// need not be in the database. Other tables may refer to `latchkey_locker_enrolment (id)` with `ON DELETE CASCADE`, to delete
@@ -41,7 +41,7 @@ public struct LockerRegistry: Sendable {
         try self.init(SQLiteDatabase(database), project: project, shareKey: shareKey)
     }
 
-    /// Create the tables.
+    /// The migrations that create the tables.
     public static let migrations = [
         SQLMigration(
             "latchkey locker 1",
@@ -88,7 +88,7 @@ public struct LockerRegistry: Sendable {
 
     /// Enrols a device.
     ///
-    /// Enrolments of one user wait for each other, so that several servers together do not exceed the limit.
+    /// Enrolments of the same user wait for each other, so that several servers cannot exceed the limit together.
     ///
     /// - Parameters:
     ///   - enrolment: A new enrolment, without ``LockerEnrolment/lastUsedAt``.

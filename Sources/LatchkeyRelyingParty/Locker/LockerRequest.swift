@@ -2,8 +2,7 @@ internal import FoundationEssentials
 public import Latchkey
 public import LatchkeyJOSE
 
-/// A parsed, well-formed locker assertion: a compact JWS of an enrolled device (the page "The locker protocol" of LatchkeyLocker).
-/// Nothing about it is verified.
+/// A parsed, well-formed locker assertion, unverified: a compact JWS of a device (the page "The locker protocol" of LatchkeyLocker).
 public struct LockerRequest: Sendable {
     /// The requested action. An assertion is valid for one action only.
     public enum Action: String, Sendable, CaseIterable {

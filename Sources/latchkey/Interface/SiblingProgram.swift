@@ -2,9 +2,9 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 
-/// A program of Latchkey in the folder of this one.
+/// Another program of Latchkey, in the folder of this one.
 enum SiblingProgram {
-    /// Replaces this process with another program. It keeps the environment, the standard streams and inherited descriptors.
+    /// Replaces the program of this process. The environment, the standard streams and inherited descriptors stay the same.
     ///
     /// - Parameter package: The Debian package of the program.
     /// - Returns: The reason why the program did not start.

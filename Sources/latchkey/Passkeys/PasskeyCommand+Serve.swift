@@ -2,7 +2,7 @@ import ArgumentParser
 import Latchkey
 
 extension PasskeyCommand {
-    /// `latchkey passkey serve`. The service is the program `latchkey-passkeys`, because it needs less memory than this one.
+    /// `latchkey passkey serve`. Runs `latchkey-passkeys`, a smaller program that uses less memory than this one.
     struct Serve: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "serve",
@@ -33,7 +33,7 @@ extension PasskeyCommand {
             .during("serve passkeys")
         }
 
-        /// The options that concern the service. It uses no server, and prints no result.
+        /// The options of the service. The other options concern servers and output, which the service does not use.
         private var serviceArguments: [String] {
             let settings = ["container", "store", "tcti", "token", "token-login", "token-isolation", "pin-source"]
             var values: [(String, String?)] = settings.map { ($0, options.values[$0] ?? nil) }

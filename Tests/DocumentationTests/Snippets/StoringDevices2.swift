@@ -16,7 +16,7 @@ struct LockerEnrolments: Sendable {
         self.issuer = issuer
     }
 
-    /// Enrols a device for the session's user and client. The user was authenticated in the last minutes.
+    /// Enrols a device for the session's user and client. The user must have logged in no more than 300 seconds ago.
     func enrol(_ assertion: String, for userID: String, clientID: String) async throws -> LevelShares {
         let (key, info) = try await verifier.verifyEnrolment(LockerRequest(assertion), audience: issuer)
         let shares = LevelShares()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import LatchkeyRelyingParty
 
-/// The server's certificates, read and verified by an independent library.
+/// An independent library reads and verifies the server's certificates.
 @Suite("Certificates of attestation keys, checked by Python's cryptography")
 struct AttestationCertificateOracleTests {
     private static let script = """

@@ -9,7 +9,7 @@ import Testing
 @testable import LatchkeyTPM
 
 extension WebAuthnOracleTests {
-    @Test(.requiresDuoLabs) func `duo-labs verifies keys of both forms, and no changed object`() async throws {
+    @Test(.requiresDuoLabs) func `duo-labs accepts keys of both forms, and refuses changed objects`() async throws {
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         _ = try await enrol(keystore)
         var objects: [(object: Data, clientData: Data)] = []
@@ -42,7 +42,7 @@ private enum DuoLabs {
         FileManager.default.fileExists(atPath: path + "/src/github.com/duo-labs/webauthn/protocol")
     }
 
-    /// The answer of the library about each object.
+    /// Returns the library's answer about each object.
     static func answers(about objects: [(object: Data, clientData: Data)]) async throws -> [String] {
         let source = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "Oracles/duo_verify.go").path

@@ -2,8 +2,8 @@
 
 issue   reads {"point": hex, "purpose": OID} and prints {"x5c": [base64 DER], "ca": PEM}: a certificate for a TPM's key by a new
         authority.
-        swtpm's certificates name a manufacturer that the servers do not know, and duo-labs/webauthn knows IBM in lower case only;
-        this one names Intel.
+        It names Intel as the manufacturer. The servers do not know the manufacturer in swtpm's certificates, and duo-labs/webauthn
+        knows IBM's ID in lower case only.
 verify  reads {"object", "clientData", "challenge", "id" (base64), "ca" (PEM)} and prints what each library says.
 """
 import base64, datetime, json, sys

@@ -1,10 +1,10 @@
 #include <stddef.h>
 
-/* Counts the bytes of this process's allocator. The functions of allocations.c replace malloc and its relatives in the program
- * that links them. */
+/* Counts the bytes that this process has allocated. allocations.c replaces malloc, free and the related functions in the program
+ * that links it. */
 
 /* Begins a measurement: the bytes in use now are its zero. */
 void allocations_begin(void);
 
-/* The most bytes in use at one time since the beginning of the measurement, above its zero. */
+/* Returns the maximum number of bytes in use since allocations_begin, above its zero. */
 size_t allocations_peak(void);
