@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Copies Foundation's static ICU library with only the part of its data that Latchkey needs.
+"""Writes an object file with the part of Foundation's ICU data that Latchkey needs, and prints the linker's definition that uses it.
 
-Usage: icu-data.py ARCHIVE COPY
+Usage: icu-data.py ARCHIVE OBJECT
 
 ARCHIVE is the toolchain's lib_FoundationICU.a. Its data has 34 MB: names, formats and sort orders of 1,100 locales, word lists, and
 character sets. Latchkey formats dates in ISO 8601 only, and reads and writes UTF-8 only. The remaining part has 4.9 MB: properties and
@@ -11,7 +11,6 @@ it does not find.
 import mmap
 import pathlib
 import re
-import shutil
 import struct
 import subprocess
 import sys
@@ -21,8 +20,9 @@ import tempfile
 # the items. Offsets are relative to the number of items, and names are sorted; see udata.cpp and ucmndata.h in ICU.
 MAGIC = re.compile(rb"(..)\xda\x27\x14\x00\x00\x00\x00\x00\x02\x00CmnD", re.DOTALL)
 ALIGNMENT = 16
-# The object file in the archive that contains only the data.
-MEMBER = "icu_packaged_data.cpp.o"
+SYMBOL = "latchkey_icu_data"
+# Without these, Foundation would end the process or compare host names wrongly.
+ESSENTIAL = {"root.res", "supplementalData.res", "zoneinfo64.res", "timezoneTypes.res", "uts46.nrm", "nfkc.nrm"}
 
 
 def is_needed(name):
@@ -33,7 +33,7 @@ def is_needed(name):
     if kind == "res":
         # Locales begin with a language of two or three letters.
         is_locale = re.fullmatch(r"[a-z]{2,3}(_\w+)?", stem) is not None
-        return not is_locale or stem in ("en", "en_US", "en_US_POSIX")
+        return not is_locale or stem in ("en", "en_US", "en_US_POSIX", "res_index")
     return kind != "cnv"
 
 
@@ -46,12 +46,20 @@ def items_of(archive):
     base = start + len(header)
     (count,) = struct.unpack_from("<I", archive, base)
     entries = list(struct.iter_unpack("<II", archive[base + 4:base + 4 + 8 * count]))
-    items = []
-    # The table does not contain the size of the last item. It is a locale (zu_ZA), which is not needed.
-    for (name, data), (_, end) in zip(entries, entries[1:]):
-        text = archive[base + name:archive.find(b"\0", base + name)].decode()
-        if is_needed(text):
-            items.append((text, archive[base + data:base + end]))
+
+    def text_of(entry):
+        start = base + entry[0]
+        return archive[start:archive.find(b"\0", start)].decode()
+
+    # The size of the last item is not known. It is a locale.
+    items = [
+        (text_of(entry), archive[base + entry[1]:base + following[1]])
+        for entry, following in zip(entries, entries[1:])
+        if is_needed(text_of(entry))
+    ]
+    missing = ESSENTIAL - {name.split("/")[-1] for name, _ in items}
+    if missing or is_needed(text_of(entries[-1])):
+        sys.exit(f"icu-data.py: the data has another structure than expected; not found: {sorted(missing)}")
     return header, items
 
 
@@ -71,33 +79,28 @@ def packed(header, items):
 
 
 def main():
-    archive_path, copy_path = sys.argv[1:]
+    archive_path, object_path = sys.argv[1:]
     with open(archive_path, "rb") as file:
         archive = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         symbol = re.search(rb"icudt\d+_dat", archive)
         if symbol is None:
             sys.exit("icu-data.py: the archive does not define ICU's data")
         data = packed(*items_of(archive))
-    name = symbol[0].decode()
-    with tempfile.TemporaryDirectory() as directory:
-        object_path = pathlib.Path(directory, MEMBER)
-        object_path.with_suffix(".dat").write_bytes(data)
+    with tempfile.TemporaryDirectory(dir=pathlib.Path(object_path).parent) as directory:
+        data_path, copy = pathlib.Path(directory, "data"), pathlib.Path(directory, "data.o")
+        data_path.write_bytes(data)
         source = f"""
             .section .rodata
-            .globl {name}
-            .type {name}, @object
+            .globl {SYMBOL}
+            .type {SYMBOL}, @object
             .balign {ALIGNMENT}
-            {name}: .incbin "{object_path.with_suffix(".dat")}"
-            .size {name}, . - {name}
+            {SYMBOL}: .incbin "{data_path}"
+            .size {SYMBOL}, . - {SYMBOL}
             .section .note.GNU-stack, "", @progbits
             """
-        subprocess.run(["clang", "-c", "-x", "assembler", "-o", object_path, "-"], input=source.encode(), check=True)
-        copy = pathlib.Path(directory, "copy.a")
-        shutil.copyfile(archive_path, copy)
-        # Fails if the archive has no such member, and then adds nothing.
-        subprocess.run(["ar", "d", copy, MEMBER], check=True)
-        subprocess.run(["ar", "qs", copy, object_path], check=True)
-        shutil.move(copy, copy_path)
+        subprocess.run(["clang", "-c", "-x", "assembler", "-o", copy, "-"], input=source.encode(), check=True)
+        copy.replace(object_path)
+    print(f"{symbol[0].decode()}={SYMBOL}")
 
 
 main()

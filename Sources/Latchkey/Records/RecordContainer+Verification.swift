@@ -37,16 +37,26 @@ extension RecordContainer {
             recovery: "Unlock the class and try again.")
     }
 
-    /// Returns a row's decoded metadata, unverified, from the cache if possible.
+    /// Returns a row's decoded metadata, unverified. Small rows are decoded once; the header has all bytes that are decoded.
     func record(of row: RecordRow) throws(KeystoreError) -> Record {
+        let header = row.header
         do {
-            return try decoded.value(of: row.metadata) { try row.record() }
+            guard header.count <= Self.maximumKeptBytes else { return try row.record() }
+            return try decoded.value(of: header) { try row.record() }
         } catch {
             throw KeystoreError(storing: error)
         }
     }
 
+    /// The largest row in bytes whose decoded form is kept.
+    private static let maximumKeptBytes = 16 << 10
+
     static func check(_ record: Record, _ payload: SecretBytes?) throws(KeystoreError) {
+        guard record.key?.version ?? HardwareKey.currentVersion == HardwareKey.currentVersion else {
+            throw .unsupported(
+                "the key of the record ‘\(record.id)’ has another version",
+                recovery: "Install a newer version of Latchkey.")
+        }
         guard
             (1...128).contains(record.id.rawValue.utf8.count),
             !record.id.rawValue.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })

@@ -17,7 +17,7 @@ public final class RecordContainer: Sendable {
     package let store: RecordStore
     let keyring: RecordKeyring
     /// A cache of decoded records: a login needs the same five records several times.
-    let decoded = Memo<RecordRow, Record>(count: 16)
+    let decoded = Memo<Data, Record>(count: 16)
 
     /// - Parameters:
     ///   - name: 1 to 128 bytes of UTF-8 without control characters.

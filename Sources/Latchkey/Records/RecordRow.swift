@@ -3,7 +3,7 @@ internal import FoundationEssentials
 internal import GRDB
 
 /// A record as it is stored: the metadata's exact text, the sealed payload, and a MAC over all of it.
-struct RecordRow: Equatable {
+struct RecordRow {
     var container: String
     var id: String
     var kind: String
@@ -52,14 +52,6 @@ extension RecordRow {
         updatedAt = Int(now.timeIntervalSince1970)
         self.createdAt = createdAt ?? updatedAt
         mac = Data()
-    }
-
-    /// The row without its payload and MAC: the part that ``record()`` decodes.
-    var metadata: RecordRow {
-        var row = self
-        row.payload = nil
-        row.mac = Data()
-        return row
     }
 
     /// Decodes the metadata; verifies nothing.

@@ -10,7 +10,7 @@ struct HardwareCertificate: Hashable, Sendable {
     static let maximumBytes = 4096
     /// The maximum number of ASN.1 nodes. Genuine certificates have fewer than 200. The parser allocates about 100 bytes for
     /// each node, so this limits its memory.
-    static let maximumNodes = 400
+    static let maximumNodes = 250
 
     /// An extension that this type does not decode, or that it decodes for the caller.
     struct Extension: Hashable, Sendable {

@@ -98,6 +98,28 @@ struct RecordContainerTests {
         }
     }
 
+    /// U+212A (KELVIN SIGN) and K are equal as strings. The MAC covers bytes.
+    @Test func `a read does not return an edit that was undone, even if its text looked the same`() async throws {
+        try await withContainer { container, store in
+            let record = Record(id: "a", kind: "note", attributes: ["title": "K"])
+            try await container.apply([.put(record, payload: nil, ifGeneration: 0)], for: prompt)
+            let queue = try DatabaseQueue.raw(at: store.path)
+            func write(_ title: String) async throws {
+                try await queue.write { database in
+                    try database.execute(
+                        sql: "UPDATE record SET attributes = ?", arguments: ["{\"title\":\"\(title)\"}"])
+                }
+            }
+            try await write("\u{212A}")
+            let edited = try #require(try await container.metadata("a")?.attributes["title"])
+            #expect(Array(edited.utf8) == Array("\u{212A}".utf8))
+            await #expect(throws: damaged) { try await container.read("a", for: prompt) }
+            try await write("K")
+            let read = try #require(try await container.read("a", for: prompt)?.record.attributes["title"])
+            #expect(Array(read.utf8) == Array("K".utf8))
+        }
+    }
+
     @Test func `a row cannot claim that it needs no MAC`() async throws {
         try await withContainer { container, store in
             let key = try await container.keystore.createKey(
