@@ -20,7 +20,8 @@ struct PasskeyProgram: AsyncParsableCommand {
             The user service latchkey-passkeys.service runs it in each graphical session. It connects to the relay \
             latchkey-uhid, and prompts with pinentry and the fingerprint reader. PINENTRY_PROGRAM names another pinentry \
             program. The settings come from the options, the environment (LATCHKEY_CONTAINER, LATCHKEY_STORE, \
-            LATCHKEY_TCTI, LATCHKEY_TOKEN, LATCHKEY_PIN_SOURCE) and the configuration file of latchkey.
+            LATCHKEY_TCTI, LATCHKEY_TOKEN, LATCHKEY_TOKEN_LOGIN, LATCHKEY_TOKEN_ISOLATION, LATCHKEY_PIN_SOURCE) and the \
+            configuration file of latchkey.
             """,
         version: Release.version)
 
@@ -81,11 +82,13 @@ struct PasskeyProgram: AsyncParsableCommand {
 
     @Flag(help: "Log each request.") var verbose = false
 
+    static func main() async {
+        ProgramStart.secure()
+        await Self.main(nil)
+    }
+
     func run() async throws {
-        ProcessMemory.protect()
         umask(0o077)
-        // A handler instead of SIG_IGN, which pinentry would inherit.
-        signal(SIGPIPE) { _ in }
         let environment = ProcessInfo.processInfo.environment
         LoggingSystem.bootstrap { ServiceLog.handler(label: $0, environment: environment) }
         var log = Logger(label: "latchkey-passkeys")
