@@ -25,4 +25,11 @@ extension SettingsReader {
         }
         return source
     }
+
+    /// The authority that reads a service's PINs. A descriptor is checked before the service opens its own files.
+    package func pins(environment: [String: String]) throws(KeystoreError) -> any PresenceAuthority {
+        let source = try pinSource() ?? .standard
+        try source.checkDescriptor()
+        return try source.authority(environment: environment)
+    }
 }

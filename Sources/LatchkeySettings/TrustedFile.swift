@@ -1,13 +1,13 @@
 internal import Glibc
-internal import Latchkey
+package import Latchkey
 
 /// The check of a file that only the user and root may write. The configuration file must pass it, because it names the
-/// programs to run and the servers that receive secrets.
-enum TrustedFile {
+/// programs to run and the servers that receive secrets, and a program that uses the hardware's keys.
+package enum TrustedFile {
     /// Checks the file and its directory. A user who can write the directory can replace the file.
     ///
     /// - Throws: ``KeystoreError`` with code `refused`.
-    static func check(_ path: String) throws(KeystoreError) {
+    package static func check(_ path: String) throws(KeystoreError) {
         let directory = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         // The directory first: once it is safe, the file cannot be replaced after its check.
         for checked in [directory, path] {

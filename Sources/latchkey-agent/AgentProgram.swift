@@ -5,6 +5,7 @@ import Latchkey
 import LatchkeyLogging
 import LatchkeyPKCS11
 import LatchkeyPresence
+import LatchkeySettings
 import Logging
 import UnixSignals
 
@@ -18,7 +19,7 @@ struct AgentProgram: AsyncParsableCommand {
             systemd starts it with the socket $XDG_RUNTIME_DIR/latchkey/ssh-agent.sock; ‘latchkey ssh install’ sets it up. The \
             hardware requires your PIN or fingerprint for each signature, and the prompt names its use. The settings come \
             from the options, the environment (LATCHKEY_CONTAINER, LATCHKEY_STORE, LATCHKEY_TCTI, LATCHKEY_TOKEN, \
-            LATCHKEY_PIN_SOURCE) and the configuration file of latchkey.
+            LATCHKEY_TOKEN_LOGIN, LATCHKEY_TOKEN_ISOLATION, LATCHKEY_PIN_SOURCE) and the configuration file of latchkey.
             """,
         version: Release.version)
 
@@ -53,10 +54,13 @@ struct AgentProgram: AsyncParsableCommand {
 
     @Flag(help: "Log each request.") var verbose = false
 
+    static func main() async {
+        ProgramStart.secure()
+        await Self.main(nil)
+    }
+
     func run() async throws {
-        ProcessMemory.protect()
         umask(0o077)
-        signal(SIGPIPE, SIG_IGN)
         let environment = ProcessInfo.processInfo.environment
         LoggingSystem.bootstrap { ServiceLog.handler(label: $0, environment: environment) }
         var log = Logger(label: "latchkey-agent")

@@ -21,7 +21,7 @@ struct AgentSettings: Sendable {
         hardware = HardwareSettings(
             tcti: try values.tcti(environment: environment), token: try TokenSettings(values))
         presence = BrokeredPresence(
-            pins: try (values.pinSource() ?? .standard).authority(environment: environment),
+            pins: try values.pins(environment: environment),
             broker: SystemPresenceBroker { _, _ in })
         knownHostsFiles =
             knownHosts?.split(separator: ":").map(String.init)

@@ -20,7 +20,8 @@ struct PasskeyProgram: AsyncParsableCommand {
             The user service latchkey-passkeys.service runs it in each graphical session. It connects to the relay \
             latchkey-uhid, and prompts with pinentry and the fingerprint reader. PINENTRY_PROGRAM names another pinentry \
             program. The settings come from the options, the environment (LATCHKEY_CONTAINER, LATCHKEY_STORE, \
-            LATCHKEY_TCTI, LATCHKEY_TOKEN, LATCHKEY_PIN_SOURCE) and the configuration file of latchkey.
+            LATCHKEY_TCTI, LATCHKEY_TOKEN, LATCHKEY_TOKEN_LOGIN, LATCHKEY_TOKEN_ISOLATION, LATCHKEY_PIN_SOURCE) and the \
+            configuration file of latchkey.
             """,
         version: Release.version)
 
@@ -81,26 +82,42 @@ struct PasskeyProgram: AsyncParsableCommand {
 
     @Flag(help: "Log each request.") var verbose = false
 
+    /// How long the running request may take to close its prompt and release the hardware after a signal.
+    private static let grace: Duration = .seconds(3)
+
+    static func main() async {
+        ProgramStart.secure()
+        await Self.main(nil)
+    }
+
     func run() async throws {
-        ProcessMemory.protect()
         umask(0o077)
-        // A handler instead of SIG_IGN, which pinentry would inherit.
-        signal(SIGPIPE) { _ in }
         let environment = ProcessInfo.processInfo.environment
         LoggingSystem.bootstrap { ServiceLog.handler(label: $0, environment: environment) }
         var log = Logger(label: "latchkey-passkeys")
         log.logLevel = verbose ? .debug : .info
-        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
+        var trapped: [UnixSignal] = [.sigterm, .sigint, .sigquit]
+        // Under nohup, the end of the terminal does not end the service.
+        if !SignalCatcher.isIgnored(SIGHUP) { trapped.append(.sighup) }
+        let signals = await UnixSignalsSequence(trapping: trapped)
+        let work = Task { [log] in try await serve(log, environment: environment) }
         Task {
-            for await _ in signals { Self.end(0) }
+            for await _ in signals {
+                work.cancel()
+                try? await Task.sleep(for: Self.grace)
+                Self.end(0)
+            }
         }
-        do {
-            try await serve(log, environment: environment)
-        } catch let error as KeystoreError {
+        switch await work.result {
+        case .success: break
+        case .failure where work.isCancelled: break
+        case .failure(let error as KeystoreError):
             log.critical("\(error) \(error.recovery)")
-            // Exit status 9 means that a server refused.
-            Self.end(error.code == .refused ? 1 : error.code.exitStatus)
+            // A refusal here is a configuration file that others can write. Exit status 9 means that a server refused.
+            Self.end(error.code == .refused ? KeystoreErrorCode.invalidInput.exitStatus : error.code.exitStatus)
+        case .failure(let error): throw error
         }
+        Self.end(0)
     }
 
     /// Ends the process without the exit handlers of PKCS#11 modules, which free memory that a token's thread may still use.
@@ -122,6 +139,7 @@ struct PasskeyProgram: AsyncParsableCommand {
         log.info("serving passkeys")
         try await PasskeyService(connection: connection, engine: engine, observer: observer, log: log)
             .run(ready: Self.notifyReady)
+        try Task.checkCancellation()
         throw KeystoreError(
             operation: "serve passkeys", code: .failed, reason: "the relay closed the connection",
             recovery: "Check that no other process serves your passkeys, and read ‘journalctl -u latchkey-uhid’.")

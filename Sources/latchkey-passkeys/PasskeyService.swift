@@ -11,7 +11,8 @@ struct PasskeyService: Sendable {
     let observer: SessionLockObserver
     let log: Logger
 
-    /// Serves until the connection ends. Without a request, only a thread waits for a packet.
+    /// Serves until the connection ends or the task is cancelled, which closes the prompt of the running request. Without a
+    /// request, only a thread waits for a packet.
     ///
     /// - Parameter ready: Called when packets are received.
     func run(ready: () throws(KeystoreError) -> Void) async throws(KeystoreError) {
@@ -36,7 +37,10 @@ struct PasskeyService: Sendable {
         }
         defer { locks.cancel() }
         try ready()
-        for await packet in packets { await device.receive(packet) }
+        for await packet in packets {
+            guard !Task.isCancelled else { break }
+            await device.receive(packet)
+        }
         await device.close()
     }
 }

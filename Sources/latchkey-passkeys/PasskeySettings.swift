@@ -18,7 +18,7 @@ struct PasskeySettings: Sendable {
         hardware = HardwareSettings(
             tcti: try values.tcti(environment: environment), token: try TokenSettings(values),
             allowsShortPINs: allowsShortPINs)
-        pins = try (values.pinSource() ?? .standard).authority(environment: environment)
+        pins = try values.pins(environment: environment)
     }
 
     /// The container's records in the configured hardware.

@@ -3,14 +3,13 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPKCS11
+import LatchkeySettings
 
 /// Starts the tool and ends the process.
 @main
 enum Main {
     static func main() async {
-        StandardStreams.secure()
-        InheritedDescriptors.note()
-        ProcessMemory.protect()
+        ProgramStart.secure()
         let arguments = Array(CommandLine.arguments.dropFirst())
         // Before everything that takes time. If the output cannot be written, the parser's version reports the error.
         if arguments == ["--version"], (try? StandardStreams.write("\(Release.version)\n".utf8)) != nil {

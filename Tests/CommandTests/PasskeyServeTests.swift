@@ -13,8 +13,14 @@ struct PasskeyServeTests {
     /// Runs `body` with a hard link to `latchkey` in a new folder, which is among the built programs because a hard link cannot
     /// cross file systems.
     ///
-    /// - Parameter script: The script `latchkey-passkeys` in the same folder; nil for none.
-    private func withLatchkey(script: String?, _ body: (FilePath) async throws -> Void) async throws {
+    /// - Parameters:
+    ///   - script: The script `latchkey-passkeys` in the same folder; nil for none.
+    ///   - folderMode: The mode of the folder.
+    ///   - scriptMode: The mode of the script.
+    private func withLatchkey(
+        script: String?, folderMode: mode_t = 0o755, scriptMode: mode_t = 0o755,
+        _ body: (FilePath) async throws -> Void
+    ) async throws {
         let folder = Products.directory.appending("siblings-\(UUID().uuidString)")
         try FileManager.default.createDirectory(atPath: folder.string, withIntermediateDirectories: false)
         defer { try? FileManager.default.removeItem(atPath: folder.string) }
@@ -23,8 +29,9 @@ struct PasskeyServeTests {
         if let script {
             let path = folder.appending("latchkey-passkeys").string
             try Data(script.utf8).write(to: URL(filePath: path))
-            try #require(chmod(path, 0o755) == 0)
+            try #require(chmod(path, scriptMode) == 0)
         }
+        try #require(chmod(folder.string, folderMode) == 0)
         try await body(latchkey)
     }
 
@@ -64,6 +71,20 @@ struct PasskeyServeTests {
         }
     }
 
+    @Test(arguments: [(0o1777, 0o755), (0o775, 0o755), (0o755, 0o775)] as [(mode_t, mode_t)])
+    func `serve starts no program that other users can write or replace`(
+        folderMode: mode_t, scriptMode: mode_t
+    ) async throws {
+        let script = "#!/bin/sh\necho started\nexit 5\n"
+        try await withLatchkey(script: script, folderMode: folderMode, scriptMode: scriptMode) { latchkey in
+            let outcome = try await Machine(tcti: nil).run("passkey", "serve", program: latchkey)
+            #expect(outcome.status == 1)
+            #expect(outcome.output.isEmpty)
+            #expect(outcome.errors.contains("/latchkey-passkeys is not trusted: other users can write"))
+            #expect(outcome.errors.contains("Run latchkey in a directory in which only you and root can write"))
+        }
+    }
+
     @Test func `serve refuses wrong options before the program starts`() async throws {
         try await withLatchkey(script: "#!/bin/sh\nexit 5\n") { latchkey in
             let outcome = try await Machine(tcti: nil).run("passkey", "serve", "--policy", "none", program: latchkey)
@@ -76,6 +97,8 @@ struct PasskeyServeTests {
             (["--relay", "/nonexistent/relay"], 7, "Install the package latchkey-passkeys."),
             (["--tcti", "device:/etc/hostname"], 2, "Set a TPM with --tcti"), (["--policy", "none"], 64, "--policy"),
             (["--presence", "maybe"], 64, "any, pin or finger"),
+            (["--pin-source", "fd:9"], 2, "descriptor 9 was not open when the program started"),
+            (["--pin-source", "fd:2"], 2, "descriptor 2, which is standard error, is open for writing only"),
         ] as [([String], Int32, String)])
     func `the service's exit status tells systemd whether to restart it`(
         arguments: [String], status: Int32, text: String
@@ -85,51 +108,150 @@ struct PasskeyServeTests {
         #expect(outcome.errors.contains(text), "\(outcome.errors)")
     }
 
+    @Test func `a configuration file that others can write ends the service without a restart`() async throws {
+        let machine = try Machine(tcti: nil)
+        let directory = machine.directory.path(of: "config/latchkey")
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        let file = "\(directory)/config.json"
+        try Data("{}".utf8).write(to: URL(filePath: file))
+        try #require(chmod(directory, 0o755) == 0 && chmod(file, 0o646) == 0)
+        let outcome = try await machine.run([], program: Products.passkeys)
+        #expect(outcome.status == 2)
+        #expect(outcome.errors.contains("other users can write \(file)"), "\(outcome.errors)")
+    }
+
     @Test(.softwareTPM, .requires(program: "swtpm"), arguments: [SIGTERM, SIGINT])
     func `serve answers packets of the relay, and a signal ends it with 0`(signal: Int32) async throws {
-        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
-        let path = machine.directory.path(of: "relay")
-        let listener = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        defer { close(listener) }
-        let address = try #require(UNIXSocketAddress(path: path))
-        try #require(address.withPointer { bind(listener, $0, $1) } == 0)
-        try #require(listen(listener, 1) == 0)
-        var variables = machine.environment
-        variables["DBUS_SYSTEM_BUS_ADDRESS"] = "unix:path=\(machine.directory.path(of: "no-bus"))"
-        let service = try RunningProgram(
-            URL(filePath: "/usr/bin/env"),
-            variables.map { "\($0.key)=\($0.value)" } + [
-                Products.latchkey.string, "passkey", "serve", "--relay", path, "--pin-source", "pinentry",
-            ])
-        try await withTeardown({ await service.stop(SIGKILL) }) {
-            // CTAPHID_INIT on the broadcast channel, with a nonce of 8 bytes.
-            let request: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF, 0x86, 0, 8] + [UInt8](repeating: 7, count: 57)
-            let answer = await Self.exchange(request, listener)
-            #expect(answer.count == 64)
-            let start: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF, 0x86, 0, 17] + [UInt8](repeating: 7, count: 8)
-            #expect(answer.starts(with: start), "\(answer)")
+        try await withService { service, relay in
+            try await Self.openChannel(relay)
             #expect(await service.stop(signal) == 0)
             let errors = await service.remainder().errors
             #expect(errors.contains("serving passkeys"), "\(errors)")
         }
     }
 
-    /// Accepts a connection, sends a packet, and reads the answer, on another thread. The answer is empty if the service ends or does
-    /// not answer within `hangLimit`.
-    private static func exchange(_ packet: [UInt8], _ listener: Int32) async -> [UInt8] {
+    @Test(.softwareTPM, .requires(program: "swtpm"), arguments: [SIGTERM, SIGINT, SIGQUIT])
+    func `a signal during a request closes its prompt`(signal: Int32) async throws {
+        let directory = try TemporaryDirectory()
+        defer { withExtendedLifetime(directory) {} }
+        let pinentry = directory.path(of: "pinentry")
+        try Data(
+            """
+            #!/bin/sh
+            echo OK
+            while read -r command text; do
+              case $command in
+                CONFIRM) echo "$$" >"$0.id"; exec sleep 100000 ;;
+                *) echo OK ;;
+              esac
+            done
+            """.utf8
+        ).write(to: URL(filePath: pinentry))
+        try #require(chmod(pinentry, 0o700) == 0)
+        let promptID = { @Sendable () -> Int32? in
+            let text = try? String(contentsOfFile: "\(pinentry).id", encoding: .utf8)
+            return text.flatMap { Int32($0.trimmingCharacters(in: .newlines)) }
+        }
+        try await withService(extra: ["PINENTRY_PROGRAM": pinentry]) { service, relay in
+            let channel = try await Self.openChannel(relay)
+            // CTAPHID_CBOR with authenticatorSelection, which prompts for this device.
+            let answer = await Self.exchange(channel + [0x90, 0, 1, 0x0B] + [UInt8](repeating: 0, count: 56), relay)
+            // CTAPHID_KEEPALIVE
+            #expect(answer.starts(with: channel + [0xBB]), "\(answer)")
+            #expect(await poll { promptID() != nil })
+            let prompt = try #require(promptID())
+            #expect(await service.stop(signal) == 0)
+            let isOpen = kill(prompt, 0) == 0
+            if isOpen { kill(prompt, SIGKILL) }
+            #expect(!isOpen)
+        }
+    }
+
+    /// Whether this process can see the descriptors of a process that protects its memory: it has CAP_SYS_PTRACE.
+    private static let seesDescriptors: Bool = {
+        let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
+        let set = status.firstMatch(of: /CapEff:\s*([0-9a-f]+)/).flatMap { UInt64($0.1, radix: 16) } ?? 0
+        return set & (1 << 19) != 0
+    }()
+
+    @Test(
+        .softwareTPM, .requires(program: "swtpm"), .enabled(if: seesDescriptors, "takes the capability CAP_SYS_PTRACE"))
+    func `a closed standard error becomes no other file`() async throws {
+        let command = ["/bin/sh", "-c", #"exec "$0" "$@" 2>&-"#, Products.passkeys.string]
+        try await withService(command) { service, relay in
+            try await Self.openChannel(relay)
+            let file = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(service.id)/fd/2")
+            #expect(file == "/dev/null")
+            #expect(await service.stop() == 0)
+        }
+    }
+
+    /// Runs `body` with a service and its connection to a relay of this process.
+    ///
+    /// - Parameter command: The words before the service's options.
+    private func withService(
+        _ command: [String] = [Products.latchkey.string, "passkey", "serve"], extra: [String: String] = [:],
+        _ body: (RunningProgram, Int32) async throws -> Void
+    ) async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        defer { withExtendedLifetime(machine) {} }
+        let path = machine.directory.path(of: "relay")
+        let listener = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        defer { close(listener) }
+        let address = try #require(UNIXSocketAddress(path: path))
+        try #require(address.withPointer { bind(listener, $0, $1) } == 0)
+        try #require(listen(listener, 1) == 0)
+        var variables = machine.environment.merging(extra) { $1 }
+        variables["DBUS_SYSTEM_BUS_ADDRESS"] = "unix:path=\(machine.directory.path(of: "no-bus"))"
+        let service = try RunningProgram(
+            URL(filePath: "/usr/bin/env"),
+            variables.map { "\($0.key)=\($0.value)" } + command + ["--relay", path, "--pin-source", "pinentry"])
+        try await withTeardown({ await service.stop(SIGKILL) }) {
+            let connection = await Self.connection(to: listener)
+            let relay = try #require(connection)
+            // Closing the connection ends the service.
+            defer { close(relay) }
+            try await body(service, relay)
+        }
+    }
+
+    /// Opens a channel of the device, with CTAPHID_INIT on the broadcast channel and a nonce of 8 bytes.
+    ///
+    /// - Returns: The channel's four bytes.
+    @discardableResult
+    private static func openChannel(_ relay: Int32) async throws -> [UInt8] {
+        let request: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF, 0x86, 0, 8] + [UInt8](repeating: 7, count: 57)
+        let answer = await exchange(request, relay)
+        try #require(answer.count == 64)
+        let start: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF, 0x86, 0, 17] + [UInt8](repeating: 7, count: 8)
+        #expect(answer.starts(with: start), "\(answer)")
+        return Array(answer[15..<19])
+    }
+
+    /// Waits for a connection, on another thread. nil if the service ends or does not connect within `hangLimit`.
+    private static func connection(to listener: Int32) async -> Int32? {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
-                var waiting = pollfd(fd: listener, events: Int16(POLLIN), revents: 0)
-                let limit = Int32(hangLimit.components.seconds) * 1000
-                guard Glibc.poll(&waiting, 1, limit) == 1 else { return continuation.resume(returning: []) }
-                // Closing the connection ends the service, so the test keeps it.
-                let relay = accept(listener, nil, nil)
+                continuation.resume(returning: Self.isReadable(listener) ? accept(listener, nil, nil) : nil)
+            }
+        }
+    }
+
+    /// Sends a packet and reads the answer, on another thread. The answer is empty if the service ends or does not answer within
+    /// `hangLimit`.
+    private static func exchange(_ packet: [UInt8], _ relay: Int32) async -> [UInt8] {
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
                 _ = send(relay, packet, packet.count, Int32(MSG_NOSIGNAL))
-                waiting = pollfd(fd: relay, events: Int16(POLLIN), revents: 0)
                 var answer = [UInt8](repeating: 0, count: 100)
-                let count = Glibc.poll(&waiting, 1, limit) == 1 ? recv(relay, &answer, answer.count, 0) : 0
+                let count = Self.isReadable(relay) ? recv(relay, &answer, answer.count, 0) : 0
                 continuation.resume(returning: Array(answer.prefix(max(count, 0))))
             }
         }
+    }
+
+    private static func isReadable(_ descriptor: Int32) -> Bool {
+        var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return Glibc.poll(&waiting, 1, Int32(hangLimit.components.seconds) * 1000) == 1
     }
 }

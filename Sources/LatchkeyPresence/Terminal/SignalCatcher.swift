@@ -9,18 +9,23 @@ package enum SignalCatcher {
     /// The pipe of the running prompt; one prompt runs at a time.
     private static let promptPipe = Atomic<Int32>(-1)
 
+    /// Whether the process ignores the signal, for example under nohup.
+    package static func isIgnored(_ signal: Int32) -> Bool {
+        var action = sigaction()
+        sigaction(signal, nil, &action)
+        return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == ignore
+    }
+
     /// Installs a handler, unless the process ignores the signal (for example under nohup).
     ///
     /// - Parameter handler: Calls ``forward(_:to:)`` and nothing else.
     /// - Returns: The previous action; nil if the signal stays ignored.
     @discardableResult
     package static func install(_ signal: Int32, _ handler: @escaping @convention(c) (Int32) -> Void) -> sigaction? {
-        var previous = sigaction()
-        sigaction(signal, nil, &previous)
-        guard unsafeBitCast(previous.__sigaction_handler.sa_handler, to: Int.self) != ignore else { return nil }
-        var action = sigaction()
+        guard !isIgnored(signal) else { return nil }
+        var (action, previous) = (sigaction(), sigaction())
         action.__sigaction_handler.sa_handler = handler
-        sigaction(signal, &action, nil)
+        sigaction(signal, &action, &previous)
         return previous
     }
 

@@ -48,19 +48,6 @@ enum StandardStreams {
         return SecretBytes(bytes[..<length])
     }
 
-    /// Opens `/dev/null` for those of the descriptors 0, 1 and 2 that are closed, and makes writing to a closed pipe an error
-    /// instead of a signal.
-    ///
-    /// Otherwise the next opened file would become standard output, and the result would overwrite the store.
-    static func secure() {
-        for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) < 0 {
-            // open(2) returns the lowest free descriptor, which is this one. Writing to standard output still fails.
-            _ = open("/dev/null", descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY)
-        }
-        // A handler instead of SIG_IGN, which child processes would inherit.
-        signal(SIGPIPE) { _ in }
-    }
-
     private static func invalid(_ reason: String, _ recovery: String) -> KeystoreError {
         KeystoreError(operation: "read standard input", code: .invalidInput, reason: reason, recovery: recovery)
     }
@@ -99,23 +86,5 @@ enum StandardStreams {
                 operation: "show the result", code: .failed, reason: "standard output cannot be written: \(error)",
                 recovery: "The command itself succeeded. Check the file or pipe that receives the output.")
         }
-    }
-}
-
-/// The descriptors that the parent process passed to the program. Later ones are the program's own files and cannot be
-/// sources of PINs.
-enum InheritedDescriptors {
-    private static let count: Int32 = 256
-    private static let open: Set<Int32> = {
-        var entries = (0..<count).map { pollfd(fd: $0, events: 0, revents: 0) }
-        guard poll(&entries, nfds_t(entries.count), 0) >= 0 else { return [] }
-        return Set(entries.filter { $0.revents & Int16(POLLNVAL) == 0 }.map(\.fd))
-    }()
-
-    /// Records the open descriptors. Call this before the program opens a file.
-    static func note() { _ = open }
-
-    static func contains(_ descriptor: Int32) -> Bool {
-        descriptor < count ? open.contains(descriptor) : fcntl(descriptor, F_GETFD) >= 0
     }
 }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPresence
+import LatchkeySettings
 import Synchronization
 
 /// The configured source of PINs. Opens it at the first prompt and keeps it open, because a file has one PIN per line.
@@ -37,7 +38,8 @@ final class ConfiguredPINSource: PresenceAuthority {
 
     private func authority() throws(KeystoreError) -> any PresenceAuthority {
         try opened.withLock { opened throws(KeystoreError) in
-            if case .descriptor(let number) = source { try Self.check(number) }
+            try source?.checkDescriptor()
+            if source == .descriptor(STDIN_FILENO) { try Self.checkInput() }
             if let opened { return opened }
             let authority = try (source ?? .standard).authority(environment: environment)
             opened = authority
@@ -45,20 +47,8 @@ final class ConfiguredPINSource: PresenceAuthority {
         }
     }
 
-    private static func check(_ number: Int32) throws(KeystoreError) {
-        guard InheritedDescriptors.contains(number) else {
-            throw .invalidPINSource(
-                "descriptor \(number) was not open when the program started",
-                recovery: "Open the descriptor (3<file for fd:3), or set another source with --pin-source.")
-        }
-        guard fcntl(number, F_GETFL) & O_ACCMODE != O_WRONLY else {
-            let name = [STDOUT_FILENO: ", which is standard output,", STDERR_FILENO: ", which is standard error,"][
-                number]
-            throw .invalidPINSource(
-                "descriptor \(number)\(name ?? "") is open for writing only",
-                recovery: "Use standard input (fd:0), or a descriptor from 3: --pin-source fd:3, with 3<file.")
-        }
-        guard number != STDIN_FILENO || !StandardStreams.isInputRead else {
+    private static func checkInput() throws(KeystoreError) {
+        guard !StandardStreams.isInputRead else {
             throw KeystoreError(
                 code: .unavailable, reason: "standard input contains the data and cannot be the source of PINs",
                 recovery: "Use another descriptor for the PINs: --pin-source fd:3, with 3<file.")

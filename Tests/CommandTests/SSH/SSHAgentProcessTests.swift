@@ -43,6 +43,13 @@ struct SSHAgentProcessTests {
         try await agent.client("ssh-add", ["-L"]).status == 0
     }
 
+    @Test func `a descriptor that was not open at the start is not a source of PINs`() async throws {
+        let outcome = try await machine().run("--pin-source", "fd:9", program: Products.agent)
+        #expect(outcome.status == 1)
+        #expect(
+            outcome.errors.contains("descriptor 9 was not open when the program started"), "\(outcome.errors)")
+    }
+
     @Test func `hostile messages get a failure or a closed connection, and no prompt`() async throws {
         try await SSHAgent.withRunning(machine()) { agent in
             _ = try await agent.createKey()
