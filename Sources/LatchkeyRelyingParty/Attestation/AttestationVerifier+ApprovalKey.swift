@@ -1,15 +1,15 @@
 internal import Crypto
-public import FoundationEssentials
-public import Latchkey
+package import FoundationEssentials
+package import Latchkey
 internal import TPM2
 
 extension AttestationVerifier {
     /// A presence broker's approval key, and the attestation key that showed that it is in the same TPM.
-    public struct ApprovalKey: Sendable {
+    package struct ApprovalKey: Sendable {
         /// The Name of the approval key, 34 bytes.
-        public let name: Data
+        package let name: Data
         /// The attestation key, as in its certificate.
-        public let attestationKey: PublicKey
+        package let attestationKey: PublicKey
     }
 
     /// Verifies that an approval key is in a TPM and cannot leave it. **The statement does not show that the key is a presence
@@ -21,7 +21,7 @@ extension AttestationVerifier {
     ///     ``ChallengePurpose/approvalKeyRequest``, which the caller has consumed.
     ///   - acceptsSimulated: Whether the TPM may be a simulator.
     /// - Throws: ``AttestationError``.
-    public func verifyApprovalKey(
+    package func verifyApprovalKey(
         _ statement: AttestationStatement, challenge: Data, acceptsSimulated: Bool
     ) async throws -> ApprovalKey {
         guard case .tpm(let content) = statement.content else {

@@ -4,9 +4,8 @@ public import Latchkey
 
 /// The approval keys of presence brokers, each bound to the TPM that contains it, in a database.
 ///
-/// The server calls ``record(_:in:isSimulated:until:)`` when ``EndorsementAuthority`` issues a certificate, and
-/// ``enrol(_:inTPMOf:)`` when an administrator enrols a presence broker, after ``AttestationVerifier`` has verified its approval
-/// key. Attestation keys are in the same TPM if they were activated under the same endorsement key, and an approval key is in the TPM of
+/// ``EndorsementAuthority/certificate(for:secret:recordingIn:)`` records the TPM of an attestation key when it issues the certificate.
+/// ``enrol(_:challenge:of:verifiedBy:acceptsSimulated:)`` then enrols the approval key of a presence broker. Attestation keys are in the same TPM if they were activated under the same endorsement key, and an approval key is in the TPM of
 /// the attestation key that certified it. The registry stores only a digest of an endorsement key. The digest identifies a machine
 /// permanently.
 ///
@@ -69,13 +68,16 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     /// in PostgreSQL at most 100.
     ///
     /// - Parameters:
-    ///   - attestationKey: ``PendingActivation/attestationKey``.
+    ///   - attestationKey: ``PendingActivation/attestationKey``, after the secret of the activation was checked.
     ///   - endorsement: ``PendingActivation/endorsementKeyDigest``, 32 bytes.
     ///   - isSimulated: ``PendingActivation/isSimulated``.
     ///   - expiresAt: The end of the attestation key's certificate. The record is not valid after it.
-    public func record(
+    package func record(
         _ attestationKey: PublicKey, in endorsement: Data, isSimulated: Bool, until expiresAt: Date
     ) async throws {
+        guard endorsement.count == 32 else {
+            throw AttestationError(.malformed, "the digest of the endorsement key does not have 32 bytes")
+        }
         let clock = clock
         try await database.write { database in
             let now = clock.timestamp(in: database)
@@ -93,6 +95,36 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
         }
     }
 
+    /// Enrols the approval key of a presence broker for the TPM that contains it. Enrolling a key again changes nothing.
+    ///
+    /// The challenge is used, also if the statement is refused. **The statement does not show that the key is a presence
+    /// broker's**: authenticate the administrator who claims this before.
+    ///
+    /// - Parameters:
+    ///   - statement: A TPM's statement about the approval key. Its qualifying data are the bytes of the challenge.
+    ///   - challenge: A token with the purpose ``ChallengePurpose/approvalKeyRequest``.
+    ///   - challenges: The store that issued it.
+    ///   - verifier: A verifier whose anchors `aik` contain the certificate of the authority's issuer.
+    ///   - acceptsSimulated: Whether the TPM may be a simulator.
+    /// - Returns: The Name of the key, 34 bytes.
+    /// - Throws: ``AttestationError``: with code `wrongChallenge` if the challenge is unknown, used, expired or for another purpose,
+    ///   or with code `untrustedAttestationKey` also if no valid record of the attestation key exists; or the stores' errors.
+    @discardableResult
+    public func enrol(
+        _ statement: AttestationStatement, challenge: String, of challenges: any ChallengeStore,
+        verifiedBy verifier: AttestationVerifier, acceptsSimulated: Bool
+    ) async throws -> Data {
+        guard try await challenges.consume(challenge, for: .approvalKeyRequest) else {
+            throw AttestationError(.wrongChallenge, "the challenge is unknown, used, expired or for another purpose")
+        }
+        let key = try await verifier.verifyApprovalKey(
+            statement, challenge: Data(challenge.utf8), acceptsSimulated: acceptsSimulated)
+        guard try await enrol(key.name, inTPMOf: key.attestationKey) else {
+            throw AttestationError(.untrustedAttestationKey, "the attestation key was not activated at this server")
+        }
+        return key.name
+    }
+
     /// Enrols an approval key, whose creation in the TPM of an attestation key was verified
     /// (``AttestationVerifier/verifyApprovalKey(_:challenge:acceptsSimulated:)``). Enrolling a key again changes nothing.
     ///
@@ -101,7 +133,8 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     ///   - attestationKey: The attestation key that certified it.
     /// - Returns: Whether the attestation key is known. Otherwise nothing is stored.
     @discardableResult
-    public func enrol(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool {
+    package func enrol(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool {
+        guard name.count == 34 else { throw AttestationError(.malformed, "the Name does not have 34 bytes") }
         let clock = clock
         return try await database.write { database in
             let now = clock.timestamp(in: database)

@@ -114,7 +114,30 @@
         }
     }
 
+    extension EndorsementAuthority {
+        /// Ends an activation like ``certificate(for:secret:)``, and then records the TPM of the attestation key in a registry, so that
+        /// the approval key of its presence broker can be enrolled. Nothing is recorded unless the secret is right.
+        ///
+        /// - Parameters:
+        ///   - pending: The activation.
+        ///   - secret: The 32 bytes that the client's TPM returned.
+        ///   - registry: The registry that gets a digest of the endorsement key, until the certificate expires.
+        /// - Returns: The certificate and the issuer's, DER.
+        /// - Throws: ``AttestationError`` with code `activationFailed`, or the registry's error. The client then begins again.
+        public func certificate(
+            for pending: PendingActivation, secret: Data, recordingIn registry: DatabaseApprovalKeyRegistry
+        ) async throws -> [Data] {
+            let end = clock.now.addingTimeInterval(Double(certificateDays) * 86_400)
+            let chain = try certificate(for: pending, secret: secret)
+            try await registry.record(
+                pending.attestationKey, in: pending.endorsementKeyDigest, isSimulated: pending.isSimulated, until: end)
+            return chain
+        }
+    }
+
     /// The state of an activation between the server's message and the client's answer. It is valid for 60 seconds and one answer.
+    ///
+    /// Its properties are claims of the client until ``EndorsementAuthority`` has issued a certificate for it.
     public final class PendingActivation: Sendable {
         /// Seconds.
         package static let lifetime: TimeInterval = 60

@@ -10,8 +10,14 @@ internal import LatchkeyJOSE
 /// Calls that return enrolments or shares throw `KeystoreError` with code `damaged` if a row cannot be decoded or unsealed.
 ///
 /// The keys come from assertions that ``LockerRequestVerifier`` verified. The shares are sealed with AES-256-GCM and a key that
-/// need not be in the database. Other tables may refer to `latchkey_locker_enrolment (id)` with `ON DELETE CASCADE`, to delete
-/// dependent rows in the same transaction. <doc:Tables> describes the tables.
+/// need not be in the database. <doc:Tables> describes the tables.
+///
+/// Calls that change an enrolment or return its shares take a ``LockerEnrolment``, and have no effect on a device that another
+/// user has enrolled since. An ID from a request does not suffice, because IDs are not secret.
+///
+/// To end a session with the enrolment or key that began it, your table of sessions refers to `latchkey_locker_enrolment (id)`
+/// and to `latchkey_locker_easy_access_key (enrolment_id, kid)` with `ON DELETE CASCADE`. Call ``lock(_:of:in:)`` or
+/// ``lock(_:in:)`` in the transaction that stores the session (<doc:StoringDevices>).
 public struct LockerRegistry: Sendable {
     private let database: any SQLDatabase
     private let project: String
@@ -81,6 +87,33 @@ public struct LockerRegistry: Sendable {
     /// Registers the migrations that create the tables in SQLite.
     public static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
 
+    /// Confirms that an enrolment still exists, in the transaction that stores a session of background access. It cannot be
+    /// deleted until the transaction ends.
+    ///
+    /// - Parameters:
+    ///   - enrolment: The result of ``LockerRequestVerifier/verifyDevice(_:for:audience:enrolmentID:)``.
+    ///   - connection: A transaction of ``SQLDatabase/write(_:)`` of the registry's database.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if it was deleted since. Let the transaction fail.
+    public func lock(_ enrolment: LockerEnrolment, in connection: any SQLConnection) throws {
+        _ = try current(enrolment, in: connection)
+    }
+
+    /// Confirms that an easy-access key still exists, in the transaction that stores its session. It cannot be removed until
+    /// the transaction ends.
+    ///
+    /// - Parameters:
+    ///   - key: The key of ``LockerRequestVerifier/verifyEasyAccess(_:audience:)``.
+    ///   - enrolment: The enrolment of the same result.
+    ///   - connection: A transaction of ``SQLDatabase/write(_:)`` of the registry's database.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` or `easyAccessRevoked` if the enrolment or the key was
+    ///   deleted since. Let the transaction fail.
+    public func lock(_ key: LockerKey, of enrolment: LockerEnrolment, in connection: any SQLConnection) throws {
+        let keys = try current(enrolment, in: connection).easyAccessKeys
+        guard keys.contains(where: { $0.kid == key.kid && $0.publicKey == key.publicKey }) else {
+            throw LockerRequestError(.easyAccessRevoked, "the easy-access key was removed")
+        }
+    }
+
     /// The lock of an enrolment, for a transaction whose changes depend on its keys.
     package static func lock(_ id: String, in database: any SQLConnection) throws {
         try database.lock("latchkey enrolment \(id)")
@@ -91,12 +124,13 @@ public struct LockerRegistry: Sendable {
     /// Enrolments of the same user wait for each other, so that several servers cannot exceed the limit together.
     ///
     /// - Parameters:
-    ///   - enrolment: A new enrolment, without ``LockerEnrolment/lastUsedAt``.
+    ///   - enrolment: A new enrolment.
     ///   - shares: The server's shares, which never change; nil if the server stores none.
     ///   - limit: The maximum number of the user's enrolments, including this one.
     /// - Throws: ``LockerRequestError`` with code `enrolmentLimit` if the user has this many already, or `keyTaken` if
     ///   the device key is enrolled already.
     public func add(_ enrolment: LockerEnrolment, shares: LevelShares?, limit: Int) async throws {
+        try Self.requireDistinctKeys(enrolment)
         let jwk = try CanonicalJSON.text(JWK(enrolment.deviceKey.publicKey, kid: enrolment.deviceKey.kid))
         let info = try CanonicalJSON.text(enrolment.info.json)
         let sealed = try shares.map { try seal.seal($0, of: enrolment.id) }
@@ -111,10 +145,11 @@ public struct LockerRegistry: Sendable {
                 """
                 INSERT INTO latchkey_locker_enrolment (
                     id, project, user_id, client_id, kid, jwk, device_info, background_share, active_share, created_at,
-                    attestation
+                    last_used_at, attestation
                 ) VALUES (
                     \(enrolment.id), \(project), \(enrolment.userID), \(enrolment.clientID), \(key), \(jwk), \(info),
-                    \(sealed?.background), \(sealed?.active), \(created), \(attestation)
+                    \(sealed?.background), \(sealed?.active), \(created),
+                    \(enrolment.lastUsedAt?.timeIntervalSince1970), \(attestation)
                 ) ON CONFLICT (id) DO NOTHING
                 """)
             guard inserted == 1 else {
@@ -125,7 +160,7 @@ public struct LockerRegistry: Sendable {
     }
 
     /// Returns the enrolment with this ID; nil if this project has none.
-    public func enrolment(id: String) async throws -> LockerEnrolment? {
+    package func enrolment(id: String) async throws -> LockerEnrolment? {
         try await database.read { try enrolment(id, in: $0) }
     }
 
@@ -134,16 +169,39 @@ public struct LockerRegistry: Sendable {
         try await database.read { try enrolments("user_id = \(userID) ORDER BY created_at, id", in: $0) }
     }
 
-    /// Returns the shares of an enrolment; nil if none are stored.
+    /// Returns the share of the level `background`, which a device may have without its user; nil if the server stores none.
     ///
-    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment; `KeystoreError` with code
+    /// - Parameter enrolment: The result of ``LockerRequestVerifier/verifyDevice(_:for:audience:enrolmentID:)``.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if the enrolment was deleted; `KeystoreError` with code
     ///   `damaged` if the shares were sealed with another key or for another enrolment, or were changed.
-    public func levelShares(of id: String) async throws -> LevelShares? {
+    public func backgroundShare(of enrolment: LockerEnrolment) async throws -> SecretBytes? {
+        try await shares(of: enrolment)?.background
+    }
+
+    /// Returns both shares of an enrolment, for a device whose user was authenticated; nil if the server stores none.
+    ///
+    /// The signature of a device key does not authenticate the user. So the server must have verified an easy-access key of the
+    /// enrolment, or the session of the request must have begun with the user's authentication on the server's page.
+    ///
+    /// - Parameters:
+    ///   - enrolment: The result of a function of ``LockerRequestVerifier``.
+    ///   - userID: The user who was authenticated.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if the enrolment was deleted or belongs to another user;
+    ///   `KeystoreError` with code `damaged` if the shares were sealed with another key or for another enrolment, or were changed.
+    public func levelShares(
+        of enrolment: LockerEnrolment, afterAuthenticationOf userID: String
+    ) async throws -> LevelShares? {
+        guard enrolment.userID == userID else { throw Self.revoked }
+        return try await shares(of: enrolment)
+    }
+
+    private func shares(of enrolment: LockerEnrolment) async throws -> LevelShares? {
+        let (id, userID) = (enrolment.id, enrolment.userID)
         let sealed = try await database.read { database -> (background: Data?, active: Data?)? in
             try database.row(
                 """
                 SELECT background_share, active_share FROM latchkey_locker_enrolment
-                WHERE project = \(project) AND id = \(id)
+                WHERE project = \(project) AND id = \(id) AND user_id = \(userID)
                 """
             ).map { (try $0.optionalBlob("background_share"), try $0.optionalBlob("active_share")) }
         }
@@ -157,46 +215,55 @@ public struct LockerRegistry: Sendable {
     /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment, `easyAccessLimit`
     ///   if it has ``LockerEnrolment/maximumEasyAccessKeys`` other keys, or `keyTaken` if another key of the enrolment
     ///   has this name, or this key has another name.
-    public func addEasyAccessKey(_ key: LockerKey, to id: String) async throws {
+    ///
+    /// - Parameters:
+    ///   - key: The key of
+    ///     ``LockerRequestVerifier/verifyEasyAccessEnabling(_:countersignature:audience:enrolmentID:)``.
+    ///   - enrolment: The enrolment of the same result.
+    public func addEasyAccessKey(_ key: LockerKey, to enrolment: LockerEnrolment) async throws {
         try await database.write { database in
-            try Self.lock(id, in: database)
-            guard let enrolment = try enrolment(id, in: database) else { throw Self.revoked }
-            guard !enrolment.easyAccessKeys.contains(where: { $0.kid == key.kid && $0.publicKey == key.publicKey })
+            let stored = try current(enrolment, in: database)
+            guard !stored.easyAccessKeys.contains(where: { $0.kid == key.kid && $0.publicKey == key.publicKey })
             else { return }
-            let others = [enrolment.deviceKey] + enrolment.easyAccessKeys
+            let others = [stored.deviceKey] + stored.easyAccessKeys
             guard !others.contains(where: { $0.kid == key.kid || $0.publicKey == key.publicKey }) else {
                 throw LockerRequestError(
                     .keyTaken, "another key of the enrolment has this name, or this key has another name")
             }
-            guard enrolment.easyAccessKeys.count < LockerEnrolment.maximumEasyAccessKeys else {
-                throw LockerRequestError(
-                    .easyAccessLimit, "the enrolment has the maximum number of easy-access keys")
-            }
-            try Self.insert(key, of: id, in: database)
+            guard stored.easyAccessKeys.count < LockerEnrolment.maximumEasyAccessKeys else { throw Self.tooManyKeys }
+            try Self.insert(key, of: stored.id, in: database)
         }
     }
 
-    /// Removes the easy-access key of this name, or all easy-access keys without a name. Does nothing if no key
-    /// matches.
-    public func removeEasyAccessKeys(named kid: KeyID?, of id: String) async throws {
+    /// Removes the easy-access key of this name. Does nothing if the enrolment has none.
+    public func removeEasyAccessKey(named kid: KeyID, of enrolment: LockerEnrolment) async throws {
+        try await removeEasyAccessKeys("kid = \(kid.rawValue)", of: enrolment)
+    }
+
+    /// Removes all easy-access keys of an enrolment. Does nothing if there is no such enrolment.
+    public func removeAllEasyAccessKeys(of enrolment: LockerEnrolment) async throws {
+        try await removeEasyAccessKeys("TRUE", of: enrolment)
+    }
+
+    private func removeEasyAccessKeys(_ condition: SQLText, of enrolment: LockerEnrolment) async throws {
         try await database.write {
-            try Self.lock(id, in: $0)
+            try Self.lock(enrolment.id, in: $0)
             try $0.execute(
                 """
-                DELETE FROM latchkey_locker_easy_access_key WHERE kid = coalesce(\(kid?.rawValue), kid) AND
-                    enrolment_id IN
-                    (SELECT id FROM latchkey_locker_enrolment WHERE project = \(project) AND id = \(id))
+                DELETE FROM latchkey_locker_easy_access_key WHERE \(condition) AND enrolment_id IN (
+                    SELECT id FROM latchkey_locker_enrolment
+                    WHERE project = \(project) AND id = \(enrolment.id) AND user_id = \(enrolment.userID))
                 """)
         }
     }
 
     /// Records that the device got tokens or shares. Does nothing if there is no such enrolment.
-    public func recordUse(of id: String, at time: Date) async throws {
+    public func recordUse(of enrolment: LockerEnrolment, at time: Date) async throws {
         try await database.write {
             try $0.execute(
                 """
                 UPDATE latchkey_locker_enrolment SET last_used_at = \(time.timeIntervalSince1970)
-                WHERE project = \(project) AND id = \(id)
+                WHERE project = \(project) AND id = \(enrolment.id) AND user_id = \(enrolment.userID)
                 """)
         }
     }
@@ -205,17 +272,43 @@ public struct LockerRegistry: Sendable {
     ///
     /// - Returns: Whether there was such an enrolment.
     @discardableResult
-    public func remove(id: String) async throws -> Bool {
+    public func remove(_ enrolment: LockerEnrolment) async throws -> Bool {
         try await database.write { database in
-            try Self.lock(id, in: database)
+            try Self.lock(enrolment.id, in: database)
             return try database.execute(
-                "DELETE FROM latchkey_locker_enrolment WHERE project = \(project) AND id = \(id)") == 1
+                """
+                DELETE FROM latchkey_locker_enrolment
+                WHERE project = \(project) AND id = \(enrolment.id) AND user_id = \(enrolment.userID)
+                """) == 1
         }
     }
 }
 
 extension LockerRegistry {
     private static let revoked = LockerRequestError(.enrolmentRevoked, "there is no such enrolment")
+    private static let tooManyKeys = LockerRequestError(
+        .easyAccessLimit, "the enrolment has the maximum number of easy-access keys")
+
+    /// Locks an enrolment, and returns it with its current keys.
+    ///
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if it was deleted, also if the device was enrolled again for
+    ///   another user or client.
+    private func current(_ enrolment: LockerEnrolment, in database: any SQLConnection) throws -> LockerEnrolment {
+        try Self.lock(enrolment.id, in: database)
+        guard let current = try self.enrolment(enrolment.id, in: database), current.userID == enrolment.userID,
+            current.clientID == enrolment.clientID, current.deviceKey.publicKey == enrolment.deviceKey.publicKey
+        else { throw Self.revoked }
+        return current
+    }
+
+    /// Refuses easy-access keys that ``addEasyAccessKey(_:to:)`` would refuse.
+    private static func requireDistinctKeys(_ enrolment: LockerEnrolment) throws(LockerRequestError) {
+        guard enrolment.easyAccessKeys.count <= LockerEnrolment.maximumEasyAccessKeys else { throw tooManyKeys }
+        let keys = [enrolment.deviceKey] + enrolment.easyAccessKeys
+        guard Set(keys.map(\.kid)).count == keys.count, Set(keys.map(\.publicKey)).count == keys.count else {
+            throw LockerRequestError(.keyTaken, "two keys of the enrolment are the same, or have the same name")
+        }
+    }
 
     private func enrolment(_ id: String, in database: any SQLConnection) throws -> LockerEnrolment? {
         try enrolments("id = \(id)", in: database).first
@@ -272,80 +365,5 @@ extension LockerRegistry {
         KeystoreError(
             operation: "read an enrolment", code: .damaged, reason: "its database row is damaged",
             recovery: "Restore the database from a backup, or revoke the enrolment and enrol the device again.")
-    }
-}
-
-/// A device that is enrolled for a user, with its keys: a row of `latchkey_locker_enrolment`.
-public struct LockerEnrolment: Hashable, Sendable, Identifiable {
-    /// The maximum number of easy-access keys. A change of the key adds the new one before it removes the old one.
-    public static let maximumEasyAccessKeys = 2
-
-    /// The SHA-256 thumbprint of the device key (RFC 7638 section 3), 43 characters of base64url: the device can
-    /// compute it before it is enrolled. Older enrolments have a UUID.
-    public let id: String
-    /// The user who owns the device.
-    public let userID: String
-    /// The client that enrolled the device. Other clients cannot use the enrolment.
-    public let clientID: String
-    /// The key that authenticates the device, but not its user.
-    public let deviceKey: LockerKey
-    /// The keys that authenticate the device and its user, at most ``maximumEasyAccessKeys``, sorted by name.
-    public let easyAccessKeys: [LockerKey]
-    /// The device's description of itself at the enrolment.
-    public let info: DeviceInfo
-    /// The time of the enrolment.
-    public let createdAt: Date
-    /// The time when the device last got tokens or shares; nil for never.
-    public let lastUsedAt: Date?
-
-    /// Creates an enrolment.
-    ///
-    /// - Parameters:
-    ///   - id: nil for the thumbprint of the device key.
-    ///   - userID: The ID of the user in the server's own table.
-    ///   - clientID: The OAuth client that enrols the device.
-    ///   - deviceKey: The verified key that authenticates the device.
-    ///   - easyAccessKeys: The verified keys that authenticate the device and its user, sorted by name, at most
-    ///     ``maximumEasyAccessKeys``. A new enrolment has none.
-    ///   - info: The device's description of itself.
-    ///   - createdAt: The time of the enrolment.
-    ///   - lastUsedAt: nil for a new enrolment. ``LockerRegistry/recordUse(of:at:)`` changes it.
-    public init(
-        id: String? = nil, userID: String, clientID: String, deviceKey: LockerKey,
-        easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date, lastUsedAt: Date? = nil
-    ) {
-        self.id = id ?? deviceKey.publicKey.thumbprint
-        self.userID = userID
-        self.clientID = clientID
-        self.deviceKey = deviceKey
-        self.easyAccessKeys = easyAccessKeys
-        self.info = info
-        self.createdAt = createdAt
-        self.lastUsedAt = lastUsedAt
-    }
-}
-
-/// A named public key of an enrolled device: ES256, on the curve P-256.
-public struct LockerKey: Hashable, Sendable {
-    /// The name of the key, unique within its enrolment.
-    public let kid: KeyID
-    /// The public key.
-    public let publicKey: PublicKey
-    /// The proof that the key is in hardware, if the server verified one.
-    package var attestation: AttestationRecord?
-
-    /// Creates a key.
-    ///
-    /// - Parameters:
-    ///   - kid: 8 to 64 characters of `A-Z a-z 0-9 _ -`.
-    ///   - publicKey: A key on P-256.
-    public init(kid: KeyID, publicKey: PublicKey) {
-        self.init(kid: kid, publicKey: publicKey, attestation: nil)
-    }
-
-    package init(kid: KeyID, publicKey: PublicKey, attestation: AttestationRecord?) {
-        self.kid = kid
-        self.publicKey = publicKey
-        self.attestation = attestation
     }
 }

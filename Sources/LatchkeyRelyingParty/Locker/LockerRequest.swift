@@ -28,6 +28,25 @@ public struct LockerRequest: Sendable {
         var hasChallenge: Bool { self != .revoke }
     }
 
+    /// An action for which the device key's signature is sufficient or, for ``levelShares``, necessary. The other actions have
+    /// further conditions, which ``LockerRequestVerifier`` checks in a function for each.
+    public enum DeviceAction: Sendable {
+        /// Remove easy-access keys.
+        case easyAccessDisable
+        /// Get a token with few scopes.
+        case backgroundAccess
+        /// Get the level shares. The server also authenticates the user.
+        case levelShares
+
+        var action: Action {
+            switch self {
+            case .easyAccessDisable: .easyAccessDisable
+            case .backgroundAccess: .backgroundAccess
+            case .levelShares: .levelShares
+            }
+        }
+    }
+
     private static let type = "vnd.latchkey.locker-request"
     /// The maximum length of ``metadata`` in bytes of JSON without white space.
     private static let maximumMetadataLength = 4_096

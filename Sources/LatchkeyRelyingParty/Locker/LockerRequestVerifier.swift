@@ -80,14 +80,17 @@ public struct LockerRequestVerifier: Sendable {
     /// Verifies an assertion of a device key for background access or level shares, or to disable easy access, without
     /// doing what it requests.
     ///
+    /// The result does not authenticate the user. Before the server releases both level shares, it requires a session of the
+    /// enrolment's user (``LockerRegistry/levelShares(of:afterAuthenticationOf:)``).
+    ///
     /// - Parameters:
-    ///   - action: The only action that is accepted.
+    ///   - action: The only action that is accepted: the purpose of the endpoint, not the action of the request.
     ///   - enrolmentID: nil accepts any enrolment.
     /// - Returns: The enrolment that the key belongs to.
     public func verifyDevice(
-        _ request: LockerRequest, for action: LockerRequest.Action, audience: String, enrolmentID: String?
+        _ request: LockerRequest, for action: LockerRequest.DeviceAction, audience: String, enrolmentID: String?
     ) async throws -> LockerEnrolment {
-        try await admit(request, as: action, audience: audience, enrolmentID: enrolmentID)
+        try await admit(request, as: action.action, audience: audience, enrolmentID: enrolmentID)
         return try verify(request, byDeviceKeyOf: await enrolment(of: request))
     }
 

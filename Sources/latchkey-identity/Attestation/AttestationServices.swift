@@ -108,16 +108,14 @@ struct AttestationServices: Sendable {
 
     /// Enrols a presence broker's approval key for the TPM that contains it.
     ///
-    /// - Parameter challenge: The token of the statement, which was used up.
+    /// - Parameter challenge: The token of the statement. A well-formed statement uses it up.
     /// - Returns: The Name of the key.
-    func enrolApprovalKey(_ attestation: Data, challenge: String, logger: Logger) async throws -> Data {
-        let key = try await verifier(logger).verifyApprovalKey(
-            AttestationStatement(json: attestation), challenge: Data(challenge.utf8),
+    func enrolApprovalKey(
+        _ attestation: Data, challenge: String, of challenges: any ChallengeStore, logger: Logger
+    ) async throws -> Data {
+        try await registry.enrol(
+            AttestationStatement(json: attestation), challenge: challenge, of: challenges, verifiedBy: verifier(logger),
             acceptsSimulated: configuration.acceptSimulated)
-        guard try await registry.enrol(key.name, inTPMOf: key.attestationKey) else {
-            throw AttestationError(.untrustedAttestationKey, "the attestation key was not activated at this server")
-        }
-        return key.name
     }
 
     /// Refuses a request without an attestation if one is required.

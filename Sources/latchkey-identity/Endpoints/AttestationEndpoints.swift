@@ -56,13 +56,13 @@ struct AttestationEndpoints: Sendable {
         guard let activation = try await attestation.pending.take(id, of: user) else {
             throw AttestationError(.activationFailed, "there is no such activation of this user")
         }
-        let chain = try attestation.authority(context.logger).certificate(for: activation, secret: secret)
-        if attestation.configuration.keepsEndorsement {
-            let days = Double(attestation.configuration.certificateDays)
-            try await attestation.registry.record(
-                activation.attestationKey, in: activation.endorsementKeyDigest, isSimulated: activation.isSimulated,
-                until: services.clock.now.addingTimeInterval(days * 86_400))
-        }
+        let authority = attestation.authority(context.logger)
+        let chain =
+            if attestation.configuration.keepsEndorsement {
+                try await authority.certificate(for: activation, secret: secret, recordingIn: attestation.registry)
+            } else {
+                try authority.certificate(for: activation, secret: secret)
+            }
         context.logger.notice("attestation key certified", metadata: ["user": "\(user)"])
         return try .json(["x5c": chain.map { Base64URL.encode($0) }])
     }
@@ -77,11 +77,8 @@ struct AttestationEndpoints: Sendable {
         guard let challenge = body["challenge"]?.string, let statement = body["attestation"] else {
             throw OAuthError.invalidRequest("challenge is not a string")
         }
-        guard try await services.challenges.consume(challenge, for: .approvalKeyRequest) else {
-            throw AttestationError(.wrongChallenge, "the challenge is unknown, used or expired")
-        }
         let name = try await attestation.enrolApprovalKey(
-            CanonicalJSON.encode(statement), challenge: challenge, logger: context.logger)
+            CanonicalJSON.encode(statement), challenge: challenge, of: services.challenges, logger: context.logger)
         context.logger.notice("approval key enrolled", metadata: ["name": "\(AttestationConfiguration.text(name))"])
         return try .json(["name": AttestationConfiguration.text(name)])
     }

@@ -66,7 +66,7 @@ struct LockerEndpoints: Sendable {
             signed.assertion, countersignature: signed.countersignature, audience: services.issuer, enrolmentID: id)
         try require(enrolment, of: session)
         key.attestation = try await verify(attestation, of: key, signed.assertion, requirement, context)
-        try await locker.registry.addEasyAccessKey(key, to: enrolment.id)
+        try await locker.registry.addEasyAccessKey(key, to: enrolment)
         context.logger.notice("easy access enabled", metadata: ["enrolment": "\(enrolment.id)"])
         return .empty(.noContent)
     }
@@ -83,7 +83,7 @@ struct LockerEndpoints: Sendable {
             throw LockerRequestError(.enrolmentRevoked, "there is no such enrolment")
         }
         try require(enrolment, of: session)
-        try await locker.registry.removeEasyAccessKeys(named: kid, of: enrolment.id)
+        try await locker.removeEasyAccessKeys(named: kid, of: enrolment)
         context.logger.notice("easy access disabled", metadata: ["enrolment": "\(enrolment.id)"])
         return .empty(.noContent)
     }
@@ -96,7 +96,7 @@ struct LockerEndpoints: Sendable {
         let assertion = try await request.lockerAssertion(context)
         let enrolment = try await locker.verifier.verifyDevice(
             assertion, for: .easyAccessDisable, audience: services.issuer, enrolmentID: id)
-        try await locker.registry.removeEasyAccessKeys(named: assertion.easyAccessKeyID, of: enrolment.id)
+        try await locker.removeEasyAccessKeys(named: assertion.easyAccessKeyID, of: enrolment)
         context.logger.notice("easy access disabled by the device", metadata: ["enrolment": "\(enrolment.id)"])
         return .empty(.noContent)
     }
@@ -113,8 +113,8 @@ struct LockerEndpoints: Sendable {
         let enrolment = try await locker.verifier.verifyDevice(
             assertion, for: .levelShares, audience: services.issuer, enrolmentID: id)
         try require(enrolment, of: session)
-        let shares = try await locker.levelShares(of: enrolment)
-        try await locker.registry.recordUse(of: enrolment.id, at: services.clock.now)
+        let shares = try await locker.levelShares(of: enrolment, afterAuthenticationOf: session.user.id)
+        try await locker.registry.recordUse(of: enrolment, at: services.clock.now)
         return try .json(Answer(enrolment_id: nil, level_shares: shares?.bothReleased))
     }
 
@@ -127,7 +127,7 @@ struct LockerEndpoints: Sendable {
         if let enrolment = try await locker.verifier.verifyRevocation(
             assertion, audience: services.issuer, enrolmentID: id)
         {
-            try await locker.registry.remove(id: enrolment.id)
+            try await locker.registry.remove(enrolment)
             context.logger.notice("enrolment revoked", metadata: ["enrolment": "\(enrolment.id)"])
         }
         return .empty(.noContent)
@@ -256,11 +256,30 @@ struct LockerServices: Sendable {
         userLimit = .perMinute("lockerPerUser", configuration.rateLimits.lockerPerUser, database, clock)
     }
 
-    /// The shares to release for an enrolment; nil if the server stores none.
-    func levelShares(of enrolment: LockerEnrolment) async throws -> LevelShares? {
+    /// The shares to release for an enrolment after its user was authenticated; nil if the server stores none.
+    func levelShares(
+        of enrolment: LockerEnrolment, afterAuthenticationOf userID: String
+    ) async throws -> LevelShares? {
         // Also if shares are off: this call throws if the enrolment was deleted during the request.
-        let shares = try await registry.levelShares(of: enrolment.id)
+        let shares = try await registry.levelShares(of: enrolment, afterAuthenticationOf: userID)
         return configuration.levelShares ? shares : nil
+    }
+
+    /// The share to release for an enrolment without its user; nil if the server stores none.
+    func backgroundShare(of enrolment: LockerEnrolment) async throws -> SecretBytes? {
+        // Also if shares are off, as above.
+        let share = try await registry.backgroundShare(of: enrolment)
+        return configuration.levelShares ? share : nil
+    }
+
+    /// Removes the easy-access key of this name, or all of an enrolment. A request without a name means all; a name that is not
+    /// valid is an error of the request, not nil.
+    func removeEasyAccessKeys(named kid: KeyID?, of enrolment: LockerEnrolment) async throws {
+        if let kid {
+            try await registry.removeEasyAccessKey(named: kid, of: enrolment)
+        } else {
+            try await registry.removeAllEasyAccessKeys(of: enrolment)
+        }
     }
 }
 
@@ -269,7 +288,7 @@ extension LevelShares {
     /// create them only where the response is created.
     var bothReleased: [String: String] { ["background": Self.text(background), "active": Self.text(active)] }
     /// Only the share of the level `background`.
-    var backgroundReleased: [String: String] { ["background": Self.text(background)] }
+    static func released(background share: SecretBytes) -> [String: String] { ["background": text(share)] }
 
     private static func text(_ share: SecretBytes) -> String {
         share.withUnsafeBytes { Base64URL.encode(Data($0)) }

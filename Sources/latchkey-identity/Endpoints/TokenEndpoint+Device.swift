@@ -102,7 +102,7 @@ extension TokenEndpoint {
         try Scope.validateLogin(scopes)
         let (locker, assertion) = try lockerAssertion(form)
         let (enrolment, key) = try await locker.verifier.verifyEasyAccess(assertion, audience: services.issuer)
-        let shares = try await locker.levelShares(of: enrolment)
+        let shares = try await locker.levelShares(of: enrolment, afterAuthenticationOf: enrolment.userID)
         return try await answer(
             .easyAccess(enrolment, key), of: enrolment, locker, form, client: client, scopes: scopes,
             shares: shares?.bothReleased)
@@ -117,10 +117,10 @@ extension TokenEndpoint {
         try Scope.validate(scopes, among: allowed)
         let enrolment = try await locker.verifier.verifyDevice(
             assertion, for: .backgroundAccess, audience: services.issuer, enrolmentID: nil)
-        let shares = try await locker.levelShares(of: enrolment)
+        let share = try await locker.backgroundShare(of: enrolment)
         return try await answer(
             .background(enrolment), of: enrolment, locker, form, client: client, scopes: scopes,
-            shares: shares?.backgroundReleased)
+            shares: share.map(LevelShares.released(background:)))
     }
 
     private func lockerAssertion(_ form: FormFields) throws -> (LockerServices, LockerRequest) {
@@ -155,7 +155,7 @@ extension TokenEndpoint {
             }
             throw LockerRequestError(.easyAccessRevoked, "the easy-access key was deleted during the request")
         }
-        try await locker.registry.recordUse(of: enrolment.id, at: services.clock.now)
+        try await locker.registry.recordUse(of: enrolment, at: services.clock.now)
         return try .json(tokens)
     }
 }

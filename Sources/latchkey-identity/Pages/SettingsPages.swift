@@ -94,8 +94,8 @@ struct SettingsPages: Sendable {
     ) async throws -> Response {
         try await changeDevice(.locker, request, context) { user, id in
             guard
-                try await locker.registry.enrolments(of: user.id).contains(where: { $0.id == id }),
-                try await locker.registry.remove(id: id)
+                let enrolment = try await locker.registry.enrolments(of: user.id).first(where: { $0.id == id }),
+                try await locker.registry.remove(enrolment)
             else { return false }
             context.logger.notice("enrolment revoked", metadata: ["enrolment": "\(id)"])
             return true

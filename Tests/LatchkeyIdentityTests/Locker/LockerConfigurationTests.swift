@@ -105,8 +105,13 @@ import Testing
             info: try #require(DeviceInfo(LockerTestKey.deviceInfo)), createdAt: .now)
         let shares = LevelShares()
         try await locker(keepingShares: true).registry.add(enrolment, shares: shares, limit: 1)
-        #expect(try await locker(keepingShares: false).levelShares(of: enrolment) == nil)
-        #expect(try await locker(keepingShares: true).levelShares(of: enrolment) == shares)
+        for isOn in [false, true] {
+            let services = try await locker(keepingShares: isOn)
+            let both = try await services.levelShares(of: enrolment, afterAuthenticationOf: "u")
+            let background = try await services.backgroundShare(of: enrolment)
+            #expect(both == (isOn ? shares : nil))
+            #expect(background == (isOn ? shares.background : nil))
+        }
     }
 
     @Test(arguments: ["locker_per_address", "locker_per_user"])

@@ -103,7 +103,7 @@ import Testing
                 info: try #require(DeviceInfo(LockerTestKey.deviceInfo)), createdAt: .now)
             let shares = LevelShares()
             try await registry.add(enrolment, shares: shares, limit: 2)
-            #expect(try await registry.levelShares(of: enrolment.id) == shares)
+            #expect(try await registry.levelShares(of: enrolment, afterAuthenticationOf: "u1") == shares)
         }
     }
 }

@@ -71,7 +71,7 @@ import Testing
             let device = try await server.enrolledDevice()
             let locker = try #require(server.services.locker)
             let enrolment = try #require(try await locker.registry.enrolment(id: device.id))
-            try await locker.registry.remove(id: device.id)
+            try await locker.registry.remove(enrolment)
             let endpoint = TokenEndpoint(services: server.services)
             let client = server.services.configuration.clients[0]
             for proof in [GrantProof.easyAccess(enrolment, enrolment.easyAccessKeys[0]), .background(enrolment)] {

@@ -112,6 +112,35 @@ import X509
         expect(.activationFailed) { try authority.certificate(for: second.pending, secret: second.secret) }
     }
 
+    @Test func `only the right secret records the TPM of an attestation key`() async throws {
+        let registry = DatabaseApprovalKeyRegistry(
+            try await TestDatabase.open(DatabaseApprovalKeyRegistry.migrations), clock: time.clock)
+        let authority = try self.authority(days: 30)
+        let name = Data([0, 11]) + Data(repeating: 9, count: 32)
+        func begin() throws -> (secret: Data, pending: PendingActivation) {
+            let (challenge, pending) = try authority.challenge(endorsement: [endorsement()], attestationKey: area())
+            let opened = try challenge.opened(by: endorsementKey, name: AttestationRig.tpmName(of: area()))
+            return (try #require(opened), pending)
+        }
+        let (other, pending) = (try begin(), try begin().pending)
+        // An attacker with the endorsement certificate of another machine, but not its TPM.
+        for secret in [other.secret, Data()] {
+            let error = await #expect(throws: AttestationError.self) {
+                _ = try await authority.certificate(for: pending, secret: secret, recordingIn: registry)
+            }
+            #expect(error?.code == .activationFailed)
+        }
+        #expect(try await !registry.enrol(name, inTPMOf: pending.attestationKey))
+
+        let right = try begin()
+        let chain = try await authority.certificate(for: right.pending, secret: right.secret, recordingIn: registry)
+        #expect(chain.count == 2)
+        #expect(try await registry.enrol(name, inTPMOf: right.pending.attestationKey))
+        // The record ends with the certificate.
+        time.advance(by: 30 * 86_400)
+        #expect(try await !registry.isApprovalKey(name, inTPMOf: right.pending.attestationKey))
+    }
+
     @Test func `endorsement certificates without a trusted root are refused`() throws {
         let (endorsement, area) = (try endorsement(), area())
         func challenge(_ certificates: [Data], _ anchors: AttestationAnchors? = nil) throws {

@@ -13,8 +13,10 @@ import Testing
         #expect(try await rig.registry.enrolment(id: rig.enrolment.id) == rig.enrolment)
         #expect(try await rig.registry.enrolments(of: "alice") == [older, rig.enrolment])
         #expect(try await rig.registry.enrolments(of: "bob").isEmpty)
-        #expect(try await rig.registry.levelShares(of: rig.enrolment.id) == rig.shares)
-        #expect(try await rig.registry.levelShares(of: older.id) == nil)
+        #expect(try await rig.levelShares == rig.shares)
+        #expect(try await rig.registry.backgroundShare(of: rig.enrolment) == rig.shares.background)
+        #expect(try await rig.registry.levelShares(of: older, afterAuthenticationOf: "alice") == nil)
+        #expect(try await rig.registry.backgroundShare(of: older) == nil)
         #expect(try await rig.registry.enrolment(id: "no-such-enrolment") == nil)
     }
 
@@ -22,7 +24,9 @@ import Testing
         let rig = try await LockerRig()
         #expect(rig.enrolment.lastUsedAt == nil)
         let time = Date(timeIntervalSince1970: 1_800_000_123)
-        for id in [rig.enrolment.id, "no-such-enrolment"] { try await rig.registry.recordUse(of: id, at: time) }
+        for enrolment in [rig.enrolment, try LockerRig.enrolment(of: "alice")] {
+            try await rig.registry.recordUse(of: enrolment, at: time)
+        }
         #expect(try await rig.registry.enrolment(id: rig.enrolment.id)?.lastUsedAt == time)
     }
 
@@ -55,26 +59,89 @@ import Testing
         let id = rig.enrolment.id
         #expect(try await other.enrolment(id: id) == nil)
         #expect(try await other.enrolments(of: "alice").isEmpty)
-        await expect(.enrolmentRevoked) { _ = try await other.levelShares(of: id) }
-        await expect(.enrolmentRevoked) { try await other.addEasyAccessKey(LockerRig.key(LockerTestKey()), to: id) }
-        try await other.removeEasyAccessKeys(named: nil, of: id)
-        #expect(try await !other.remove(id: id))
+        try await expectNoAccess(to: rig.enrolment, in: other)
         #expect(try await rig.registry.enrolment(id: id) == rig.enrolment)
+    }
+
+    /// The ID of an enrolment is the thumbprint of a public key, and a device can be enrolled again for another user.
+    @Test func `an enrolment of another user gives no access to a device`() async throws {
+        let rig = try await LockerRig()
+        let foreign = try LockerRig.enrolment(of: "mallory", device: rig.device, easyAccess: [rig.easyAccess])
+        #expect(foreign.id == rig.enrolment.id)
+        try await expectNoAccess(to: foreign, in: rig.registry)
+        try await rig.registry.recordUse(of: foreign, at: Date())
+        await expect(.enrolmentRevoked) {
+            _ = try await rig.registry.levelShares(of: rig.enrolment, afterAuthenticationOf: "mallory")
+        }
+        #expect(try await rig.registry.enrolment(id: rig.enrolment.id) == rig.enrolment)
+    }
+
+    @Test func `a session begins only while its enrolment and its key exist`() async throws {
+        let rig = try await LockerRig()
+        let (registry, enrolment) = (rig.registry, rig.enrolment)
+        let key = try LockerRig.key(rig.easyAccess)
+        func begin(with key: LockerKey?, of enrolment: LockerEnrolment) async throws {
+            try await rig.database.write { connection in
+                if let key {
+                    try registry.lock(key, of: enrolment, in: connection)
+                } else {
+                    try registry.lock(enrolment, in: connection)
+                }
+            }
+        }
+        for key in [key, nil] { try await begin(with: key, of: enrolment) }
+        // The device key, another key, and a new key with the name of the old one.
+        for wrong in [rig.device, LockerTestKey(), rig.easyAccess.impostor] {
+            await expect(.easyAccessRevoked) { try await begin(with: LockerRig.key(wrong), of: enrolment) }
+        }
+        try await registry.removeEasyAccessKey(named: key.kid, of: enrolment)
+        await expect(.easyAccessRevoked) { try await begin(with: key, of: enrolment) }
+        try await begin(with: nil, of: enrolment)
+        #expect(try await registry.remove(enrolment))
+        for key in [key, nil] {
+            await expect(.enrolmentRevoked) { try await begin(with: key, of: enrolment) }
+        }
+        // The device now belongs to another user.
+        let next = try LockerRig.enrolment(of: "bob", device: rig.device, easyAccess: [rig.easyAccess])
+        try await registry.add(next, shares: nil, limit: 1)
+        for key in [key, nil] {
+            await expect(.enrolmentRevoked) { try await begin(with: key, of: enrolment) }
+            try await begin(with: key, of: next)
+        }
+    }
+
+    @Test func `an enrolment with too many or equal keys is refused`() async throws {
+        let rig = try await LockerRig()
+        let device = LockerTestKey()
+        let keys = [LockerTestKey(), LockerTestKey(), LockerTestKey()]
+        let refused: [([LockerTestKey], LockerRequestError.Code)] = [
+            (keys, .easyAccessLimit), ([device], .keyTaken), ([device.impostor], .keyTaken),
+            ([LockerTestKey(key: device.key)], .keyTaken), ([keys[0], keys[0]], .keyTaken),
+            ([keys[0], keys[0].impostor], .keyTaken), ([keys[0], LockerTestKey(key: keys[0].key)], .keyTaken),
+        ]
+        for (easyAccess, code) in refused {
+            let enrolment = try LockerRig.enrolment(of: "carol", device: device, easyAccess: easyAccess)
+            await expect(code) { try await rig.registry.add(enrolment, shares: nil, limit: 1) }
+        }
+        #expect(try await rig.registry.enrolments(of: "carol").isEmpty)
+        let good = try LockerRig.enrolment(of: "carol", device: device, easyAccess: [keys[0], keys[1]])
+        try await rig.registry.add(good, shares: nil, limit: 1)
+        #expect(try await rig.registry.enrolment(id: good.id)?.easyAccessKeys.count == 2)
     }
 
     @Test func `a third easy-access key is refused, the same key again is not`() async throws {
         let rig = try await LockerRig()
         let id = rig.enrolment.id
         let (second, third) = (try LockerRig.key(LockerTestKey()), try LockerRig.key(LockerTestKey()))
-        for _ in 1...2 { try await rig.registry.addEasyAccessKey(second, to: id) }
-        await expect(.easyAccessLimit) { try await rig.registry.addEasyAccessKey(third, to: id) }
+        for _ in 1...2 { try await rig.registry.addEasyAccessKey(second, to: rig.enrolment) }
+        await expect(.easyAccessLimit) { try await rig.registry.addEasyAccessKey(third, to: rig.enrolment) }
         let first = try #require(KeyID(rawValue: rig.easyAccess.kid))
-        try await rig.registry.removeEasyAccessKeys(named: first, of: id)
-        try await rig.registry.addEasyAccessKey(third, to: id)
+        try await rig.registry.removeEasyAccessKey(named: first, of: rig.enrolment)
+        try await rig.registry.addEasyAccessKey(third, to: rig.enrolment)
         let keys = try #require(try await rig.registry.enrolment(id: id)).easyAccessKeys
         #expect(Set(keys) == [second, third])
-        try await rig.registry.removeEasyAccessKeys(named: nil, of: id)
-        try await rig.registry.removeEasyAccessKeys(named: nil, of: id)
+        try await rig.registry.removeAllEasyAccessKeys(of: rig.enrolment)
+        try await rig.registry.removeAllEasyAccessKeys(of: rig.enrolment)
         #expect(try await rig.registry.enrolment(id: id)?.easyAccessKeys == [])
     }
 
@@ -83,11 +150,17 @@ import Testing
         let id = rig.enrolment.id
         for taken in [rig.device, rig.easyAccess] {
             let renamed = LockerTestKey(key: taken.key)
-            await expect(.keyTaken) { try await rig.registry.addEasyAccessKey(LockerRig.key(renamed), to: id) }
-            await expect(.keyTaken) { try await rig.registry.addEasyAccessKey(LockerRig.key(taken.impostor), to: id) }
+            await expect(.keyTaken) {
+                try await rig.registry.addEasyAccessKey(LockerRig.key(renamed), to: rig.enrolment)
+            }
+            await expect(.keyTaken) {
+                try await rig.registry.addEasyAccessKey(LockerRig.key(taken.impostor), to: rig.enrolment)
+            }
         }
         // The device key itself, which requires no PIN.
-        await expect(.keyTaken) { try await rig.registry.addEasyAccessKey(LockerRig.key(rig.device), to: id) }
+        await expect(.keyTaken) {
+            try await rig.registry.addEasyAccessKey(LockerRig.key(rig.device), to: rig.enrolment)
+        }
         #expect(try await rig.registry.enrolment(id: id) == rig.enrolment)
     }
 
@@ -96,7 +169,7 @@ import Testing
         let keys = try (1...8).map { _ in try LockerRig.key(LockerTestKey()) }
         let added = await withTaskGroup(of: Bool.self) { group in
             for key in keys {
-                group.addTask { (try? await rig.registry.addEasyAccessKey(key, to: rig.enrolment.id)) != nil }
+                group.addTask { (try? await rig.registry.addEasyAccessKey(key, to: rig.enrolment)) != nil }
             }
             return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
         }
@@ -127,10 +200,9 @@ import Testing
 
     @Test func `removing an enrolment deletes all its rows`() async throws {
         let rig = try await LockerRig()
-        let id = rig.enrolment.id
-        #expect(try await rig.registry.remove(id: id))
-        #expect(try await !rig.registry.remove(id: id))
-        await expect(.enrolmentRevoked) { _ = try await rig.registry.levelShares(of: id) }
+        #expect(try await rig.registry.remove(rig.enrolment))
+        #expect(try await !rig.registry.remove(rig.enrolment))
+        try await expectNoAccess(to: rig.enrolment, in: rig.registry)
         let rows = try await rig.database.read { database in
             try ["latchkey_locker_enrolment", "latchkey_locker_easy_access_key"].map {
                 try database.row("SELECT count(*) AS count FROM \(SQLText(stringLiteral: $0))")?.integer("count")
@@ -146,7 +218,7 @@ import Testing
             Set([rig.shares.background, rig.shares.active, other.background, other.active].map(Self.bytes)).count == 4)
         #expect(rig.shares.background.count == 32 && rig.shares.active.count == 32)
         #expect(LevelShares(background: SecretBytes([1]), active: rig.shares.active) == nil)
-        for _ in 1...3 { #expect(try await rig.registry.levelShares(of: rig.enrolment.id) == rig.shares) }
+        for _ in 1...3 { #expect(try await rig.levelShares == rig.shares) }
     }
 
     @Test func `the database has only sealed shares, each bound to its enrolment and level`() async throws {
@@ -164,7 +236,7 @@ import Testing
 
         let (_, stranger) = try await LockerRig.registry(
             in: rig.database, shareKey: SecretBytes([UInt8](repeating: 8, count: 32)))
-        await expectDamaged { _ = try await stranger.levelShares(of: other.id) }
+        await expectDamaged { _ = try await stranger.backgroundShare(of: other) }
         let changes: [SQLText] = [
             "active_share = background_share", "active_share = \(Data(count: 60))", "background_share = \(Data([0]))",
             "background_share = (SELECT background_share FROM latchkey_locker_enrolment WHERE id = \(other.id))",
@@ -173,10 +245,11 @@ import Testing
             try await rig.database.write {
                 try $0.execute("UPDATE latchkey_locker_enrolment SET \(change) WHERE id = \(rig.enrolment.id)")
             }
-            await expectDamaged { _ = try await rig.registry.levelShares(of: rig.enrolment.id) }
+            await expectDamaged { _ = try await rig.levelShares }
+            await expectDamaged { _ = try await rig.registry.backgroundShare(of: rig.enrolment) }
             try await restore(rig)
         }
-        #expect(try await rig.registry.levelShares(of: rig.enrolment.id) == rig.shares)
+        #expect(try await rig.levelShares == rig.shares)
     }
 
     @Test func `a sealing key of another length is refused`() async {
@@ -188,8 +261,22 @@ import Testing
 
     /// Stores the enrolment with its shares again.
     private func restore(_ rig: LockerRig) async throws {
-        #expect(try await rig.registry.remove(id: rig.enrolment.id))
+        #expect(try await rig.registry.remove(rig.enrolment))
         try await rig.registry.add(rig.enrolment, shares: rig.shares, limit: 2)
+    }
+
+    /// Expects that no call returns the shares of an enrolment, adds a key to it, or deletes anything.
+    private func expectNoAccess(to enrolment: LockerEnrolment, in registry: LockerRegistry) async throws {
+        await expect(.enrolmentRevoked) { _ = try await registry.backgroundShare(of: enrolment) }
+        await expect(.enrolmentRevoked) {
+            _ = try await registry.levelShares(of: enrolment, afterAuthenticationOf: enrolment.userID)
+        }
+        await expect(.enrolmentRevoked) {
+            try await registry.addEasyAccessKey(LockerRig.key(LockerTestKey()), to: enrolment)
+        }
+        for key in enrolment.easyAccessKeys { try await registry.removeEasyAccessKey(named: key.kid, of: enrolment) }
+        try await registry.removeAllEasyAccessKeys(of: enrolment)
+        #expect(try await !registry.remove(enrolment))
     }
 
     private static func bytes(_ share: SecretBytes) -> [UInt8] { share.withUnsafeBytes { Array($0) } }
@@ -207,5 +294,12 @@ import Testing
     ) async {
         let error = await #expect(throws: KeystoreError.self, sourceLocation: sourceLocation) { try await body() }
         #expect(error?.code == .damaged, sourceLocation: sourceLocation)
+    }
+}
+
+extension LockerRig {
+    /// The shares that the registry releases after the authentication of the enrolment's user.
+    fileprivate var levelShares: LevelShares? {
+        get async throws { try await registry.levelShares(of: enrolment, afterAuthenticationOf: enrolment.userID) }
     }
 }

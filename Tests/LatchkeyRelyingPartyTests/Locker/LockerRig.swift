@@ -93,12 +93,16 @@ struct LockerRig: Sendable {
                 countersignature ?? device.countersignature(of: assertion))
             _ = try await verifier.verifyEasyAccessEnabling(
                 request, countersignature: countersignature, audience: Self.audience, enrolmentID: enrolment.id)
-        case .easyAccessDisable, .levelShares:
+        case .easyAccessDisable:
             _ = try await verifier.verifyDevice(
-                request, for: action, audience: Self.audience, enrolmentID: enrolment.id)
+                request, for: .easyAccessDisable, audience: Self.audience, enrolmentID: enrolment.id)
+        case .levelShares:
+            _ = try await verifier.verifyDevice(
+                request, for: .levelShares, audience: Self.audience, enrolmentID: enrolment.id)
         case .easyAccess: _ = try await verifier.verifyEasyAccess(request, audience: Self.audience)
         case .backgroundAccess:
-            _ = try await verifier.verifyDevice(request, for: action, audience: Self.audience, enrolmentID: nil)
+            _ = try await verifier.verifyDevice(
+                request, for: .backgroundAccess, audience: Self.audience, enrolmentID: nil)
         case .revoke:
             _ = try await verifier.verifyRevocation(request, audience: Self.audience, enrolmentID: enrolment.id)
         }

@@ -47,6 +47,23 @@ import Testing
         }
     }
 
+    /// The actions that need another key, a countersignature, or no challenge, signed by the device key.
+    @Test(arguments: [LockerRequest.Action.easyAccess, .easyAccessEnable, .enrol, .revoke])
+    func `an endpoint for the device key refuses other actions that this key signed`(
+        action: LockerRequest.Action
+    ) async throws {
+        let rig = try await LockerRig()
+        for expected in [LockerRequest.DeviceAction.easyAccessDisable, .backgroundAccess, .levelShares] {
+            let challenge = try await rig.challenge(for: action)
+            let request = try LockerRequest(rig.assertion(action, key: rig.device, challenge: challenge))
+            let error = await #expect(throws: LockerRequestError.self) {
+                _ = try await rig.verifier.verifyDevice(
+                    request, for: expected, audience: LockerRig.audience, enrolmentID: nil)
+            }
+            #expect(error?.code == .misdirected, "\(expected)")
+        }
+    }
+
     @Test(arguments: LockerRig.actions.filter { $0 != .revoke })
     func `a challenge that is unknown, expired, used or for another purpose is refused`(
         action: LockerRequest.Action
@@ -97,7 +114,7 @@ import Testing
 
     @Test func `a deleted enrolment is reported as revoked, except by its revocation`() async throws {
         let rig = try await LockerRig()
-        #expect(try await rig.registry.remove(id: rig.enrolment.id))
+        #expect(try await rig.registry.remove(rig.enrolment))
         for action in LockerRig.actions where action != .enrol {
             let assertion = try rig.assertion(action, challenge: try await rig.challenge(for: action))
             if action == .revoke {

@@ -65,6 +65,6 @@ extension Trait where Self == ConditionTrait {
     fileprivate static var requiresDuoLabs: Self {
         .enabled(
             if: FileManager.default.isExecutableFile(atPath: "/usr/bin/go") && DuoLabs.isInstalled,
-            "needs Go and its library duo-labs/webauthn, which scripts/setup installs")
+            "needs Go and its library duo-labs/webauthn, which scripts/setup installs if apt has them")
     }
 }
