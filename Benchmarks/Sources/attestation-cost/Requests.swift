@@ -65,8 +65,8 @@ struct Requests {
                 for position in 0..<4 {
                     certificates.append(
                         position < leaves
-                            ? try authority.certificate(of: key, as: .endorsement, length: 4096)
-                            : try authority.certificate(length: 4096))
+                            ? try authority.certificate(of: key, as: .endorsement, length: 2048)
+                            : try authority.certificate(length: 2048))
                 }
                 requests.append(
                     try activation("activation, \(kind), keys \(leaves), authorities \(4 - leaves)", certificates))
@@ -76,7 +76,7 @@ struct Requests {
     }
 
     private func activation(_ name: String, isHonest: Bool = false, _ certificates: [Data]) throws -> MeasuredRequest {
-        guard certificates.count <= 4, certificates.allSatisfy({ $0.count <= 4096 }) else {
+        guard certificates.count <= 4, certificates.reduce(0, { $0 + $1.count }) <= 8192 else {
             throw Failure(description: "\(name) exceeds the limits of a request")
         }
         let area = ForgingClient.area(client.attestationKey.publicKey, attributes: 0x0005_0472)
@@ -104,12 +104,12 @@ struct Requests {
         for (kind, authority) in hostile {
             var certificates = [
                 try authority.certificate(
-                    of: Certificate.PublicKey(client.attestationKey.publicKey), as: .attestation, length: 2700)
+                    of: Certificate.PublicKey(client.attestationKey.publicKey), as: .attestation, length: 2048)
             ]
-            for _ in 0..<3 { certificates.append(try authority.certificate(length: 2700)) }
+            for _ in 0..<3 { certificates.append(try authority.certificate(length: 2048)) }
             requests.append(try statement("statement, \(kind)", client.pinStatement(certificates)))
-            certificates = [try authority.certificate(of: key, as: .attestation, length: 2900)]
-            for _ in 0..<3 { certificates.append(try authority.certificate(length: 2900)) }
+            certificates = [try authority.certificate(of: key, as: .attestation, length: 2048)]
+            for _ in 0..<3 { certificates.append(try authority.certificate(length: 2048)) }
             requests.append(try statement("YubiKey, \(kind)", client.tokenStatement(certificates)))
         }
         return requests

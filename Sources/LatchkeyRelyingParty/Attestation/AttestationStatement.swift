@@ -53,6 +53,9 @@ public struct AttestationStatement: Hashable, Sendable {
             }
             certificates.append(bytes)
         }
+        guard certificates.reduce(0, { $0 + $1.count }) <= HardwareCertificate.maximumChainBytes else {
+            throw AttestationError(.malformed, "the certificates have more than 8192 bytes together")
+        }
         return certificates
     }
 

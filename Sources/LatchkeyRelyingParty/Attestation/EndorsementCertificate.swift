@@ -24,7 +24,7 @@ struct EndorsementCertificate: Sendable {
     /// Finds the first certificate of an endorsement key that leads to an anchor. The other certificates can complete its path.
     ///
     /// - Parameters:
-    ///   - certificates: At most 4 certificates of at most 4096 bytes, DER, with or without padding.
+    ///   - certificates: At most 4 certificates of at most 4096 bytes, DER, with or without padding; at most 8192 bytes without.
     ///   - time: Seconds since 1970.
     /// - Throws: ``AttestationError`` with code `malformed`, `wrongEndorsement`, `untrustedEndorsement` or `certificateExpired`.
     init(_ certificates: [Data], anchors: AttestationAnchors, time: Int64) throws(AttestationError) {
@@ -33,7 +33,11 @@ struct EndorsementCertificate: Sendable {
         else {
             throw AttestationError(.malformed, "there are more than 4 certificates, or one has more than 4096 bytes")
         }
-        let parsed = certificates.map { try? HardwareCertificate(HardwareCertificate.withoutPadding($0)) }
+        let certificates = certificates.map(HardwareCertificate.withoutPadding)
+        guard certificates.reduce(0, { $0 + $1.count }) <= HardwareCertificate.maximumChainBytes else {
+            throw AttestationError(.malformed, "the certificates have more than 8192 bytes together")
+        }
+        let parsed = certificates.map { try? HardwareCertificate($0) }
         let others = parsed.compactMap { $0 }
         var failure = AttestationError(.wrongEndorsement, "no certificate is that of an endorsement key")
         for (index, certificate) in parsed.enumerated() {

@@ -86,6 +86,10 @@ import X509
         }
         try expect(.malformed, [Data](repeating: endorsement(), count: 5))
         try expect(.malformed, [Data(count: 4097)])
+        // A certificate of 2049 bytes, as its header says, without padding.
+        let large = Data([0x30, 0x82, 0x07, 0xFD]) + Data(count: 2045)
+        try expect(.malformed, [Data](repeating: large, count: 4))
+        try expect(.wrongEndorsement, [Data](repeating: large.dropLast(), count: 3))
     }
 
     @Test func `untrusted, forged and expired certificates are refused`() throws {
