@@ -118,13 +118,14 @@ package actor SmartCardReader {
     /// The lock is in the directory of the socket, so that it applies to the same mount namespace.
     private static func takeTurn() async throws(KeystoreError) -> FileLock {
         var lock: FileLock?
-        await poll {
+        // Many tests may wait for the one socket, each for seconds.
+        await poll(for: .seconds(900)) {
             lock = FileLock(path: "\(PCSCDaemon.directory)/latchkey.lock")
             return lock != nil
         }
         if let lock { return lock }
         throw .failed(
-            .cardReader, "another process has used its virtual reader for five minutes",
+            .cardReader, "another process has used its virtual reader for 15 minutes",
             recovery: "Wait for that process to end, then try again.")
     }
 

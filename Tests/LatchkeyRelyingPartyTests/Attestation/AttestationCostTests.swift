@@ -19,7 +19,7 @@ import X509
     private static let maximumUnits = 24.0
 
     private let name = DistinguishedName(
-        (0..<40).map {
+        (0..<25).map {
             RelativeDistinguishedName(
                 RelativeDistinguishedName.Attribute(type: [2, 5, 4, 3], utf8String: "Hostile \($0)"))
         })

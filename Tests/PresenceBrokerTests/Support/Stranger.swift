@@ -53,7 +53,8 @@ struct Stranger {
 
     /// Sends a signal to all clients, or to one that may not have subscribed.
     ///
-    /// `gdbus` waits at most 25 s for the bus, so this tries three times to connect.
+    /// `gdbus` waits at most 25 s for the bus, and the bus closes a connection that is not authenticated in time, so this tries
+    /// three times to connect.
     ///
     /// - Returns: The error; empty if the signal was sent.
     func emit(
@@ -68,7 +69,7 @@ struct Stranger {
             let status = await process.wait()
             if status == 0 { return complaint }
             complaint += "(exit \(status))"
-            guard complaint.hasPrefix("Error connecting") else { break }
+            guard complaint.hasPrefix("Error connecting") || complaint.contains("The connection is closed") else { break }
         }
         return complaint
     }
