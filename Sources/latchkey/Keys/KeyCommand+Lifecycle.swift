@@ -89,12 +89,12 @@ extension KeyCommand {
             return KeyReport(key, in: records.keystore, usedBy: ssh ? KeyReport.sshUse : nil)
         }
 
-        /// Warns if a key has the label already: then the label names no key. A damaged record does not prevent the creation
-        /// of another key, so it is not reported here.
+        /// Warns if a key of the same commands has the label already: then the label names neither key. A damaged record does
+        /// not prevent the creation of another key, so it is not reported here.
         private func warnOfSharedLabel(in records: RecordContainer, _ context: CommandContext) async {
             guard let label, let keys = try? await records.keys() else { return }
-            let kinds = [Record.keyKind, SSHKeyRecord.kind]
-            guard keys.contains(where: { kinds.contains($0.kind) && $0.key?.label == label }) else { return }
+            let kind = ssh ? SSHKeyRecord.kind : Record.keyKind
+            guard keys.contains(where: { $0.kind == kind && $0.key?.label == label }) else { return }
             context.console.warn("Another key has the label ‘\(printable(label))’. Name these keys by their IDs.")
         }
     }
