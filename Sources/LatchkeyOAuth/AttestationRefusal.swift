@@ -62,7 +62,7 @@ package enum AttestationRefusal: Error, Hashable, Sendable {
                 "Use other hardware, or ask the server's operator to add its manufacturer."
             )
         case .noProof(let why):
-            return ("this server requires a proof that the key is in hardware, and \(why)", Self.showCertificate)
+            return ("this server requires a proof that the key is in hardware, and \(why)", Self.useOtherHardware)
         case .notAgreed:
             return (
                 "this server requires a proof about the hardware, and sending it was not agreed to",
@@ -72,6 +72,9 @@ package enum AttestationRefusal: Error, Hashable, Sendable {
     }
 
     private static let useFinger = "Run ‘latchkey enable --policy biometry-any’; for the locker, use the same option."
+    private static let useOtherHardware =
+        "Use another TPM or a YubiKey. A software TPM needs a new state: "
+        + "‘swtpm/stop --remove’, which deletes its keys, then ‘swtpm/provision’ and ‘swtpm/start’."
     private static let showCertificate =
         "Show the TPM's certificate with ‘latchkey attestation show’, and ask the server's operator."
 

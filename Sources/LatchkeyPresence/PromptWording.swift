@@ -3,7 +3,7 @@ internal import Glibc
 package import Latchkey
 
 /// The text of a PIN prompt, the same at a terminal and in a pinentry window.
-struct PromptWording: Sendable {
+package struct PromptWording: Sendable {
     static let title = "Latchkey"
     static let mismatch = "The two PINs differ."
     static let differ = KeystoreError.invalidInput("the two PINs differ").during("read a new PIN")
@@ -11,9 +11,9 @@ struct PromptWording: Sendable {
     let isNew: Bool
     let label: String
     /// The reason, the container and the attempts left.
-    let description: String
+    package let description: String
 
-    init(_ request: PINRequest) {
+    package init(_ request: PINRequest) {
         isNew = request.purpose == .new
         let reason = Self.foreign(request.context.reason)
         let wanted: String

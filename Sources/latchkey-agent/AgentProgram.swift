@@ -88,7 +88,7 @@ struct AgentProgram: AsyncParsableCommand {
             await SessionLockObserver().repeatedly {
                 await service.lock()
             } onFirstFailure: {
-                log.notice("\($0) \($0.recovery)")
+                log.notice("\($0) A proof of a key with --reuse stays valid while the session is locked.")
             }
         }
         defer { observer.cancel() }

@@ -112,12 +112,22 @@ struct PasskeyProgram: AsyncParsableCommand {
         case .success: break
         case .failure where work.isCancelled: break
         case .failure(let error as KeystoreError):
-            log.critical("\(error) \(error.recovery)")
+            Self.report(error, log)
             // A refusal here is a configuration file that others can write. Exit status 9 means that a server refused.
             Self.end(error.code == .refused ? KeystoreErrorCode.invalidInput.exitStatus : error.code.exitStatus)
         case .failure(let error): throw error
         }
         Self.end(0)
+    }
+
+    /// Reports the error that ends the service: on a terminal as a line for the user, otherwise in the log.
+    private static func report(_ error: KeystoreError, _ log: Logger) {
+        guard isatty(STDERR_FILENO) == 1 else {
+            log.critical("\(error) \(error.recovery)")
+            return
+        }
+        let line = "latchkey-passkeys: " + String(escaping: "\(error) \(error.recovery)", maximumBytes: 4096) + "\n"
+        _ = write(STDERR_FILENO, line, line.utf8.count)
     }
 
     /// Ends the process without the exit handlers of PKCS#11 modules, which free memory that a token's thread may still use.

@@ -32,7 +32,7 @@ struct PasskeyService: Sendable {
             await observer.repeatedly {
                 await device.cancelRequest()
             } onFirstFailure: {
-                log.notice("\($0) \($0.recovery)")
+                log.notice("\($0) A running request continues when the session locks.")
             }
         }
         defer { locks.cancel() }

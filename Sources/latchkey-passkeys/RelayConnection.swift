@@ -16,16 +16,17 @@ final class RelayConnection: Sendable {
     /// - Parameter path: Another socket, of this process's user, for tests.
     /// - Throws: `KeystoreError` with code `unavailable`.
     init(path: String? = nil) throws(KeystoreError) {
-        guard let address = UNIXSocketAddress(path: path ?? HIDNode.relaySocket) else {
+        let socketPath = path ?? HIDNode.relaySocket
+        guard let address = UNIXSocketAddress(path: socketPath) else {
             throw .invalidInput(
                 "the path of the relay's socket has more than \(UNIXSocketAddress.maximumPathBytes) bytes")
         }
         let descriptor = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { throw Self.unavailable(errno) }
+        guard descriptor >= 0 else { throw Self.unavailable(errno, socketPath) }
         guard address.withPointer({ connect(descriptor, $0, $1) }) == 0 else {
             let reason = errno
             close(descriptor)
-            throw Self.unavailable(reason)
+            throw Self.unavailable(reason, socketPath)
         }
         self.descriptor = descriptor
         let permitted = path == nil ? [0, Self.relayUser].compactMap(\.self) : [geteuid()]
@@ -33,7 +34,7 @@ final class RelayConnection: Sendable {
             throw KeystoreError(
                 operation: "connect to the relay of passkeys", code: .unavailable,
                 reason: "a process of another user listens at its socket",
-                recovery: "Ask an administrator to check \(HIDNode.relaySocket) and the service latchkey-uhid.")
+                recovery: "Ask an administrator to check \(socketPath) and the service latchkey-uhid.")
         }
     }
 
@@ -73,15 +74,16 @@ final class RelayConnection: Sendable {
         return peer.user
     }
 
-    private static func unavailable(_ reason: Int32) -> KeystoreError {
+    private static func unavailable(_ reason: Int32, _ path: String) -> KeystoreError {
+        let start = "sudo systemctl start latchkey-uhid.socket"
         let recovery =
             switch reason {
             case EACCES: "Join the group latchkey (sudo usermod -aG latchkey $USER), then log in to this machine again."
-            case ENOENT: "Install the package latchkey-passkeys."
-            default: "Start the relay's socket: sudo systemctl start latchkey-uhid.socket."
+            case ENOENT: "Install the package latchkey-passkeys, or start the relay's socket: \(start)."
+            default: "Start the relay's socket: \(start)."
             }
         return KeystoreError(
             operation: "connect to the relay of passkeys", code: .unavailable,
-            reason: String(cString: strerror(reason)), recovery: recovery)
+            reason: "\(path): \(String(cString: strerror(reason)))", recovery: recovery)
     }
 }

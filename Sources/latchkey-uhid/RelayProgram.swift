@@ -33,9 +33,10 @@ enum RelayProgram {
 
     private static func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 
-    /// Writes a line to standard error with its priority (sd-daemon(3)).
+    /// Writes a line to standard error, preceded by its priority (sd-daemon(3)) unless standard error is a terminal.
     private static func log(_ severity: PacketRelay.Severity, _ text: String) {
-        let line = "<\(severity.rawValue)>\(text)\n"
+        let priority = isatty(STDERR_FILENO) == 1 ? "" : "<\(severity.rawValue)>"
+        let line = "\(priority)\(text)\n"
         _ = write(STDERR_FILENO, line, line.utf8.count)
     }
 

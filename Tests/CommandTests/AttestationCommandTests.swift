@@ -187,4 +187,37 @@ struct AttestationCommandTests {
             #expect(try simulated.status == 9 && simulated.json()["code"]?.string == "simulated")
         }
     }
+
+    @Test func `the refusals of attest and verify name the next step`() async throws {
+        try await with("none") { machine, _ in
+            #expect(try await machine.run("login").status == 0)
+            _ = try succeed(await machine.run("attestation", "enrol", "--json"))
+            let issuer = try #require(machine.environment["LATCHKEY_ENDPOINT"])
+            let made = try succeed(await machine.run("key", "create", "--policy", "none", "--json"))
+            let kid = try #require(made["id"]?.string)
+            let attest = ["key", "attest", kid, "--challenge", "AAECAwQFBgcICQ"]
+            let local = try await machine.run(attest + ["--form", "acme"])
+            #expect(local.status == 1)
+            #expect(local.errors.contains("Add --issuer URL of a server where this TPM is enrolled"), "\(local.errors)")
+
+            let anchors = machine.directory.path(of: "none")
+            try FileManager.default.createDirectory(atPath: anchors, withIntermediateDirectories: true)
+            let rows: [([String], String)] = [
+                ([], "there is no attestation object; only the forms webauthn and acme can be verified"),
+                (
+                    ["--form", "acme", "--issuer", issuer],
+                    "untrustedAttestationKey: the certificate is not trusted: no path leads to a trust anchor"
+                ),
+            ]
+            for (form, refusal) in rows {
+                let attested = try await machine.run(attest + form + ["--json"])
+                #expect(attested.status == 0, "\(attested.errors)")
+                let verdict = try await machine.run(
+                    ["attestation", "verify", "--anchors", anchors, "--challenge", "AAECAwQFBgcICQ"],
+                    input: attested.output)
+                #expect(verdict.status == 9)
+                #expect(verdict.output.contains(refusal), "\(verdict.output)\(verdict.errors)")
+            }
+        }
+    }
 }

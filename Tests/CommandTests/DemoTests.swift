@@ -15,6 +15,8 @@ struct DemoTests {
         for words in ["latchkey enable", "latchkey authenticate", "latchkey disable", "Logged in as alice"] {
             #expect(outcome.output.contains(words))
         }
+        // The wording of a prompt at a terminal.
+        #expect(outcome.output.contains(" (container ‘demo’). 3 attempts are left."))
         // On a busy machine the server may be slow.
         #expect(outcome.errors.split(separator: "\n").allSatisfy { $0.hasPrefix("latchkey: Waiting for ") })
         #expect(try FileManager.default.contentsOfDirectory(atPath: temporary).isEmpty)

@@ -94,7 +94,10 @@ struct PasskeyServeTests {
 
     @Test(
         arguments: [
-            (["--relay", "/nonexistent/relay"], 7, "Install the package latchkey-passkeys."),
+            (
+                ["--relay", "/nonexistent/relay"], 7,
+                "/nonexistent/relay: No such file or directory. Install the package"
+            ),
             (["--tcti", "device:/etc/hostname"], 2, "Set a TPM with --tcti"), (["--policy", "none"], 64, "--policy"),
             (["--presence", "maybe"], 64, "any, pin or finger"),
             (["--pin-source", "fd:9"], 2, "descriptor 9 was not open when the program started"),

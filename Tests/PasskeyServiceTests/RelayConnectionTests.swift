@@ -32,7 +32,9 @@ struct RelayConnectionTests {
             _ = try RelayConnection(path: directory.path(of: "none"))
         }
         #expect(missing.code == .unavailable)
+        #expect(missing.reason.hasPrefix(directory.path(of: "none")))
         #expect(missing.recovery.contains("latchkey-passkeys"))
+        #expect(missing.recovery.contains("systemctl start latchkey-uhid.socket"))
         let path = directory.path(of: "stale")
         close(try listen(at: path))
         let stale = try #require(throws: KeystoreError.self) { _ = try RelayConnection(path: path) }

@@ -76,7 +76,7 @@ package enum PresenceWire {
                 reason: error.isAbsence
                     ? "the presence broker is not running" : "the presence broker did not answer",
                 recovery: error.isAbsence
-                    ? "Install and start latchkey-presenced."
+                    ? "Install and start latchkey-presenced, or create a key with the policy ‘pin’."
                     : "Try again. If it fails again, check latchkey-presenced: systemctl status latchkey-presenced.",
                 underlying: .init(layer: "dbus", text: "\(error.name): \(error.message)"))
         }

@@ -60,7 +60,10 @@ struct AttestationKeyCertificate: Sendable {
             path = try CertificatePath(
                 from: first, to: anchors.aik, simulated: anchors.simulated, others: Array(chain.dropFirst()), at: time)
         } catch {
-            throw refused("the certificate is not trusted: \(error)")
+            switch error {
+            case .expired: throw refused("a certificate of the attestation key's chain is not valid now")
+            case .untrusted(let reason): throw refused("the certificate is not trusted: \(reason)")
+            }
         }
         self.publicKey = publicKey
         serialNumber = Data(first.serialNumber)

@@ -116,7 +116,11 @@ struct TPMStatement: Hashable, Sendable {
     let endsWithAuthValue: Bool
 
     init(_ wire: AttestationStatement.Wire) throws(AttestationError) {
-        guard let object = wire.object.flatMap(Base64URL.decode).map({ Array($0) }) else {
+        guard let text = wire.object else {
+            throw AttestationError(
+                .malformed, "there is no attestation object; only the forms webauthn and acme can be verified")
+        }
+        guard let object = Base64URL.decode(text).map({ Array($0) }) else {
             throw AttestationError(.malformed, "the attestation object is not base64url")
         }
         clientData = try Self.decode(wire.client_data, "client_data", maximum: 2048)

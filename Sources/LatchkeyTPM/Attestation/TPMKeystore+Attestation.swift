@@ -105,7 +105,9 @@ extension TPMKeystore {
             reason: issuer.isEmpty
                 ? "the attestation key for local use has no certificate"
                 : "the attestation key for ‘\(issuer)’ has no certificate",
-            recovery: "Run `latchkey attestation enrol`.")
+            recovery: issuer.isEmpty
+                ? "Add --issuer URL of a server where this TPM is enrolled; ‘latchkey attestation show’ lists them."
+                : "Run ‘latchkey attestation enrol --endpoint \(issuer)’.")
     }
 }
 

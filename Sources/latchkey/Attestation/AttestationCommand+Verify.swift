@@ -11,8 +11,9 @@ extension AttestationCommand {
             commandName: "verify",
             abstract: "Verify a key's attestation, as a server does. Reads the JSON from standard input.",
             discussion: """
-                The directory has the subdirectories tpm, piv, aik and simulated, each with roots and intermediates. TPM statements \
-                are verified up to aik or simulated. Exits with 9 and the code of the refusal if the attestation does not meet the \
+                Of a TPM's statements, only the forms webauthn and acme can be verified. The directory has the subdirectories tpm, \
+                piv, aik and simulated, each with roots and intermediates. TPM statements are verified up to aik or simulated: put \
+                the certificate of the server's authority, the last of the member certificates, into aik/roots. Exits with 9 and the code of the refusal if the attestation does not meet the \
                 requirement. Compare the printed key with the key that you register, and use each challenge once.
                 """)
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Latchkey
 import LatchkeyLogin
+import LatchkeyPresence
 import LatchkeySimulators
 import Logging
 
@@ -121,16 +122,7 @@ struct DemoPresence: PresenceAuthority {
     let output: DemoOutput
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
-        let wanted =
-            switch request.purpose {
-            case .current: "your PIN"
-            case .new: "a new PIN"
-            case .securityOfficer: "the token's security officer PIN"
-            case .unblocking: "the token's unblocking code (PUK)"
-            case .lockoutPassword: "the TPM's lockout password"
-            }
-        let left = request.attemptsLeft.map { "; \($0) attempts are left" } ?? ""
-        try output.detail("Latchkey asks for \(wanted) to \(request.context.reason)\(left).")
+        try output.detail(PromptWording(request).description)
         try output.detail("The demo enters \(Self.pin), as you would at a terminal.")
         return .pin(try PIN(Self.pin))
     }

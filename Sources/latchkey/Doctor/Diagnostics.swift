@@ -124,6 +124,7 @@ struct Diagnostics {
                 "The TPM is locked\(until) after too many wrong PINs. During the lockout, keys and vaults"
                     + " with a PIN cannot be used, and vaults with biometrics and revocable keys cannot be created.",
                 "Leave the machine on and wait, or end the lockout: sudo tpm2_dictionarylockout --clear-lockout"
+                    + tctiOption
                     + (diagnosis.isLockoutPasswordSet
                         ? " --auth file:- (type the lockout password, then Return and Ctrl-D)." : ".")
                     + " Keys without a PIN still work.")
@@ -142,6 +143,13 @@ struct Diagnostics {
                 "Use another TPM, or PINs that are long enough to resist guessing.")
         }
         return .ok("lockout", "The TPM locks after \(left) more wrong \(left == 1 ? "PIN" : "PINs").")
+    }
+
+    /// The option that directs a program of tpm2-tools to another TPM than its default; empty for the default.
+    private var tctiOption: String {
+        let tcti = context.settings.tcti
+        guard tcti != TPMKeystore.defaultTCTI else { return "" }
+        return " -T '\(tcti.replacing("'", with: "'\\''"))'"
     }
 
     private func revocation(_ diagnosis: TPMDiagnosis, _ store: RecordStore?) async -> Check {

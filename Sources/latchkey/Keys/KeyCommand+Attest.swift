@@ -20,8 +20,8 @@ extension KeyCommand {
             abstract: "Print the hardware's attestation of the key, for a verifier's challenge.",
             discussion: """
                 creation: the hardware created the key. certify: the key is in the hardware. webauthn and acme: the same in the form \
-                of these standards; they need a certificate from the server (‘latchkey attestation enrol’). A token prints its \
-                certificates in all forms.
+                of these standards; they need a certificate from a server: run ‘latchkey attestation enrol’, and name the server \
+                with --issuer. A token prints its certificates in all forms.
                 """)
 
         @OptionGroup var arguments: KeyArguments

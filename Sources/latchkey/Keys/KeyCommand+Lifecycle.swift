@@ -64,6 +64,7 @@ extension KeyCommand {
                     "--slot has no effect: only the keys of PIV cards have slots, and no token is configured.")
             }
             let records = try await context.records(slot: slot?.slot)
+            await warnOfSharedLabel(in: records, context)
             let prompt = context.prompt("protect the new key\(label.map { " ‘\($0)’" } ?? "")")
             // A crash can leave unused keys in the hardware, which take up space.
             if revocable { try? await records.finishRevocations() }
@@ -86,6 +87,15 @@ extension KeyCommand {
                 throw error
             }
             return KeyReport(key, in: records.keystore, usedBy: ssh ? KeyReport.sshUse : nil)
+        }
+
+        /// Warns if a key of the same commands has the label already: then the label names neither key. A damaged record does
+        /// not prevent the creation of another key, so it is not reported here.
+        private func warnOfSharedLabel(in records: RecordContainer, _ context: CommandContext) async {
+            guard let label, let keys = try? await records.keys() else { return }
+            let kind = ssh ? SSHKeyRecord.kind : Record.keyKind
+            guard keys.contains(where: { $0.kind == kind && $0.key?.label == label }) else { return }
+            context.console.warn("Another key has the label ‘\(printable(label))’. Name these keys by their IDs.")
         }
     }
 

@@ -159,6 +159,14 @@ struct KeyReport: Report {
         let enforcement =
             enforcedPresence == AssuranceLevel.EnforcedPresence.unknown.rawValue
             ? "may work without the PIN: the card does not prove the key's PIN policy" : "enforces \(enforcedPresence)"
+        let provability =
+            if !isAttestable {
+                "no"
+            } else if backend == PKCS11Keystore.backend {
+                "yes: servers can verify that it is in the hardware"
+            } else {
+                "yes, if the TPM has an endorsement certificate: see ‘latchkey attestation show’"
+            }
         return """
             Key:        \(id)
             Label:      \(label.value.map(printable) ?? "none")
@@ -167,7 +175,7 @@ struct KeyReport: Report {
             PIN guard:  \(pinGuard)
             Backend:    \(printable(backend))
             Revocable:  \(isRevocable ? "yes: the TPM can revoke it in all copies of the store" : "no")
-            Provable:   \(isAttestable ? "yes: servers can verify that it is in the hardware" : "no")
+            Provable:   \(provability)
             Where:      \(uri.value.map(printable) ?? "in the store, wrapped by the TPM")
             Created:    \(createdAt.formatted(.iso8601))\(usedBy.map { "\nUsed by:    \($0)" } ?? "")
             """

@@ -5,6 +5,18 @@ import LatchkeyRelyingParty
 
 /// Login with a device's key, for a server that has its own users and sessions.
 struct DeviceLogin: Sendable {
+    /// The server's sessions. Those that begin on its login page have no device.
+    private static let sessions = SQLMigration(
+        "device sessions 1",
+        sqlite: """
+            CREATE TABLE session (
+                id TEXT PRIMARY KEY NOT NULL,
+                user_id TEXT NOT NULL,
+                device_id TEXT REFERENCES latchkey_device (id) ON DELETE CASCADE
+            ) STRICT;
+            """)
+
+    private let database: any SQLDatabase
     private let challenges: DatabaseChallengeStore
     private let devices: DatabaseDeviceRegistry
     private let verifier: BiometricRequestVerifier
@@ -13,7 +25,9 @@ struct DeviceLogin: Sendable {
     /// Uses the server's database, and creates the tables that it does not have.
     init(address: String, issuer: String, clientID: String) async throws {
         let database = try PostgreSQLDatabase(PostgreSQLConfiguration(address: address))
-        try await database.migrate(DatabaseChallengeStore.migrations + DatabaseDeviceRegistry.migrations)
+        try await database.migrate(
+            DatabaseChallengeStore.migrations + DatabaseDeviceRegistry.migrations + [Self.sessions])
+        self.database = database
         challenges = DatabaseChallengeStore(database)
         devices = DatabaseDeviceRegistry(database, project: "app")
         verifier = BiometricRequestVerifier(challenges: challenges, devices: devices)
@@ -31,13 +45,24 @@ struct DeviceLogin: Sendable {
         try await devices.add(device)
     }
 
-    /// The token endpoint, without a session: returns the user for whom the server begins a session.
-    func logIn(_ jwt: String) async throws -> String {
-        try await verifier.verifyAuthentication(BiometricRequest(jwt), for: audience).userID
+    /// The token endpoint, without a session: begins a session of the device's user. It fails if the device was removed after
+    /// the verification.
+    func logIn(_ jwt: String, sessionID: String) async throws -> RegisteredDevice {
+        let device = try await verifier.verifyAuthentication(BiometricRequest(jwt), for: audience)
+        try await database.write { connection in
+            try connection.execute(
+                """
+                INSERT INTO session (id, user_id, device_id)
+                VALUES (\(sessionID), \(device.userID), \(device.id))
+                """)
+        }
+        return device
     }
 
-    /// The removal endpoint, and the page with the user's devices. Also end the sessions of the device.
-    func remove(_ kid: KeyID, of userID: String) async throws {
-        _ = try await devices.remove(kid: kid, of: userID)
+    /// The removal endpoint, and the page with the user's devices. The foreign key ends the sessions of the device.
+    ///
+    /// - Returns: Whether the user had the device. The removal endpoint answers 404 if not.
+    func remove(_ kid: KeyID, of userID: String) async throws -> Bool {
+        try await devices.remove(kid: kid, of: userID) != nil
     }
 }
