@@ -12,8 +12,8 @@ struct UsersCommand: AsyncParsableCommand {
         @Argument(help: "The user's name.")
         var username: String
 
-        func users() async throws -> UserStore {
-            let database = try await store.open()
+        func users(_ tables: IdentityDatabase.Tables = .required) async throws -> UserStore {
+            let database = try await store.open(tables)
             return UserStore(database: database, hasher: PasswordHasher(), clock: database.clock)
         }
 
@@ -37,7 +37,7 @@ struct UsersCommand: AsyncParsableCommand {
         func run() async throws {
             guard let password = readLine() else { throw ValidationError("Give a password on stdin.") }
             do {
-                let user = try await options.users().add(
+                let user = try await options.users(.migrated).add(
                     username: options.username, password: password, isAnonymous: anonymous)
                 print(user.id)
             } catch let error as UserStore.AddError {

@@ -261,6 +261,9 @@ struct ConfigurationError: Error, CustomStringConvertible {
         description = "\(cause). \(recovery)"
     }
 
+    /// Uses a text that contains the cause and the next step.
+    init(sentences: String) { description = sentences }
+
     init(_ error: DecodingError, example: String) {
         func path(_ context: DecodingError.Context, _ last: (any CodingKey)? = nil) -> String {
             (context.codingPath + (last.map { [$0] } ?? []))
