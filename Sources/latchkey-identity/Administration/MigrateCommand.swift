@@ -1,4 +1,5 @@
 import ArgumentParser
+import LatchkeyRelyingParty
 
 struct MigrateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -17,13 +18,18 @@ struct MigrateCommand: AsyncParsableCommand {
 struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Check the configuration and the database, and print the numbers of rows.",
-        discussion: "With a signing key file, also checks that it opens all signing keys in the database.")
+        discussion: """
+            Reads the trust anchors of the configuration. With a signing key file, also checks that it opens all signing keys in \
+            the database.
+            """)
 
     @OptionGroup var store: DatabaseOption
     @OptionGroup var signingKey: SigningKeyOption
 
     func run() async throws {
-        _ = try store.serverConfiguration()
+        if let attestation = try store.serverConfiguration()?.attestation {
+            _ = try AnchorFiles(attestation, clock: .system)
+        }
         if let cipher = try signingKey.cipher() { try await store.signingKeys(cipher).check() }
         try printLines([await store.administration().counts()])
     }
