@@ -19,7 +19,7 @@ struct UsersCommand: AsyncParsableCommand {
 
         func setDisabled(_ isDisabled: Bool) async throws {
             guard try await users().setDisabled(isDisabled, username: username) else {
-                throw ValidationError("There is no user \(username).")
+                throw NotFound("user", username)
             }
         }
     }
