@@ -22,11 +22,36 @@ struct IdentityCommand: AsyncParsableCommand {
 
 /// The database that an administrator's command uses, also while servers run.
 struct DatabaseOption: ParsableArguments {
-    @Option(help: "The server's SQLite file, or postgresql://HOST/DATABASE.")
-    var database: String
+    @Option(
+        help: """
+            The server's SQLite file, or postgresql://HOST/DATABASE. Default: the member database.address of the configuration, \
+            or else the database that \(ServeCommand.databaseVariable) names.
+            """)
+    var database: String?
 
-    /// Opens the database, and migrates it.
-    func open() async throws -> any SQLDatabase { try await IdentityDatabase.open(location: database) }
+    @Option(help: "The server's configuration, a JSON file.")
+    var config: String?
+
+    /// - Throws: ``ConfigurationError`` if the file cannot be used.
+    func serverConfiguration() throws -> ServerConfiguration? {
+        try config.map { path in try ServerConfiguration(json: ServeCommand.read(path)) }
+    }
+
+    /// Opens the database.
+    ///
+    /// - Throws: ``ConfigurationError``, also if no database is named.
+    func open(_ tables: IdentityDatabase.Tables = .required) async throws -> any SQLDatabase {
+        let limits = try serverConfiguration()?.database
+        let standard = ProcessInfo.processInfo.environment[ServeCommand.databaseVariable]
+        guard database != nil || limits?.address != nil || standard != nil else {
+            throw ConfigurationError(
+                "no database is named",
+                "Use --database, or --config with the member database.address, or set \(ServeCommand.databaseVariable)."
+            )
+        }
+        return try await IdentityDatabase.open(
+            location: database, configuration: limits, standard: standard, tables: tables)
+    }
 
     /// The keys that sign ID tokens.
     func signingKeys(_ cipher: SigningKeyCipher? = nil) async throws -> SigningKeyStore {

@@ -22,6 +22,7 @@ import Testing
             #expect(listed.count { $0.lastUsedAt != nil } == 1)
             #expect(listed.allSatisfy { $0.username == "alice" && $0.proof == nil })
             #expect(try await administration.devices(of: "bob").isEmpty)
+            await #expect(throws: NotFound.self) { try await administration.devices(of: "nobody") }
             #expect(try await administration.devices().count == 2)
 
             let used = try #require(listed.first { $0.lastUsedAt != nil })
@@ -95,14 +96,26 @@ import Testing
         #expect(try await run("check", "--config", bad).status != 0)
         #expect(try await run("devices", "list").output.isEmpty)
         #expect(try await run("devices", "revoke").errors.contains("--user NAME"))
-        #expect(try await run("devices", "revoke", "no-such-device").errors.contains("There is no device"))
-        #expect(try await run("devices", "revoke", "--user", "erin").errors.contains("There is no user"))
+        for (arguments, message) in [
+            (["devices", "list", "--user", "erin"], "There is no user erin."),
+            (["devices", "revoke", "no-such-device"], "There is no device no-such-device."),
+            (["devices", "revoke", "--user", "erin"], "There is no user erin."),
+            (["users", "disable", "erin"], "There is no user erin."),
+            (["signing-keys", "remove", "x"], "There is no signing key x."),
+        ] {
+            let refused = try await SystemProgram(IdentityProcess.program).result(
+                of: arguments + ["--database", database])
+            #expect(refused.status == 1 && refused.output.isEmpty)
+            #expect(refused.errors == "Error: \(message)\n")
+        }
+        #expect(try await run("devices", "list", "--user", "carol").status == 0)
+        #expect(try await run("devices", "revoke", "--user", "carol").output == "0\n")
+        #expect(try await run("users", "disable", "carol").output.isEmpty)
         #expect(try await run("approval-keys", "remove", "000b").errors.contains("68 hexadecimal digits"))
         let name = "000b" + String(repeating: "ab", count: 32)
         #expect(try await run("approval-keys", "remove", name).errors.contains("There is no approval key"))
         #expect(try await run("signing-keys", "list").output.isEmpty)
         #expect(try await run("signing-keys", "rotate").errors.contains("the database contains no signing key"))
-        #expect(try await run("signing-keys", "remove", "x").errors.contains("There is no signing key x"))
         #expect(try await run("audit").output.contains(#""event":"user.added""#))
         #expect(try await run("audit", "--after", "1").output.isEmpty)
     }

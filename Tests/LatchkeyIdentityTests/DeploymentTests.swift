@@ -30,6 +30,16 @@ import Testing
         }
     }
 
+    @Test func `an address with a password is refused in complete sentences`() async throws {
+        let error = await #expect(throws: ConfigurationError.self) {
+            try await IdentityDatabase.open(location: "postgresql://user:secret@db.example.com/latchkey")
+        }
+        #expect(
+            error?.description
+                == "the address of the database contains a password. Remove it, and store the password in a file that the "
+                + "environment variable PGPASSFILE names.")
+    }
+
     @Test func `the database of the environment is used without another one`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let path = directory.path(of: "identity.sqlite")

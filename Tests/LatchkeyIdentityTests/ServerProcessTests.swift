@@ -97,6 +97,10 @@ import Testing
         (#"{"clients": [{"client_id": "a", "x_application_type": "toaster"}]}"#, "clients.0.x_application_type"),
         (#"{"clients": [{"client_id": "a"}, {"client_id": "a"}]}"#, "same client_id"),
         (#"{"clients": [{"client_id": "a"}], "rate_limits": {"token_per_address": 0}}"#, "at least 1"),
+        (
+            #"{"clients": [{"client_id": "a"}], "attestaton": {"require": "presence"}}"#,
+            "Could not start the server: attestaton: unknown member. Use one of: attestation, authentication, clients, "
+        ),
     ])
     func `an invalid configuration is reported`(json: String, message: String) async throws {
         try await inDirectory { directory in
@@ -130,6 +134,71 @@ import Testing
         #expect(configuration.clients[0].accessTokenLifetime == 60 && configuration.clients[0].rotatesRefreshTokens)
         #expect(configuration.clients[0].refreshTokenLifetime == 364 * 86_400 && configuration.clients[0].name == nil)
         #expect(configuration.extensions.locker.backgroundScopes == ["openid", "profile"])
+    }
+
+    @Test(
+        arguments: [
+            (#""attestaton": null"#, "attestaton", nil),
+            (#""publicOrigin": "https://id.example.com""#, "publicOrigin", nil),
+            (#""authentication": {"identity": []}"#, "authentication.identity", "identities"),
+            (#""identity": {"biometrics": {}}"#, "identity.biometrics", "biometric"),
+            (
+                #""identity": {"biometric": {"disable": true}}"#, "identity.biometric.disable",
+                "disabled, list_enabled, maximum_devices"
+            ),
+            (#""connections": {"maximum": 1}"#, "connections.maximum", "per_address, total"),
+            (#""rate_limits": {"tokens_per_address": 1}"#, "rate_limits.tokens_per_address", nil),
+            (
+                #""extensions": {"locker": {"enable": false}}"#, "extensions.locker.enable",
+                "background_scopes, enabled, level_shares, maximum_enrolments"
+            ),
+            (#""attestation": {"requires": "presence", "tpm_anchors": ["/a"]}"#, "attestation.requires", nil),
+            (
+                #""database": {"adress": "postgresql://db.example.com/latchkey"}"#, "database.adress",
+                "address, connection_wait, maximum_connections, statement_timeout"
+            ),
+            (
+                #""clients": [{"client_id": "a"}, {"client_id": "b", "redirect_uri": "x"}]"#, "clients.1.redirect_uri",
+                nil
+            ),
+        ] as [(String, String, String?)])
+    func `a member that is not a setting is refused at each level`(member: String, path: String, settings: String?) {
+        let clients = member.contains("clients") ? "" : #""clients": [{"client_id": "a"}], "#
+        let error = #expect(throws: ConfigurationError.self) {
+            try ServerConfiguration(json: Data("{\(clients)\(member)}".utf8))
+        }
+        let (cause, description) = ("\(path): unknown member. Use one of: ", error?.description ?? "")
+        #expect(description.hasPrefix(cause), "\(description)")
+        if let settings { #expect(description == cause + settings + ".") }
+    }
+
+    @Test func `all members are known, also those without a default`() throws {
+        let json = #"""
+            {"project": "p", "public_origin": "https://id.example.com", "trusted_proxies": ["127.0.0.1"],
+             "authentication": {"identities": ["login_id"]},
+             "identity": {"biometric": {"list_enabled": true, "disabled": true, "maximum_devices": 1}},
+             "clients": [{"client_id": "a", "x_application_type": "native", "name": "A", "redirect_uris": ["a:/"],
+                          "post_logout_redirect_uris": ["a:/"], "access_token_lifetime_seconds": 1,
+                          "refresh_token_lifetime_seconds": 1, "refresh_token_idle_timeout_seconds": 1,
+                          "refresh_token_rotation_enabled": false, "attestation_require": "none"}],
+             "rate_limits": {"token_per_address": 1, "challenge_per_address": 1, "biometric_per_user": 1,
+                             "locker_per_address": 1, "locker_per_user": 1, "attestation_per_address": 1,
+                             "attestation_per_user": 1},
+             "connections": {"per_address": 1, "total": 1},
+             "extensions": {"biometric_removal": false, "biometric_login_hint": false, "biometric_audience": false,
+                            "locker": {"enabled": false, "level_shares": false, "background_scopes": ["openid"],
+                                       "maximum_enrolments": 1}},
+             "id_token_signing_alg": "RS256",
+             "attestation": {"require": "none", "tpm_anchors": ["/a"], "piv_anchors": [], "simulated_anchors": [],
+                             "accept_simulated": false, "approval_keys": "enrolled", "certificate_days": 1,
+                             "maximum_reuse_seconds": 1, "keep_endorsement": "hash", "broker_token_digest": ""},
+             "database": {"address": "postgresql://db.example.com/latchkey", "maximum_connections": 1,
+                          "statement_timeout": 1, "connection_wait": 1}}
+            """#
+        let configuration = try ServerConfiguration(json: Data(json.utf8))
+        #expect(configuration.publicOrigin == "https://id.example.com" && configuration.clients[0].name == "A")
+        #expect(configuration.clients[0].attestationRequire == "none" && configuration.attestation != nil)
+        #expect(configuration.database?.address == "postgresql://db.example.com/latchkey")
     }
 
     @Test func `the demo listens on loopback only`() async throws {

@@ -1,4 +1,5 @@
 public import FoundationEssentials
+internal import Glibc
 internal import SwiftASN1
 
 /// The certificates that an operator trusts to vouch for hardware. No anchors are compiled in.
@@ -12,6 +13,9 @@ public struct AttestationAnchors: Sendable {
         let roots: [HardwareCertificate]
         /// The certificates that may complete a chain to a root. Their signatures are checked.
         let intermediates: [HardwareCertificate]
+
+        /// Whether a chain can end here.
+        package var hasRoots: Bool { !roots.isEmpty }
 
         /// No certificates: nothing is trusted.
         public static let none = Group(roots: [HardwareCertificate](), intermediates: [])
@@ -127,8 +131,23 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         do {
             return try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
         } catch {
-            throw AttestationAnchorError(path: directory, reason: "the directory cannot be listed: \(error)")
+            throw AttestationAnchorError(
+                path: directory, reason: "the directory cannot be listed: \(cause(directory, O_DIRECTORY, error))")
         }
+    }
+
+    /// The system's message for a file or directory that cannot be opened or is a directory instead of a file.
+    ///
+    /// - Parameters:
+    ///   - flags: Flags of `open`.
+    ///   - error: The error to describe if the path can be opened.
+    private static func cause(_ path: String, _ flags: Int32, _ error: any Error) -> String {
+        let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | flags)
+        guard descriptor >= 0 else { return String(cString: strerror(errno)) }
+        defer { close(descriptor) }
+        var byte: UInt8 = 0
+        guard flags == 0, read(descriptor, &byte, 1) < 0 else { return "\(error)" }
+        return String(cString: strerror(errno))
     }
 
     static func certificates(inFile path: String) throws(AttestationAnchorError) -> [HardwareCertificate] {
@@ -139,7 +158,7 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         do {
             bytes = try Data(contentsOf: URL(filePath: path))
         } catch {
-            throw AttestationAnchorError(path: path, reason: "the file cannot be read: \(error)")
+            throw AttestationAnchorError(path: path, reason: "the file cannot be read: \(cause(path, 0, error))")
         }
         guard bytes.count <= maximumFileBytes else {
             throw AttestationAnchorError(path: path, reason: "the file has \(bytes.count) bytes")

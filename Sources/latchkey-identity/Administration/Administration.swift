@@ -66,6 +66,8 @@ struct Administration: Sendable {
     }
 
     /// Lists the devices of a user, or of all users, oldest first.
+    ///
+    /// - Throws: ``NotFound`` if there is no such user.
     func devices(of username: String? = nil) async throws -> [DeviceLine] {
         try await database.read { database in
             let user = try Self.condition(username, in: database)
@@ -127,7 +129,7 @@ struct Administration: Sendable {
 
     private static func condition(_ username: String?, in database: any SQLConnection) throws -> SQLText {
         guard let username else { return "" }
-        let id = try User.user(named: username, in: database)?.id
+        guard let id = try User.user(named: username, in: database)?.id else { throw NotFound("user", username) }
         return "WHERE \"user\".id = \(id)"
     }
 
@@ -143,6 +145,13 @@ struct Administration: Sendable {
     static func text(_ time: Double) -> String {
         Date(timeIntervalSince1970: time).formatted(.iso8601)
     }
+}
+
+/// An argument names a user, device or key that the database does not contain.
+struct NotFound: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ kind: String, _ name: String) { description = "There is no \(kind) \(name)." }
 }
 
 /// Prints each value as a line of JSON.

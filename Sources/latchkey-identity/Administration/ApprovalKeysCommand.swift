@@ -43,7 +43,7 @@ struct ApprovalKeysCommand: AsyncParsableCommand {
                 throw ValidationError("A Name has 68 hexadecimal digits and begins with 000b.")
             }
             guard try await DatabaseApprovalKeyRegistry(store.open()).remove(bytes) else {
-                throw ValidationError("There is no approval key \(name).")
+                throw NotFound("approval key", name)
             }
         }
     }

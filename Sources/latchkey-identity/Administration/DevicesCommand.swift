@@ -38,12 +38,12 @@ struct DevicesCommand: AsyncParsableCommand {
             let administration = try await store.administration()
             if let user {
                 guard let count = try await administration.revokeAll(of: user) else {
-                    throw ValidationError("There is no user \(user).")
+                    throw NotFound("user", user)
                 }
                 print(count)
             } else if let id {
                 guard try await administration.revoke(id: id) > 0 else {
-                    throw ValidationError("There is no device \(id).")
+                    throw NotFound("device", id)
                 }
                 print(1)
             }

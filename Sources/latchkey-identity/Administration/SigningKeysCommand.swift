@@ -56,7 +56,7 @@ struct SigningKeysCommand: AsyncParsableCommand {
         func run() async throws {
             switch try await store.signingKeys().remove(kid) {
             case .removed: return
-            case .unknown: throw ValidationError("There is no signing key \(kid).")
+            case .unknown: throw NotFound("signing key", kid)
             case .refused:
                 throw ValidationError(
                     "The key \(kid) signs ID tokens. Run signing-keys rotate first, or replace all keys with rotate --discard."

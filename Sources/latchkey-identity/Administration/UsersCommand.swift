@@ -12,14 +12,14 @@ struct UsersCommand: AsyncParsableCommand {
         @Argument(help: "The user's name.")
         var username: String
 
-        func users() async throws -> UserStore {
-            let database = try await store.open()
+        func users(_ tables: IdentityDatabase.Tables = .required) async throws -> UserStore {
+            let database = try await store.open(tables)
             return UserStore(database: database, hasher: PasswordHasher(), clock: database.clock)
         }
 
         func setDisabled(_ isDisabled: Bool) async throws {
             guard try await users().setDisabled(isDisabled, username: username) else {
-                throw ValidationError("There is no user \(username).")
+                throw NotFound("user", username)
             }
         }
     }
@@ -37,7 +37,7 @@ struct UsersCommand: AsyncParsableCommand {
         func run() async throws {
             guard let password = readLine() else { throw ValidationError("Give a password on stdin.") }
             do {
-                let user = try await options.users().add(
+                let user = try await options.users(.migrated).add(
                     username: options.username, password: password, isAnonymous: anonymous)
                 print(user.id)
             } catch let error as UserStore.AddError {

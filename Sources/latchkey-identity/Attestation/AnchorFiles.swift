@@ -9,6 +9,8 @@ final class AnchorFiles: Sendable {
         let tpm: AttestationAnchors.Group
         let piv: AttestationAnchors.Group
         let simulated: AttestationAnchors.Group
+        /// The error of the first directory without roots; nil if each has roots.
+        fileprivate let withoutRoots: ConfigurationError?
     }
 
     /// The path, size and time of the last change of each file.
@@ -27,16 +29,18 @@ final class AnchorFiles: Sendable {
     private let clock: WallClock
     private let state: Mutex<State>
 
-    /// - Throws: ``ConfigurationError`` if a directory or file cannot be read.
+    /// - Throws: ``ConfigurationError`` if a directory or file cannot be read, or a directory contains no root.
     init(_ configuration: AttestationConfiguration, clock: WallClock) throws {
         self.configuration = configuration
         self.clock = clock
         let fingerprint = Self.fingerprint(of: configuration)
-        state = Mutex(
-            State(anchors: try Self.read(configuration), fingerprint: fingerprint, checkedAt: clock.now))
+        let anchors = try Self.read(configuration)
+        if let error = anchors.withoutRoots { throw error }
+        state = Mutex(State(anchors: anchors, fingerprint: fingerprint, checkedAt: clock.now))
     }
 
     /// The anchors. If changed files cannot be read, the earlier anchors stay in use, and the error is logged once for each change.
+    /// Removed roots are no longer trusted, also the last one of a directory.
     func current(_ logger: Logger) -> Anchors {
         let now = clock.now
         return state.withLock { state in
@@ -48,6 +52,7 @@ final class AnchorFiles: Sendable {
             do {
                 state.anchors = try Self.read(configuration)
                 logger.notice("trust anchors read again")
+                if let error = state.anchors.withoutRoots { logger.error("Trust anchors are missing: \(error)") }
             } catch {
                 logger.error("Could not read the changed trust anchors: \(error) The earlier ones stay in use.")
             }
@@ -56,16 +61,30 @@ final class AnchorFiles: Sendable {
     }
 
     private static func read(_ configuration: AttestationConfiguration) throws -> Anchors {
-        Anchors(
-            tpm: try read(configuration.tpmAnchors, "tpm_anchors"),
-            piv: try read(configuration.pivAnchors, "piv_anchors"),
-            simulated: try read(configuration.simulatedAnchors, "simulated_anchors"))
+        var withoutRoots: ConfigurationError?
+        func group(_ directories: [String], _ member: String) throws -> AttestationAnchors.Group {
+            var groups: [AttestationAnchors.Group] = []
+            for directory in directories {
+                let group = try read(directory, member)
+                if !group.hasRoots, withoutRoots == nil {
+                    withoutRoots = ConfigurationError(
+                        "attestation.\(member): no roots in \(directory)/roots",
+                        "Copy the manufacturer's root certificates into it.")
+                }
+                groups.append(group)
+            }
+            return AttestationAnchors.Group(groups)
+        }
+        let tpm = try group(configuration.tpmAnchors, "tpm_anchors")
+        let piv = try group(configuration.pivAnchors, "piv_anchors")
+        let simulated = try group(configuration.simulatedAnchors, "simulated_anchors")
+        return Anchors(tpm: tpm, piv: piv, simulated: simulated, withoutRoots: withoutRoots)
     }
 
-    private static func read(_ directories: [String], _ member: String) throws -> AttestationAnchors.Group {
-        do {
-            return try AttestationAnchors.Group(directories.map { try AttestationAnchors.Group(directory: $0) })
-        } catch let error as AttestationAnchorError {
+    private static func read(_ directory: String, _ member: String) throws -> AttestationAnchors.Group {
+        do throws(AttestationAnchorError) {
+            return try AttestationAnchors.Group(directory: directory)
+        } catch {
             throw ConfigurationError(
                 "attestation.\(member): \(error.path): \(error.reason)", "Correct or remove the file or directory.")
         }

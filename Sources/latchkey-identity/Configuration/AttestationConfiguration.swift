@@ -1,6 +1,5 @@
 import FoundationEssentials
 import Latchkey
-import LatchkeyJOSE
 import LatchkeyRelyingParty
 
 /// The member `attestation`: whether clients can or must prove that keys are in hardware.
@@ -42,15 +41,6 @@ struct AttestationConfiguration: Sendable, Codable {
     var level: AttestationRequirement.Level { AttestationRequirement.Level(rawValue: require) ?? .none }
 
     var keepsEndorsement: Bool { keepEndorsement == "hash" }
-
-    /// Refuses members that are not settings: a wrong name would leave a requirement off.
-    static func validateNames(_ members: [String: JSONValue], defaults: [String: JSONValue]) throws {
-        if let unknown = members.keys.filter({ defaults[$0] == nil }).min() {
-            throw ConfigurationError(
-                "attestation.\(unknown): unknown member",
-                "Use one of: \(defaults.keys.sorted().joined(separator: ", ")).")
-        }
-    }
 
     /// - Parameter clients: The clients, whose own requirements are checked too.
     func validate(_ clients: [ClientConfiguration]) throws {

@@ -118,18 +118,17 @@ struct ServerConfiguration: Sendable, Codable {
 extension ServerConfiguration {
     private static let example = #"{"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}]}"#
 
-    /// Reads a configuration file. Members that are absent or null keep their defaults.
+    /// Reads a configuration file. Members that are absent or null keep their defaults; unknown members are refused.
     ///
     /// - Throws: ``ConfigurationError`` with a sentence that names the member and the mistake.
     init(json: Data) throws {
         do {
             let given = try JSONDecoder().decode(JSONValue.self, from: json)
+            try given.validateNames(.object(Self.members(Self.complete)))
             var defaults = try Self.members(ServerConfiguration(clients: []))
             defaults["clients"] = nil
-            if let members = given["attestation"]?.object {
-                let settings = try Self.members(AttestationConfiguration())
-                try AttestationConfiguration.validateNames(members, defaults: settings)
-                defaults["attestation"] = .object(settings)
+            if given["attestation"]?.object != nil {
+                defaults["attestation"] = .object(try Self.members(AttestationConfiguration()))
             }
             if given["database"]?.object != nil {
                 defaults["database"] = .object(try Self.members(DatabaseConfiguration()))
@@ -148,6 +147,19 @@ extension ServerConfiguration {
             throw ConfigurationError(error, example: Self.example)
         }
         try validate()
+    }
+
+    /// A configuration with a value for each member, also for those without a default.
+    private static var complete: ServerConfiguration {
+        var client = ClientConfiguration(id: "", name: "")
+        client.attestationRequire = ""
+        var database = DatabaseConfiguration()
+        database.address = ""
+        var configuration = ServerConfiguration(clients: [client])
+        configuration.publicOrigin = ""
+        configuration.attestation = AttestationConfiguration()
+        configuration.database = database
+        return configuration
     }
 
     private static func members(_ defaults: some Encodable) throws -> [String: JSONValue] {
@@ -207,12 +219,36 @@ extension ServerConfiguration {
 }
 
 extension JSONValue {
-    /// This value with the members of `other`, in objects at any depth, except those that are null, and those that are not
-    /// in snake case, which name no setting.
+    /// Refuses members that are not settings, at any depth: a wrong name would leave a requirement off.
+    ///
+    /// - Parameters:
+    ///   - known: A value with all members. Its arrays contain one element, which has all members of each element.
+    ///   - path: The names that lead to this value.
+    /// - Throws: ``ConfigurationError`` with the path of the first unknown member.
+    fileprivate func validateNames(_ known: JSONValue, at path: [String] = []) throws {
+        switch (self, known) {
+        case (.object(let members), .object(let settings)):
+            for (name, value) in members.sorted(by: { $0.key < $1.key }) {
+                guard let setting = settings[name] else {
+                    throw ConfigurationError(
+                        "\((path + [name]).joined(separator: ".")): unknown member",
+                        "Use one of: \(settings.keys.sorted().joined(separator: ", ")).")
+                }
+                try value.validateNames(setting, at: path + [name])
+            }
+        case (.array(let elements), .array(let settings)):
+            guard let setting = settings.first else { return }
+            for (index, element) in elements.enumerated() {
+                try element.validateNames(setting, at: path + [String(index)])
+            }
+        default: return
+        }
+    }
+
+    /// This value with the members of `other`, in objects at any depth, except those that are null.
     fileprivate func replacing(with other: JSONValue) -> JSONValue {
         guard case .object(let old) = self, case .object(let new) = other else { return other }
-        return .object(
-            old.merging(new.filter { $0.value != .null && $0.key == $0.key.lowercased() }) { $0.replacing(with: $1) })
+        return .object(old.merging(new.filter { $0.value != .null }) { $0.replacing(with: $1) })
     }
 }
 
@@ -224,6 +260,9 @@ struct ConfigurationError: Error, CustomStringConvertible {
     init(_ cause: String, _ recovery: String = "Correct the configuration.") {
         description = "\(cause). \(recovery)"
     }
+
+    /// Uses a text that contains the cause and the next step.
+    init(sentences: String) { description = sentences }
 
     init(_ error: DecodingError, example: String) {
         func path(_ context: DecodingError.Context, _ last: (any CodingKey)? = nil) -> String {

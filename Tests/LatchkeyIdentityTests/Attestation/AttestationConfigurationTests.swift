@@ -104,8 +104,21 @@ import Testing
             let path = directory.path(of: "anchors")
             try FileManager.default.createDirectory(atPath: path + "/roots", withIntermediateDirectories: true)
             try Data("no certificate".utf8).write(to: URL(filePath: path + "/roots/a.pem"))
-            for (anchors, cause) in [
-                (path, "\(path)/roots/a.pem: the file contains no certificate."), (path + "/none", "\(path)/none: "),
+            let empty = directory.path(of: "empty")
+            try FileManager.default.createDirectory(atPath: empty + "/roots", withIntermediateDirectories: true)
+            let correct = "Correct or remove the file or directory."
+            for (anchors, message) in [
+                (path, "\(path)/roots/a.pem: the file contains no certificate. \(correct)"),
+                (path + "/none", "\(path)/none: the directory cannot be listed: No such file or directory. \(correct)"),
+                (
+                    path + "/roots/a.pem",
+                    "\(path)/roots/a.pem: the directory cannot be listed: Not a directory. \(correct)"
+                ),
+                (empty, "no roots in \(empty)/roots. Copy the manufacturer's root certificates into it."),
+                (
+                    empty + "/roots",
+                    "no roots in \(empty)/roots/roots. Copy the manufacturer's root certificates into it."
+                ),
             ] {
                 var configuration = TestServer.configuration
                 configuration.attestation = AttestationConfiguration()
@@ -116,9 +129,18 @@ import Testing
                         hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
                         signingKeyCipher: TestDatabase.cipher())
                 }
-                #expect(
-                    error?.description.hasPrefix("attestation.piv_anchors: " + cause) == true,
-                    "\(error?.description ?? "")")
+                #expect(error?.description == "attestation.piv_anchors: " + message)
+
+                // `check` finds the same error before the server is started.
+                let config = directory.path(of: "config.json")
+                try Data(
+                    #"{"clients": [{"client_id": "a"}], "attestation": {"piv_anchors": ["\#(anchors)"]}}"#.utf8
+                ).write(to: URL(filePath: config))
+                let checked = try await SystemProgram(IdentityProcess.program).result(of: [
+                    "check", "--config", config, "--database", directory.path(of: "identity.sqlite"),
+                ])
+                #expect(checked.status == 1)
+                #expect(checked.errors == "Error: attestation.piv_anchors: \(message)\n")
             }
         }
     }
@@ -151,6 +173,13 @@ import Testing
             try FileManager.default.removeItem(atPath: file)
             try await begin(other).expectRefused(.untrustedEndorsement)
             #expect(try await begin(tpm).status == 201)
+
+            // Removing the last root ends the trust too.
+            #expect(!log.text.contains("Trust anchors are missing"))
+            try FileManager.default.removeItem(atPath: folder + "/roots/maker.der")
+            try await begin(tpm).expectRefused(.untrustedEndorsement)
+            #expect(
+                log.text.contains("Trust anchors are missing: attestation.tpm_anchors: no roots in \(folder)/roots."))
         }
     }
 

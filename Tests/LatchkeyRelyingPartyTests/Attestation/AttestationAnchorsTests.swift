@@ -78,6 +78,20 @@ import X509
         }
     }
 
+    @Test func `an unreadable path is reported in the system's words`() throws {
+        try withDirectory(["roots/a.pem/b": Data()]) { directory in
+            for (path, cause) in [
+                (directory + "/none", "\(directory)/none: the directory cannot be listed: No such file or directory"),
+                (directory, "\(directory)/roots/a.pem: the file cannot be read: Is a directory"),
+            ] {
+                let error = #expect(throws: AttestationAnchorError.self) {
+                    try AttestationAnchors.Group(directory: path)
+                }
+                #expect(error?.description == "Could not read the trust anchor \(cause).")
+            }
+        }
+    }
+
     @Test func `a certificate that is not a CA's is no anchor`() throws {
         #expect(throws: AttestationAnchorError.self) {
             try AttestationAnchors.Group(roots: [AttestationVectors.bytes("ek.p256-L2.certificate")])
