@@ -117,6 +117,8 @@ import Testing
         #expect(try await run("signing-keys", "list").output.isEmpty)
         #expect(try await run("signing-keys", "rotate").errors.contains("the database contains no signing key"))
         #expect(try await run("audit").output.contains(#""event":"user.added""#))
-        #expect(try await run("audit", "--after", "1").output.isEmpty)
+        let later = try await run("audit", "--after", "1").output
+        #expect(later.contains(#""event":"user.disabled""#) && !later.contains("user.added"))
+        #expect(try await run("audit", "--after", "1000").output.isEmpty)
     }
 }
