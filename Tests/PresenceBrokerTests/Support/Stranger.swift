@@ -69,7 +69,9 @@ struct Stranger {
             let status = await process.wait()
             if status == 0 { return complaint }
             complaint += "(exit \(status))"
-            guard complaint.hasPrefix("Error connecting") || complaint.contains("The connection is closed") else { break }
+            guard complaint.hasPrefix("Error connecting") || complaint.contains("The connection is closed") else {
+                break
+            }
         }
         return complaint
     }
