@@ -8,7 +8,8 @@ internal import SwiftASN1
 struct HardwareCertificate: Hashable, Sendable {
     /// The maximum size in bytes.
     static let maximumBytes = 4096
-    /// The maximum size of the certificates of one request in bytes, without padding. Genuine chains have fewer than 6000.
+    /// The maximum size of the certificates of one request in bytes, without padding. With ``maximumNodes``, it keeps the memory of a
+    /// request below 64 KiB.
     static let maximumChainBytes = 8192
     /// The maximum number of ASN.1 nodes. Genuine certificates have fewer than 200. The parser allocates about 100 bytes for
     /// each node, so this limits its memory.
