@@ -94,7 +94,8 @@ struct AgentProgram: AsyncParsableCommand {
         defer { observer.cancel() }
         let server = AgentServer(socket: socket, service: service, log: log)
         try server.start()
-        log.notice("serving SSH keys", metadata: ["container": "\(settings.container)", "socket": "\(socket.name)"])
+        log.notice(
+            "serving SSH keys", metadata: ["container": "\(settings.service.container)", "socket": "\(socket.name)"])
         for await _ in await UnixSignalsSequence(trapping: .sigterm, .sigint) { break }
         server.stop()
     }

@@ -96,7 +96,7 @@ actor AgentService {
         guard let use = use(of: key, for: data, bindings, client) else { return .failure }
         let reason = use.reason(
             key: key.name, client: client, knownHosts: KnownHosts(files: settings.knownHostsFiles))
-        let prompt = PromptContext(reason: reason, container: settings.container)
+        let prompt = PromptContext(reason: reason, container: settings.service.container)
         let answer = await prompts.run {
             let task = Task { await self.signed(data, with: key, bindings, prompt, client) }
             self.running = task
@@ -165,8 +165,8 @@ actor AgentService {
     private func opened() async throws(KeystoreError) -> Opened {
         if var opened {
             // The container may have got its record keys since: from the TPM, although a token is configured.
-            if opened.records.keystore.backend != "tpm", settings.hardware.token.uri != nil {
-                let records = try await settings.hardware.records(settings.container, in: opened.store)
+            if opened.records.keystore.backend != "tpm", settings.service.hardware.token.uri != nil {
+                let records = try await settings.service.hardware.records(settings.service.container, in: opened.store)
                 if records.keystore.backend != opened.records.keystore.backend {
                     opened.records = records
                     self.opened = opened
@@ -174,9 +174,9 @@ actor AgentService {
             }
             return opened
         }
-        let store = try await RecordStore(directory: settings.store)
+        let store = try await RecordStore(directory: settings.service.store)
         let new = Opened(
-            store: store, records: try await settings.hardware.records(settings.container, in: store))
+            store: store, records: try await settings.service.hardware.records(settings.service.container, in: store))
         let first = opened ?? new
         opened = first
         return first
@@ -186,9 +186,9 @@ actor AgentService {
     private func keystore(of key: HardwareKey) async throws(KeystoreError) -> any Keystore {
         let opened = try await opened()
         if key.backend == opened.records.keystore.backend { return opened.records.keystore }
-        let name = try settings.hardware.place(of: key)
+        let name = try settings.service.hardware.place(of: key)
         if let known = self.opened?.keystores[name] { return known }
-        let keystore = try settings.hardware.keystore(of: key, in: opened.store)
+        let keystore = try settings.service.hardware.keystore(of: key, in: opened.store)
         self.opened?.keystores[name] = keystore
         return keystore
     }

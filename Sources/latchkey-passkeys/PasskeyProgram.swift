@@ -138,7 +138,7 @@ struct PasskeyProgram: AsyncParsableCommand {
     }
 
     private func serve(_ log: Logger, environment: [String: String]) async throws {
-        let settings = try PasskeySettings(
+        let settings = try ServiceSettings(
             options: [
                 "container": container, "store": store, "tcti": tcti, "token": token, "token-login": tokenLogin,
                 "token-isolation": tokenIsolation, "pin-source": pinSource,
@@ -166,7 +166,7 @@ struct PasskeyProgram: AsyncParsableCommand {
     }
 
     private func engine(
-        _ settings: PasskeySettings, _ observer: SessionLockObserver, environment: [String: String], log: Logger
+        _ settings: ServiceSettings, _ observer: SessionLockObserver, environment: [String: String], log: Logger
     ) async throws -> PasskeyEngine {
         let records = try await settings.records()
         guard let keystore = records.keystore as? any PasskeyKeystore else {
@@ -189,6 +189,21 @@ struct PasskeyProgram: AsyncParsableCommand {
             aaguid: AAGUID(of: try await keystore.capabilities().root),
             requester: { HIDNode.ofUser(geteuid())?.openers(user: geteuid()) },
             onFailure: { log.info("a request failed", metadata: ["reason": "\($0)"]) })
+    }
+}
+
+extension ServiceSettings {
+    /// The container's records in the configured hardware.
+    fileprivate func records() async throws(KeystoreError) -> RecordContainer {
+        let opened: RecordStore
+        do throws(KeystoreError) {
+            opened = try await RecordStore(directory: store)
+        } catch {
+            throw error.with(
+                reason: "the store cannot be opened: \(error.reason)",
+                recovery: "\(error.recovery) To select a directory, use --store or LATCHKEY_STORE.")
+        }
+        return try RecordContainer(name: container, store: opened, keystore: hardware.keystore(opened))
     }
 }
 
