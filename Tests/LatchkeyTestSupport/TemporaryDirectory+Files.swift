@@ -1,3 +1,4 @@
+internal import CoreFoundation
 internal import FoundationEssentials
 internal import Glibc
 package import LatchkeySimulators
@@ -7,18 +8,37 @@ extension TemporaryDirectory {
     /// Copies the store in this directory as an attacker who can read its files would: the database and its write-ahead log,
     /// without the lock files.
     ///
-    /// - Throws: The error of the failed copy.
+    /// - Throws: An error of the file system if the directories cannot be read or made.
     package func copyOfStore(profile: String = "default") throws -> TemporaryDirectory {
         let copy = try TemporaryDirectory()
         try FileManager.default.createDirectory(
             atPath: copy.path(of: profile), withIntermediateDirectories: true,
             attributes: [.posixPermissions: 0o700])
+        // A connection that closes in the background removes the write-ahead log. So a copy is complete only if the files are
+        // the same before and after it.
+        for _ in 0..<100 {
+            let files = try storeFiles(of: profile)
+            for name in files.keys {
+                try? FileManager.default.copyItem(
+                    atPath: path(of: "\(profile)/\(name)"), toPath: copy.path(of: "\(profile)/\(name)"))
+            }
+            if try storeFiles(of: profile) == files, try copy.storeFiles(of: profile).keys == files.keys { return copy }
+            for name in files.keys { try? FileManager.default.removeItem(atPath: copy.path(of: "\(profile)/\(name)")) }
+        }
+        Issue.record("The store changed during 100 copies, or cannot be read.")
+        return copy
+    }
+
+    /// The size in bytes and the time of the last change of each file of a store, by name, without the lock files.
+    private func storeFiles(of profile: String) throws -> [String: [Int]] {
+        var files: [String: [Int]] = [:]
         for name in try FileManager.default.contentsOfDirectory(atPath: path(of: profile))
         where name.hasPrefix("latchkey.sqlite") && !name.hasSuffix(".lock") {
-            try FileManager.default.copyItem(
-                atPath: path(of: "\(profile)/\(name)"), toPath: copy.path(of: "\(profile)/\(name)"))
+            var status = stat()
+            guard stat(path(of: "\(profile)/\(name)"), &status) == 0 else { continue }
+            files[name] = [Int(status.st_size), status.st_mtim.tv_sec, status.st_mtim.tv_nsec]
         }
-        return copy
+        return files
     }
 
     /// Writes an executable script into the directory.
