@@ -174,7 +174,7 @@ actor AgentService {
             }
             return opened
         }
-        let store = try await RecordStore(directory: settings.service.store)
+        let store = try await RecordStore.opened(configured: settings.service.store)
         let new = Opened(
             store: store, records: try await settings.service.hardware.records(settings.service.container, in: store))
         let first = opened ?? new

@@ -195,14 +195,7 @@ struct PasskeyProgram: AsyncParsableCommand {
 extension ServiceSettings {
     /// The container's records in the configured hardware.
     fileprivate func records() async throws(KeystoreError) -> RecordContainer {
-        let opened: RecordStore
-        do throws(KeystoreError) {
-            opened = try await RecordStore(directory: store)
-        } catch {
-            throw error.with(
-                reason: "the store cannot be opened: \(error.reason)",
-                recovery: "\(error.recovery) To select a directory, use --store or LATCHKEY_STORE.")
-        }
+        let opened = try await RecordStore.opened(configured: store)
         return try RecordContainer(name: container, store: opened, keystore: hardware.keystore(opened))
     }
 }

@@ -44,6 +44,13 @@ public struct Record: Hashable, Sendable, Identifiable {
     /// which no key's name can, so an attacker cannot turn one of them into a record that needs no MAC.
     var isBareKey: Bool { kind == Self.keyKind && key.map { id == RecordID($0.id) } ?? false }
 
+    /// - Throws: ``KeystoreError`` with code `unsupported` if a newer version of Latchkey made the key.
+    func checkKeyVersion() throws(KeystoreError) {
+        guard let key, key.version != HardwareKey.currentVersion else { return }
+        throw .unsupported(
+            "the key of the record ‘\(id)’ has another version", recovery: "Install a newer version of Latchkey.")
+    }
+
     init(
         id: RecordID, kind: String, protection: ProtectionClass, attributes: [String: String], key: HardwareKey?,
         generation: Int, createdAt: Date, updatedAt: Date

@@ -8,7 +8,8 @@ extension RecordContainer {
     func verified(
         _ row: RecordRow, in session: ClassSession? = nil
     ) throws(KeystoreError) -> (record: Record, payload: SecretBytes?) {
-        let record = try self.record(of: row)
+        let header = row.header
+        let record = try self.record(of: row, header: header)
         guard !row.isSelfAuthenticated else {
             guard record.isBareKey, row.payload == nil else { throw Self.edited(record.id) }
             return (record, nil)
@@ -16,7 +17,9 @@ extension RecordContainer {
         guard let device = keyring.session(ProtectionClass.device.name)?.opened else {
             throw Self.locked(.device, record.id)
         }
-        guard device.isAuthentic(row.mac, for: row.authenticatedBytes) else { throw Self.edited(record.id) }
+        guard device.isAuthentic(row.mac, for: row.authenticatedBytes(header: header)) else {
+            throw Self.edited(record.id)
+        }
         guard let sealed = row.payload else { return (record, nil) }
         guard let key = (session ?? keyring.session(row.className))?.opened else {
             throw Self.locked(record.protection, record.id)
@@ -26,7 +29,7 @@ extension RecordContainer {
                 "the protection of the record ‘\(record.id)’ was changed in the meantime",
                 recovery: "Read the stored record, then try again.")
         }
-        guard let payload = try? key.open(sealed, header: row.header) else { throw Self.edited(record.id) }
+        guard let payload = try? key.open(sealed, header: header) else { throw Self.edited(record.id) }
         return (record, payload)
     }
 
@@ -38,8 +41,9 @@ extension RecordContainer {
     }
 
     /// Returns a row's decoded metadata, unverified. Small rows are decoded once; the header has all bytes that are decoded.
-    func record(of row: RecordRow) throws(KeystoreError) -> Record {
-        let header = row.header
+    func record(of row: RecordRow) throws(KeystoreError) -> Record { try record(of: row, header: row.header) }
+
+    private func record(of row: RecordRow, header: Data) throws(KeystoreError) -> Record {
         do {
             guard header.count <= Self.maximumKeptBytes else { return try row.record() }
             return try decoded.value(of: header) { try row.record() }
@@ -52,11 +56,7 @@ extension RecordContainer {
     private static let maximumKeptBytes = 16 << 10
 
     static func check(_ record: Record, _ payload: SecretBytes?) throws(KeystoreError) {
-        guard record.key?.version ?? HardwareKey.currentVersion == HardwareKey.currentVersion else {
-            throw .unsupported(
-                "the key of the record ‘\(record.id)’ has another version",
-                recovery: "Install a newer version of Latchkey.")
-        }
+        try record.checkKeyVersion()
         guard
             (1...128).contains(record.id.rawValue.utf8.count),
             !record.id.rawValue.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })

@@ -31,7 +31,10 @@ struct RecordRow {
         return bytes
     }
 
-    var authenticatedBytes: Data {
+    var authenticatedBytes: Data { authenticatedBytes(header: header) }
+
+    /// - Parameter header: The row's ``header``, which the caller has computed.
+    func authenticatedBytes(header: Data) -> Data {
         var bytes = header
         bytes.append(payload == nil ? 0 : 1)
         bytes.append(contentsOf: SHA256.hash(data: payload ?? Data()))
@@ -64,11 +67,7 @@ extension RecordRow {
                 key: try hardwareKey.map { try CanonicalJSON.decode(from: $0) }, generation: generation,
                 createdAt: Date(timeIntervalSince1970: TimeInterval(createdAt)),
                 updatedAt: Date(timeIntervalSince1970: TimeInterval(updatedAt)))
-            guard record.key?.version ?? HardwareKey.currentVersion == HardwareKey.currentVersion else {
-                throw KeystoreError.unsupported(
-                    "the key of the record ‘\(id)’ has a newer version",
-                    recovery: "Install a newer version of Latchkey.")
-            }
+            try record.checkKeyVersion()
             return record
         } catch let error as KeystoreError {
             throw error

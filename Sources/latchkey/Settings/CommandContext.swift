@@ -71,14 +71,8 @@ struct CommandContext: Sendable {
 
     /// The container's records.
     func records(slot: PIVSlot? = nil) async throws(KeystoreError) -> RecordContainer {
-        let store: RecordStore
-        do throws(KeystoreError) {
-            store = try await self.store()
-        } catch {
-            throw error.with(
-                reason: "the store cannot be opened: \(error.reason)",
-                recovery: "\(error.recovery) To select a directory, use --store or LATCHKEY_STORE.")
-        }
+        log.debug("opening the store", metadata: ["directory": "\(settings.store)"])
+        let store = try await RecordStore.opened(configured: settings.store)
         return try RecordContainer(name: settings.container, store: store, keystore: keystore(store, slot: slot))
     }
 
