@@ -25,11 +25,12 @@ struct SharedCardTests {
         return machine
     }
 
-    @Test func `100 pairs of concurrent key creations lose no key`() async throws {
+    @Test func `pairs of concurrent key creations lose no key`() async throws {
         let card = try VirtualYubiKey.current.card
         let machines = [try machine(), try machine()]
         var (lost, failed): ([String], [String]) = ([], [])
-        for pair in 0..<100 {
+        let pairs = Repetitions.count(100, sample: 15)
+        for pair in 0..<pairs {
             // The card has space for 11 pairs.
             if pair % 10 == 0 { card.removeKeys() }
             let made = try await withThrowingTaskGroup(of: Outcome.self) { group in
@@ -54,7 +55,7 @@ struct SharedCardTests {
             }
         }
         #expect(lost == [])
-        #expect(failed.count <= 4, "of 200 commands these failed: \(failed)")
+        #expect(failed.count <= max(2, pairs / 25), "of \(2 * pairs) commands these failed: \(failed)")
     }
 
     @Test(arguments: [SIGTERM, SIGHUP, SIGINT])

@@ -7,9 +7,6 @@ internal import Testing
 /// The first run counts the effects of the change. Each further run kills the program before another effect. After each run, the
 /// caller checks that the change is complete or not done, and that nothing else is lost.
 package enum KillPoints {
-    /// Whether to test every point (with `LATCHKEY_KILL_POINTS=all`) or an even share of the points.
-    package static let testsAll = ProcessInfo.processInfo.environment["LATCHKEY_KILL_POINTS"] == "all"
-
     /// One run of a change.
     package struct Run: Sendable, CustomStringConvertible {
         let name: String
@@ -51,7 +48,7 @@ package enum KillPoints {
         }
         let whole = try await run(before: nil).effects
         #expect(whole.total >= share, "\(name) has \(whole.total) points")
-        let count = testsAll ? whole.total : min(share, whole.total)
+        let count = Repetitions.count(whole.total, sample: min(share, whole.total))
         var killed = 0
         for index in 0..<count where try await run(before: 1 + index * whole.total / count).killedBefore != nil {
             killed += 1

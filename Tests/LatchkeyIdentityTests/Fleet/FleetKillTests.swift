@@ -7,7 +7,7 @@ struct FleetKillTests {
     /// 500 kills, or a sample.
     @Test(.timeLimit(.minutes(60)))
     func `after many kills of instances, nothing was accepted twice and no device is lost`() async throws {
-        let count = KillPoints.testsAll ? 500 : 50
+        let count = Repetitions.count(500, sample: 50)
         try await Self.kill(count)
         print("Kill points: instances of a fleet: killed at \(count) of \(count)")
     }

@@ -8,7 +8,7 @@ import VirtualSmartCard
 /// A card that is removed while a module reads it: ykcs11 then reports a token without keys, or one with the serial number 0.
 @Suite(.virtualYubiKey(touchTimeout: .milliseconds(600)))
 struct CardRemovalTests {
-    private static let rounds = KillPoints.testsAll ? 100 : 8
+    private static let rounds = Repetitions.count(100, sample: 8)
 
     @Test(arguments: YubiKeyModule.Kind.allCases)
     func `a removal at any command of a signature does not report a lost key`(
