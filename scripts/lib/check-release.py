@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 """Type-checks each module of Sources as one unit, as release builds compile it.
 
 Usage: check-release.py, in the package's root folder, after `swift build --build-tests`
@@ -9,11 +9,12 @@ the debug build, and takes a minute. Prints the errors; exits 1 if there are any
 """
 
 import concurrent.futures
-import json
 import os
 import re
 import subprocess
 import sys
+
+from swiftmodules import swift_modules
 
 # Options of the compiler that select the kind of output, with the number of their values.
 OUTPUT = {
@@ -23,32 +24,22 @@ OUTPUT = {
 }
 
 
-def commands(manifest, sources):
-    """The compiler's commands for the modules with files in `sources`, without the options for output."""
-    for text in re.findall(r'^ +description: "Compiling Swift Module .*\n +args: (\[.*\])$', manifest, re.MULTILINE):
-        arguments = json.loads(text)
-        files = next((argument[1:] for argument in arguments if argument.startswith("@")), "")
-        # A target that is not used has no list.
-        if not os.path.exists(files):
-            continue
-        with open(files, encoding="utf-8") as lines:
-            if not lines.readline().strip("'\"\n").startswith(sources):
-                continue
-        kept, rest = [], iter(arguments)
-        for argument in rest:
-            if argument in OUTPUT:
-                for _ in range(OUTPUT[argument]):
-                    next(rest)
-            elif not re.fullmatch(r"-j\d+", argument):
-                kept.append(argument)
-        yield kept + ["-typecheck", "-whole-module-optimization"]
+def check(arguments):
+    """The command that type-checks the module of a compiler's command."""
+    kept, rest = [], iter(arguments)
+    for argument in rest:
+        if argument in OUTPUT:
+            for _ in range(OUTPUT[argument]):
+                next(rest)
+        elif not re.fullmatch(r"-j\d+", argument):
+            kept.append(argument)
+    return kept + ["-typecheck", "-whole-module-optimization"]
 
 
 def main():
-    with open(".build/debug.yaml", encoding="utf-8") as file:
-        checks = list(commands(file.read(), os.path.realpath("Sources") + "/"))
+    checks = [check(arguments) for _, arguments in swift_modules()]
     if not checks:
-        sys.exit("check-release.py: .build/debug.yaml has no modules of Sources; run swift build first.")
+        sys.exit("check-release.py: the debug build has no modules of Sources; run swift build first.")
     status = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         runs = pool.map(lambda check: subprocess.run(check, capture_output=True, text=True, check=False), checks)
