@@ -46,7 +46,7 @@ struct FaultTests {
         let fault = hazard.fault
         try await Scene.with(on: hazard.hardware) { scene in
             var count = 0
-            for index in Repetitions.points(sample: 3, of: hazard.number) {
+            for index in Repetitions.points(sample: 2, of: hazard.number) {
                 let device = try await prepare(scene, for: operation)
                 device.program.steps.arm(fault, at: index)
                 let outcome = await device.program.steps.run { try await perform(operation, device.program.locker) }
