@@ -3,7 +3,7 @@ package import Latchkey
 extension RecordStore {
     /// Opens the store in the directory that the settings name; creates it if it does not exist.
     ///
-    /// - Throws: The error of ``RecordStore/init(directory:)``. Its recovery also says how to select another directory.
+    /// - Throws: The error of ``RecordStore/init(directory:)`` with the advice to select another directory.
     package static func opened(configured directory: String) async throws(KeystoreError) -> RecordStore {
         do throws(KeystoreError) {
             return try await RecordStore(directory: directory)

@@ -8,11 +8,13 @@ package enum Repetitions {
     /// The number of repetitions.
     package static func count(_ all: Int, sample: Int) -> Int { areComplete ? all : sample }
 
-    /// The points at which a test of a change causes a fault: all, or every `sample`-th.
+    /// The points at which a test of a change causes a fault: all, or a sample.
     ///
-    /// - Parameter test: The number of the test. Tests of the same change with successive numbers have different points.
+    /// - Parameters:
+    ///   - first: The first point of a sample. Tests of a change that start at 0 to `distance` - 1 together test all points.
+    ///   - distance: The distance between the points of a sample.
     /// - Returns: An endless sequence, because only a run without a fault shows how many points the change has.
-    package static func points(sample: Int, of test: Int) -> some Sequence<Int> {
-        areComplete ? sequence(first: 0) { $0 + 1 } : sequence(first: test % sample) { $0 + sample }
+    package static func points(from first: Int, each distance: Int) -> some Sequence<Int> {
+        areComplete ? sequence(first: 0) { $0 + 1 } : sequence(first: first) { $0 + distance }
     }
 }

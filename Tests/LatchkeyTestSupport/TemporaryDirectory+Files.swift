@@ -8,7 +8,7 @@ extension TemporaryDirectory {
     /// Copies the store in this directory as an attacker who can read its files would: the database and its write-ahead log,
     /// without the lock files.
     ///
-    /// - Throws: An error of the file system if the directories cannot be read or made.
+    /// - Throws: The error of the last copy if 100 copies fail.
     package func copyOfStore(profile: String = "default") throws -> TemporaryDirectory {
         let copy = try TemporaryDirectory()
         try FileManager.default.createDirectory(
@@ -16,27 +16,35 @@ extension TemporaryDirectory {
             attributes: [.posixPermissions: 0o700])
         // A connection that closes in the background removes the write-ahead log. So a copy is complete only if the files are
         // the same before and after it.
+        var copyError: (any Error)?
         for _ in 0..<100 {
             let files = try storeFiles(of: profile)
-            for name in files.keys {
-                try? FileManager.default.copyItem(
-                    atPath: path(of: "\(profile)/\(name)"), toPath: copy.path(of: "\(profile)/\(name)"))
+            do {
+                for name in files.keys {
+                    try FileManager.default.copyItem(
+                        atPath: path(of: "\(profile)/\(name)"), toPath: copy.path(of: "\(profile)/\(name)"))
+                }
+                if try storeFiles(of: profile) == files { return copy }
+            } catch {
+                copyError = error
             }
-            if try storeFiles(of: profile) == files, try copy.storeFiles(of: profile).keys == files.keys { return copy }
             for name in files.keys { try? FileManager.default.removeItem(atPath: copy.path(of: "\(profile)/\(name)")) }
+            usleep(10_000)
         }
-        Issue.record("The store changed during 100 copies, or cannot be read.")
-        return copy
+        throw try #require(copyError, "the store changed during each of 100 copies")
     }
 
-    /// The size in bytes and the time of the last change of each file of a store, by name, without the lock files.
+    /// The identity, the size in bytes and the time of the last change of each file of a store, by name, without the lock files.
     private func storeFiles(of profile: String) throws -> [String: [Int]] {
         var files: [String: [Int]] = [:]
         for name in try FileManager.default.contentsOfDirectory(atPath: path(of: profile))
         where name.hasPrefix("latchkey.sqlite") && !name.hasSuffix(".lock") {
             var status = stat()
             guard stat(path(of: "\(profile)/\(name)"), &status) == 0 else { continue }
-            files[name] = [Int(status.st_size), status.st_mtim.tv_sec, status.st_mtim.tv_nsec]
+            files[name] = [
+                Int(status.st_ino), Int(status.st_size), status.st_mtim.tv_sec, status.st_mtim.tv_nsec,
+                status.st_ctim.tv_sec, status.st_ctim.tv_nsec,
+            ]
         }
         return files
     }

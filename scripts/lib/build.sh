@@ -3,8 +3,8 @@
 
 # The options of a release build. A static runtime saves milliseconds at each start. Without exported symbols, each process needs
 # 1 MB less memory, because the loader reads no tables of them. Packed relocations (glibc 2.36 or later) save another 3 MB. The
-# loader then loads only the libraries that a program needs. Generic types are made by functions with known conformances: made from
-# their names, each would be a search of all protocol conformances of the program.
+# loader then loads only the libraries that a program needs. The option of the frontend makes generic types with functions that know
+# the conformances. By default, the runtime makes a type from its mangled name, and searches all conformances of the program.
 # shellcheck disable=SC2034 # used by the scripts that source this file
 release_flags=(
     -c release --static-swift-stdlib -Xlinker --no-export-dynamic
@@ -51,7 +51,7 @@ show_progress() {
 build() {
     local build_log=.build/logs/build.log
     mkdir -p .build/logs
-    printf 'Building (%s) …\n' "$*" >&2
+    printf 'Building%s …\n' "${*:+ ($*)}" >&2
     if ! (set -o pipefail; swift build "$@" 2>&1 | show_progress >"$build_log"); then
         grep -E '^[^ ].*(error|warning):' "$build_log" | grep -v "unhandled; explicitly declare" | sort -u | head -n 60 >&2 || true
         tail -n 20 "$build_log" >&2

@@ -38,8 +38,6 @@ def check(arguments):
 
 def main():
     checks = [check(arguments) for _, arguments in swift_modules()]
-    if not checks:
-        sys.exit("check-release.py: the debug build has no modules of Sources; run swift build first.")
     status = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         runs = pool.map(lambda check: subprocess.run(check, capture_output=True, text=True, check=False), checks)

@@ -44,7 +44,9 @@ public struct Record: Hashable, Sendable, Identifiable {
     /// which no key's name can, so an attacker cannot turn one of them into a record that needs no MAC.
     var isBareKey: Bool { kind == Self.keyKind && key.map { id == RecordID($0.id) } ?? false }
 
-    /// - Throws: ``KeystoreError`` with code `unsupported` if a newer version of Latchkey made the key.
+    /// Checks that this version of Latchkey supports the key.
+    ///
+    /// - Throws: ``KeystoreError`` with code `unsupported` if it does not.
     func checkKeyVersion() throws(KeystoreError) {
         guard let key, key.version != HardwareKey.currentVersion else { return }
         throw .unsupported(

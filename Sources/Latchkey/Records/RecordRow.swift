@@ -31,9 +31,10 @@ struct RecordRow {
         return bytes
     }
 
+    /// The bytes that the MAC covers: the header and the payload's digest.
     var authenticatedBytes: Data { authenticatedBytes(header: header) }
 
-    /// - Parameter header: The row's ``header``, which the caller has computed.
+    /// - Parameter header: The row's ``header``, computed before.
     func authenticatedBytes(header: Data) -> Data {
         var bytes = header
         bytes.append(payload == nil ? 0 : 1)

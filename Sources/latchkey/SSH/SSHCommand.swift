@@ -124,7 +124,7 @@ extension CommandContext {
     func sshRecords() async throws -> RecordContainer {
         let hardware = HardwareSettings(
             tcti: settings.tcti, token: settings.token, allowsShortPINs: settings.allowsShortPINs)
-        return try await hardware.records(settings.container, in: .opened(configured: settings.store))
+        return try await hardware.records(settings.container, in: recordStore())
     }
 }
 

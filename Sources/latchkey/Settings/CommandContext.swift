@@ -50,9 +50,17 @@ struct CommandContext: Sendable {
     }
 
     /// Opens the store; creates it if it does not exist.
+    ///
+    /// - Throws: The store's own error, for commands that report the store itself.
     func store() async throws(KeystoreError) -> RecordStore {
         log.debug("opening the store", metadata: ["directory": "\(settings.store)"])
         return try await RecordStore(directory: settings.store)
+    }
+
+    /// Opens the store of a command that reads or changes records; creates it if it does not exist.
+    func recordStore() async throws(KeystoreError) -> RecordStore {
+        log.debug("opening the store", metadata: ["directory": "\(settings.store)"])
+        return try await RecordStore.opened(configured: settings.store)
     }
 
     /// The token if one is configured, otherwise the TPM. Connects at the first use.
@@ -71,8 +79,7 @@ struct CommandContext: Sendable {
 
     /// The container's records.
     func records(slot: PIVSlot? = nil) async throws(KeystoreError) -> RecordContainer {
-        log.debug("opening the store", metadata: ["directory": "\(settings.store)"])
-        let store = try await RecordStore.opened(configured: settings.store)
+        let store = try await recordStore()
         return try RecordContainer(name: settings.container, store: store, keystore: keystore(store, slot: slot))
     }
 
