@@ -47,11 +47,18 @@ struct PacketRelayTests {
         bench.step()
         let kernel = try #require(bench.kernelEnds.first)
         _ = read(kernel)
-        let before = openDescriptors()
-        #expect(sendDescriptor(STDIN_FILENO, with: [UInt8](repeating: 9, count: 64), to: service))
+        var ends: [Int32] = [-1, -1]
+        try #require(
+            socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
+        defer { close(ends[0]) }
+        #expect(sendDescriptor(ends[1], with: [UInt8](repeating: 9, count: 64), to: service))
+        close(ends[1])
         bench.step()
         #expect(read(kernel) == UHIDEvent.input([UInt8](repeating: 9, count: 64)))
-        #expect(openDescriptors() == before)
+        // The connection ends when all copies of its other end are closed. The relay has a copy only if it accepted it.
+        var end = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
+        #expect(poll(&end, 1, 60_000) == 1, "the relay has the descriptor")
+        #expect(Int32(end.revents) & POLLHUP != 0)
     }
 
     @Test func `root gets no device`() throws {
@@ -177,10 +184,6 @@ struct PacketRelayTests {
 
     private func write(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
         send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count
-    }
-
-    private func openDescriptors() -> Int {
-        (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count) ?? -1
     }
 
     /// Sends a message with a descriptor (`SCM_RIGHTS`).
