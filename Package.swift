@@ -99,11 +99,6 @@ let package = Package(
             providers: [.apt(["libtss2-dev"])]
         ),
         .systemLibrary(
-            name: "CPKCS11",
-            pkgConfig: "p11-kit-1",
-            providers: [.apt(["libp11-kit-dev"])]
-        ),
-        .systemLibrary(
             name: "COpenSSL",
             pkgConfig: "libcrypto",
             providers: [.apt(["libssl-dev"])]
@@ -115,7 +110,9 @@ let package = Package(
         ),
         // Headers of libraries that are loaded at their first use.
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(name: "CLibCrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CLibP11", providers: [.apt(["libp11-dev", "libssl-dev"])]),
+        .systemLibrary(name: "CPKCS11", providers: [.apt(["libp11-kit-dev"])]),
         .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
         // Headers of this package, without a library.
         .systemLibrary(name: "CEnvironment"),
@@ -184,7 +181,7 @@ let package = Package(
         .target(
             name: "LatchkeyRelyingParty",
             dependencies: [
-                .target(name: "COpenSSL", condition: .when(traits: ["Certificates"])), "Latchkey", "LatchkeyJOSE",
+                .target(name: "CLibCrypto", condition: .when(traits: ["Certificates"])), "Latchkey", "LatchkeyJOSE",
                 "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
             ],
             swiftSettings: strict),

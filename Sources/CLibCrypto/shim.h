@@ -1,0 +1,26 @@
+#include <dlfcn.h>
+#include <openssl/evp.h>
+
+/* This module links no library: LatchkeyRelyingParty loads libcrypto when it first encrypts to an RSA key. Loading it takes two
+   milliseconds, and most commands do not use it. */
+#define LATCHKEY_LIBCRYPTO(F) \
+    F(EVP_PKEY_CTX_ctrl_str) F(EVP_PKEY_CTX_free) F(EVP_PKEY_CTX_new_from_pkey) F(EVP_PKEY_encrypt) F(EVP_PKEY_encrypt_init) \
+    F(EVP_PKEY_free) F(d2i_PublicKey)
+
+/* The functions that LatchkeyRelyingParty calls. */
+struct latchkey_libcrypto {
+#define LATCHKEY_FIELD(name) __typeof__(&name) name;
+    LATCHKEY_LIBCRYPTO(LATCHKEY_FIELD)
+#undef LATCHKEY_FIELD
+};
+
+/* Whether the library has all functions. */
+static inline _Bool latchkey_libcrypto_load(struct latchkey_libcrypto *functions) {
+    void *library = dlopen("libcrypto.so.3", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return 0;
+#define LATCHKEY_LOAD(name) \
+    if (!(functions->name = (__typeof__(&name))dlsym(library, #name))) return 0;
+    LATCHKEY_LIBCRYPTO(LATCHKEY_LOAD)
+#undef LATCHKEY_LOAD
+    return 1;
+}
