@@ -59,7 +59,7 @@ struct IdleMemory {
     }
 
     /// The arguments: who connects, the socket, the service's program and its arguments. `CTAPHID_INIT` and
-    /// `SSH_AGENTC_REQUEST_IDENTITIES` are the messages.
+    /// `SSH_AGENTC_REQUEST_IDENTITIES` are the messages. The relay inherits a mask that blocks SIGTERM.
     private static let client = """
         import socket, subprocess, sys, time
         manner, path, service = sys.argv[1], sys.argv[2], sys.argv[3:]
@@ -88,8 +88,8 @@ struct IdleMemory {
                 if line.startswith("VmHWM:"):
                     print(line.split()[1])
         finally:
-            process.kill()
-            process.wait()
+            process.kill() if manner == "refuse" else process.terminate()
+            process.wait(60)
         """
 
     private func presenced() async throws -> Double {

@@ -34,15 +34,6 @@ struct LocalCommands {
                 process.memoryGoal(atMost: goal.megabytes),
             ]
         }
-        findings.goals.append(try Self.installedSize(directory))
         return findings
-    }
-
-    /// The size of the program as packages install it.
-    private static func installedSize(_ directory: TemporaryDirectory) throws -> Goal {
-        let stripped = directory.path(of: "latchkey")
-        try Program(name: "strip").run(["-o", stripped, Program.built("latchkey").name])
-        let bytes = try FileManager.default.attributesOfItem(atPath: stripped)[.size] as? Int ?? 0
-        return .limit("installed size of latchkey", Double(bytes) / 1e6, "MB", atMost: 15)
     }
 }

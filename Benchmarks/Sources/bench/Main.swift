@@ -18,6 +18,7 @@ import Foundation
         try await add("signatures by a TPM") { try await TPMSigning(rounds: isShort ? 60 : 300).run() }
         try await add("processes") { try await SigningProcesses(rounds: isShort ? 15 : 60).run() }
         try await add("local commands") { try await LocalCommands(rounds: isShort ? 15 : 60).run() }
+        try await add("installed size") { try await InstalledSize.run() }
         try await add("attestation") { try await AttestationEnrolment(rounds: isShort ? 10 : 50).run() }
         try await add("idle services") { try await IdleMemory().run() }
         try await add("signatures by a token") {
