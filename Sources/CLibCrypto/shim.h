@@ -1,16 +1,16 @@
 #include <dlfcn.h>
 #include <openssl/evp.h>
 
-/* This module links no library: LatchkeyRelyingParty loads libcrypto when it first encrypts to an RSA key. Loading it takes two
-   milliseconds, and most commands do not use it. */
-#define LATCHKEY_LIBCRYPTO(F) \
+/* This module links no library: LatchkeyRelyingParty loads libcrypto for the first RSA endorsement key, which only servers see. Loading
+   it takes 2 ms. */
+#define LATCHKEY_ENCRYPTION(F) \
     F(EVP_PKEY_CTX_ctrl_str) F(EVP_PKEY_CTX_free) F(EVP_PKEY_CTX_new_from_pkey) F(EVP_PKEY_encrypt) F(EVP_PKEY_encrypt_init) \
     F(EVP_PKEY_free) F(d2i_PublicKey)
 
 /* The functions that LatchkeyRelyingParty calls. */
 struct latchkey_libcrypto {
 #define LATCHKEY_FIELD(name) __typeof__(&name) name;
-    LATCHKEY_LIBCRYPTO(LATCHKEY_FIELD)
+    LATCHKEY_ENCRYPTION(LATCHKEY_FIELD)
 #undef LATCHKEY_FIELD
 };
 
@@ -20,7 +20,7 @@ static inline _Bool latchkey_libcrypto_load(struct latchkey_libcrypto *functions
     if (!library) return 0;
 #define LATCHKEY_LOAD(name) \
     if (!(functions->name = (__typeof__(&name))dlsym(library, #name))) return 0;
-    LATCHKEY_LIBCRYPTO(LATCHKEY_LOAD)
+    LATCHKEY_ENCRYPTION(LATCHKEY_LOAD)
 #undef LATCHKEY_LOAD
     return 1;
 }

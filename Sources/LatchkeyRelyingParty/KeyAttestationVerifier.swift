@@ -195,4 +195,6 @@ public enum AttestationReason: String, Sendable, CaseIterable {
     case insufficientPresence
     /// The key is in a simulator.
     case simulated
+    /// The server is not complete: a library cannot be loaded.
+    case unavailable
 }

@@ -34,11 +34,12 @@ if [[ -f $static_icu ]]; then
     unset icu
 fi
 unset static_icu
-# With a section for each function, the linker removes unused functions (3 MB), and puts those side by side that commands use at
-# their start: a command then needs a third less memory. See scripts/startup-order.
+# With a section for each function, the linker removes unused functions (3 MB) and orders the others by scripts/startup-order: a
+# command then needs 40 % less memory.
 release_flags+=(
     -Xswiftc -Xfrontend -Xswiftc -function-sections -Xcc -ffunction-sections -Xcc -fdata-sections
     -Xlinker "--symbol-ordering-file=$PWD/scripts/lib/startup-order.txt" -Xlinker --no-warn-symbol-ordering
+    -Xlinker -T -Xlinker "$PWD/scripts/lib/release.ld"
 )
 
 # Copies its input to stdout, and shows the build's progress in one line if stderr is a terminal.

@@ -59,7 +59,8 @@ struct IdleMemory {
     }
 
     /// The arguments: who connects, the socket, the service's program and its arguments. `CTAPHID_INIT` and
-    /// `SSH_AGENTC_REQUEST_IDENTITIES` are the messages. The relay inherits a mask that blocks SIGTERM.
+    /// `SSH_AGENTC_REQUEST_IDENTITIES` are the messages. SIGTERM lets valgrind write the service's profile for
+    /// scripts/startup-order. The relay inherits a mask that blocks SIGTERM.
     private static let client = """
         import socket, subprocess, sys, time
         manner, path, service = sys.argv[1], sys.argv[2], sys.argv[3:]
@@ -88,8 +89,12 @@ struct IdleMemory {
                 if line.startswith("VmHWM:"):
                     print(line.split()[1])
         finally:
-            process.kill() if manner == "refuse" else process.terminate()
-            process.wait(60)
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         """
 
     private func presenced() async throws -> Double {

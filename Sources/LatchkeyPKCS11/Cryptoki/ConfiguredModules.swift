@@ -29,7 +29,7 @@ struct ConfiguredModules: Sendable {
 
     /// The directory of modules without a path: `pkcs11` in the directory of p11-kit's library.
     static let moduleDirectory: String = {
-        let path = LibP11Kit.file ?? ""
+        let path = latchkey_p11_kit_file().map { String(cString: $0) } ?? ""
         return (path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "/usr/lib") + "/pkcs11"
     }()
 

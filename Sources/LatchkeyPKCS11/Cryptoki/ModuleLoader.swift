@@ -80,9 +80,8 @@ final class ModuleLoader: Sendable {
     }
 
     private static func functionList(of path: String) throws(CryptokiError) -> FunctionList {
-        let p11Kit = try LibP11Kit.load()
-        guard let pointer = p11Kit.p11_kit_module_load(path, 0) else {
-            let text = p11Kit.p11_kit_message().map { String(cString: $0) } ?? "p11-kit reports no cause"
+        guard let pointer = p11_kit_module_load(path, 0) else {
+            let text = p11_kit_message().map { String(cString: $0) } ?? "p11-kit reports no cause"
             throw CryptokiError(.module(.unloadable), reason: "p11-kit can't load \(path): \(text)")
         }
         return FunctionList(pointer: pointer)
@@ -190,7 +189,7 @@ enum SharedObject {
     private static let headSize = 20
     private static let sharedObject: UInt16 = 3
     /// p11-kit's library, which is also the file of `p11-kit-proxy.so`; without symbolic links.
-    static let p11Kit = LibP11Kit.file.flatMap { try? Module.resolve($0) }
+    static let p11Kit = latchkey_p11_kit_file().flatMap { try? Module.resolve(String(cString: $0)) }
 
     /// - Throws: `module` with `missing`, `notAModule`, `writableByOthers` or `wrongArchitecture`.
     static func check(_ path: String) throws(CryptokiError) {

@@ -97,51 +97,48 @@ extension TokenURI {
 
 /// p11-kit's representation of a PKCS#11 URI.
 final class ParsedURI {
-    private let p11Kit: latchkey_p11_kit
     private let uri: OpaquePointer
 
     /// - Throws: `invalidURI`, without the text.
     init(_ text: String) throws(CryptokiError) {
-        p11Kit = try LibP11Kit.load()
-        uri = try Self.make(p11Kit)
-        let status = p11Kit.p11_kit_uri_parse(text, LATCHKEY_P11_KIT_URI_FOR_ANY, uri)
-        guard status == LATCHKEY_P11_KIT_URI_OK else {
+        uri = try Self.make()
+        let status = p11_kit_uri_parse(text, P11_KIT_URI_FOR_ANY, uri)
+        guard status == P11_KIT_URI_OK.rawValue else {
             throw CryptokiError(
-                .invalidURI, reason: "the text is not a PKCS#11 URI (RFC 7512): \(message(status))")
+                .invalidURI, reason: "the text is not a PKCS#11 URI (RFC 7512): \(Self.message(status))")
         }
     }
 
     init(token: TokenInformation, modulePath: String) throws(CryptokiError) {
-        p11Kit = try LibP11Kit.load()
-        uri = try Self.make(p11Kit)
-        if let info = p11Kit.p11_kit_uri_get_token_info(uri) {
+        uri = try Self.make()
+        if let info = p11_kit_uri_get_token_info(uri) {
             info.pointee = token.cryptokiInfo
         }
-        p11Kit.p11_kit_uri_set_module_path(uri, modulePath)
+        p11_kit_uri_set_module_path(uri, modulePath)
     }
 
-    deinit { p11Kit.p11_kit_uri_free(uri) }
+    deinit { p11_kit_uri_free(uri) }
 
-    private static func make(_ p11Kit: latchkey_p11_kit) throws(CryptokiError) -> OpaquePointer {
-        guard let uri = p11Kit.p11_kit_uri_new() else {
+    private static func make() throws(CryptokiError) -> OpaquePointer {
+        guard let uri = p11_kit_uri_new() else {
             throw CryptokiError(.invalidURI, reason: "out of memory")
         }
         return uri
     }
 
-    private func message(_ status: Int32) -> String {
-        p11Kit.p11_kit_uri_message(status).map { String(cString: $0) } ?? "code \(status)"
+    private static func message(_ status: Int32) -> String {
+        p11_kit_uri_message(status).map { String(cString: $0) } ?? "code \(status)"
     }
 
     /// Why the URI is refused; nil if it is not.
     var refusal: String? {
-        if p11Kit.p11_kit_uri_get_pin_value(uri) != nil {
+        if p11_kit_uri_get_pin_value(uri) != nil {
             return "the URI contains a PIN (pin-value), which other processes can read"
         }
-        if p11Kit.p11_kit_uri_get_pin_source(uri) != nil {
+        if p11_kit_uri_get_pin_source(uri) != nil {
             return "the URI names a source for the PIN (pin-source), which is not supported"
         }
-        if p11Kit.p11_kit_uri_any_unrecognized(uri) != 0 {
+        if p11_kit_uri_any_unrecognized(uri) != 0 {
             return "the URI has an attribute that p11-kit does not know (it knows token, manufacturer, model, serial, "
                 + "id, object, and after a question mark module-path and module-name)"
         }
@@ -150,19 +147,19 @@ final class ParsedURI {
         return "the URI describes a module (library-*), which is not supported: use module-path"
     }
 
-    var modulePath: String? { p11Kit.p11_kit_uri_get_module_path(uri).map { String(cString: $0) } }
-    var moduleName: String? { p11Kit.p11_kit_uri_get_module_name(uri).map { String(cString: $0) } }
+    var modulePath: String? { p11_kit_uri_get_module_path(uri).map { String(cString: $0) } }
+    var moduleName: String? { p11_kit_uri_get_module_name(uri).map { String(cString: $0) } }
 
     /// Whether it has `slot-id`, `slot-description` or `slot-manufacturer`.
     private var namesSlot: Bool {
-        let info = p11Kit.p11_kit_uri_get_slot_info(uri)?.pointee
-        return p11Kit.p11_kit_uri_get_slot_id(uri) != CK_SLOT_ID.max
+        let info = p11_kit_uri_get_slot_info(uri)?.pointee
+        return p11_kit_uri_get_slot_id(uri) != CK_SLOT_ID.max
             || info?.slotDescription.0 ?? 0 != 0 || info?.manufacturerID.0 ?? 0 != 0
     }
 
     /// Whether it has `library-description`, `library-manufacturer` or `library-version`.
     private var namesLibrary: Bool {
-        guard let info = p11Kit.p11_kit_uri_get_module_info(uri)?.pointee else { return false }
+        guard let info = p11_kit_uri_get_module_info(uri)?.pointee else { return false }
         // 255 is p11-kit's value for a missing version.
         let hasVersion = info.libraryVersion.major != .max || info.libraryVersion.minor != .max
         return info.libraryDescription.0 != 0 || info.manufacturerID.0 != 0 || hasVersion
@@ -170,9 +167,9 @@ final class ParsedURI {
 
     func formatted() throws(CryptokiError) -> String {
         var text: UnsafeMutablePointer<CChar>?
-        let status = p11Kit.p11_kit_uri_format(uri, LATCHKEY_P11_KIT_URI_FOR_ANY, &text)
-        guard status == LATCHKEY_P11_KIT_URI_OK, let text else {
-            throw CryptokiError(.invalidURI, reason: "p11-kit can't format the URI: \(message(status))")
+        let status = p11_kit_uri_format(uri, P11_KIT_URI_FOR_ANY, &text)
+        guard status == P11_KIT_URI_OK.rawValue, let text else {
+            throw CryptokiError(.invalidURI, reason: "p11-kit can't format the URI: \(Self.message(status))")
         }
         defer { free(text) }
         return String(cString: text)
@@ -180,19 +177,19 @@ final class ParsedURI {
 
     /// A text attribute of the token; nil if the URI does not have it (its first byte is then 0).
     func tokenText<T>(_ field: KeyPath<CK_TOKEN_INFO, T>) -> String? {
-        guard let info = p11Kit.p11_kit_uri_get_token_info(uri) else { return nil }
+        guard let info = p11_kit_uri_get_token_info(uri) else { return nil }
         return withUnsafeBytes(of: info.pointee[keyPath: field]) { bytes in
             bytes.first == 0 ? nil : String(blankPadded: bytes)
         }
     }
 
     func attribute(_ type: UInt) -> [UInt8]? {
-        guard let attribute = p11Kit.p11_kit_uri_get_attribute(uri, type)?.pointee else { return nil }
+        guard let attribute = p11_kit_uri_get_attribute(uri, type)?.pointee else { return nil }
         return Array(UnsafeRawBufferPointer(start: attribute.pValue, count: Int(clamping: attribute.ulValueLen)))
     }
 
     func matches(_ token: TokenInformation) -> Bool {
         var info = token.cryptokiInfo
-        return p11Kit.p11_kit_uri_match_token_info(uri, &info) == 1
+        return p11_kit_uri_match_token_info(uri, &info) == 1
     }
 }

@@ -128,6 +128,8 @@ extension AttestationError {
         case .malformed, .wrongMagic, .wrongType, .wrongName, .wrongAttributes, .wrongChallenge,
             .unrestrictedAttestationKey, .invalidSignature, .activationFailed, .wrongCreation, .wrongKey, .wrongChain:
             .invalidGrant("the attestation is not accepted")
+        case .unavailable:
+            .serverError
         }
     }
 }

@@ -62,7 +62,7 @@
         ///   - attestationKey: The attestation key, `TPMT_PUBLIC`: a restricted P-256 key with SHA-256.
         /// - Returns: The message for the TPM, and the state to keep until the client answers.
         /// - Throws: ``AttestationError`` with code `malformed`, `wrongEndorsement`, `untrustedEndorsement`, `certificateExpired`,
-        ///   `simulated` or `unrestrictedAttestationKey`.
+        ///   `simulated` or `unrestrictedAttestationKey`; `unavailable` for an RSA key if `libcrypto.so.3` cannot be loaded.
         public func challenge(
             endorsement: [Data], attestationKey: Data
         ) throws(AttestationError) -> (Challenge, PendingActivation) {

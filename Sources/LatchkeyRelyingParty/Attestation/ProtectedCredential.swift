@@ -82,9 +82,8 @@
                     .wrongEndorsement, "RSA endorsement keys of other sizes than 2048 bits are not supported")
             }
             // The label includes the terminating zero (Part 1 annex B.4).
-            let encrypted = seed.withUnsafeBytes {
-                LabelledEncryption.encrypt(Array($0), modulus: modulus, exponent: exponent, label: Self.label + "\0")
-            }
+            let encrypted = try LabelledEncryption.encrypt(
+                seed.withUnsafeBytes { Array($0) }, modulus: modulus, exponent: exponent, label: Self.label + "\0")
             guard let encrypted else {
                 throw AttestationError(.wrongEndorsement, "OpenSSL cannot encrypt to the RSA endorsement key")
             }

@@ -1,25 +1,34 @@
 #if Certificates
     internal import CLibCrypto
     internal import FoundationEssentials
+    internal import Glibc
     internal import SwiftASN1
 
     /// RSAES-OAEP with SHA-256 and a label (RFC 8017 section 7.1). Uses OpenSSL, because swift-crypto has no OAEP with a label,
     /// which TPMs require.
     enum LabelledEncryption {
-        private static let libcrypto: latchkey_libcrypto? = {
+        private static let libcrypto = Result { () throws(AttestationError) in
             var functions = latchkey_libcrypto()
-            return latchkey_libcrypto_load(&functions) ? functions : nil
-        }()
+            guard latchkey_libcrypto_load(&functions) else {
+                let cause = dlerror().map { String(cString: $0) } ?? "it has no such function"
+                throw AttestationError(
+                    .unavailable, "libcrypto.so.3 cannot be loaded: \(cause); install the package libssl3")
+            }
+            return functions
+        }
 
         /// Encrypts a short text.
         ///
         /// - Parameters:
         ///   - modulus: Big-endian, without leading zeros.
         ///   - exponent: Big-endian, without leading zeros.
-        /// - Returns: The ciphertext, as long as the modulus, or nil if OpenSSL refuses the key or the length of the text, or is not
-        ///   installed.
-        static func encrypt(_ text: [UInt8], modulus: Data, exponent: Data, label: String) -> Data? {
-            guard let libcrypto, let key = key(modulus: modulus, exponent: exponent, libcrypto) else { return nil }
+        /// - Returns: The ciphertext, as long as the modulus, or nil if OpenSSL refuses the key or the length of the text.
+        /// - Throws: ``AttestationError`` with code `unavailable` if libcrypto cannot be loaded.
+        static func encrypt(
+            _ text: [UInt8], modulus: Data, exponent: Data, label: String
+        ) throws(AttestationError) -> Data? {
+            let libcrypto = try libcrypto.get()
+            guard let key = key(modulus: modulus, exponent: exponent, libcrypto) else { return nil }
             defer { libcrypto.EVP_PKEY_free(key) }
             guard let context = libcrypto.EVP_PKEY_CTX_new_from_pkey(nil, key, nil) else { return nil }
             defer { libcrypto.EVP_PKEY_CTX_free(context) }
@@ -33,9 +42,7 @@
             var result = [UInt8](repeating: 0, count: modulus.count)
             var count = result.count
             guard libcrypto.EVP_PKEY_encrypt(context, &result, &count, text, text.count) == 1, count == modulus.count
-            else {
-                return nil
-            }
+            else { return nil }
             return Data(result)
         }
 
