@@ -15,27 +15,27 @@ struct Attempt {
         Attempt(
             work: "latchkey --version",
             text: """
-                libsystemd, libp11, p11-kit and libcrypto are loaded at their first use, the version is printed first, and functions \
-                are in the order of their use: 965 to 540 page faults, 17.7 to 7.4 MB, processor time 10 to 4.5 ms. 390 of the \
-                faults are the loader's, which relocates 1.5 MB of tables; a program without Foundation takes 2.2 ms. Without \
-                position-independent code there would be no relocation, but also no random addresses. A second program for the \
-                other commands would save 0.2 MB of tables, and would start two programs for each of them.
+                libsystemd, libp11 and libcrypto are loaded at their first use, the version is printed first, and functions are in the \
+                order of their use: 965 to 640 page faults, 17.7 to 8.0 MB. 390 of the faults are the loader's, which relocates \
+                1.5 MB of tables; a program without Foundation takes 2.2 ms. Code at a fixed address would need no relocation, but the \
+                address would not be random. Loading p11-kit at its first use saves 0.3 ms, but then a token's keys look damaged \
+                if it is missing. A second program for the other commands would save 0.2 MB of tables, and would start two programs \
+                for each of them.
                 """),
         Attempt(
             work: "latchkey status",
             text: """
                 Processor time in ms, of 19 before the last changes: 5.1 argument parser, 3.5 loader, 2.4 in 37 searches of 11,300 \
                 protocol conformances (half of them for the parser), 1.8 SQLite and GRDB, 1.0 closing the store, 0.5 threads. Loading \
-                libcrypto and p11-kit only when needed saved 2 ms; functions in the order of their use saved 1 ms and 8 MB. \
-                Earlier, a compiler option that makes generic types without such searches saved 5 ms. Without effect: code \
-                optimized for size, a limit of one heap, fewer checks in the parser. NIO, X.509 and the facades have 20 % of the \
-                conformances, so a program without them would save less than 1 ms. The limit with this store is a program that \
-                only opens it: 9–10 ms.
+                libcrypto only when needed saved 1.7 ms, functions in the order of their use 1 to 2 ms. Earlier, a compiler option that \
+                makes generic types without such searches saved 5 ms. Without effect: code optimized for size, one heap for all \
+                threads, fewer checks in the parser. NIO, X.509 and the facades have 20 % of the conformances, so a program without \
+                them would save less than 1 ms. The limit with this store is a program that only opens it: 9–10 ms.
                 """),
         Attempt(
             work: "latchkey key list",
             text: """
-                See latchkey status. Verifying and decoding a key uses 0.5 MB more of the program's file.
+                See latchkey status.
                 """),
         Attempt(
             work: "one latchkey key sign process",
@@ -43,8 +43,7 @@ struct Attempt {
         Attempt(
             work: "peak memory of latchkey key sign",
             text: """
-                31.3 to 18.2 MB with functions in the order of their use. 4 MB are private; 32 groups of pages are mapped for one \
-                private function each, which has no name that the linker could order.
+                31.3 to 16.3 MB with functions in the order of their use. 4 MB are private.
                 """),
         Attempt(
             work: "installed size of latchkey",
@@ -58,9 +57,8 @@ struct Attempt {
         Attempt(
             work: "peak memory of idle",
             text: """
-                Functions in the order of their use: latchkey-presenced 20.6 to 17.1 MB, identity 37.1 to 27.8, passkeys 27.3 to \
-                21.5. 5 MB of the rest are private, the others are pages of the program's file, which the kernel maps in groups of \
-                64 KiB and can drop. latchkey-uhid, which uses no other module, needs 4 MB.
+                Functions in the order of their use: latchkey-presenced 20.6 to 14.5 MB, identity 37.1 to 23.2, passkeys 27.3 to \
+                17.4. The rest are mostly pages of the program's file, which the kernel maps in groups of 64 KiB and can drop.
                 """),
         Attempt(
             work: "primed signature after the PIN",
@@ -89,6 +87,12 @@ struct Attempt {
             text: """
                 Processor time: BoringSSL 100–150 s, GRDB 36 s, NIO 55 s, X.509 21 s, the other packages 130 s, the products of \
                 this package 150 s. Tried without effect: each module as one unit, no index, no debug information.
+                """),
+        Attempt(
+            work: "release build",
+            text: """
+                27 minutes of processor time with the benchmarks, on two processors. Code optimized for size takes 21 minutes; not used, \
+                because it saves no time later.
                 """),
         Attempt(
             work: "scripts/test in",
