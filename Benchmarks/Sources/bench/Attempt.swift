@@ -9,7 +9,7 @@ struct Attempt {
         all.filter { attempt in goals.contains { $0.isMet == false && $0.work.hasPrefix(attempt.work) } }
     }
 
-    /// The figures are of 2026-11-26, in one run on a machine where `/bin/true` took 1.3–1.9 ms. Programs for comparison are the
+    /// The figures are of 2026-11-26, in one run on a machine where `/bin/true` took 1.2–1.9 ms. Programs for comparison are the
     /// same release build with fewer parts.
     private static let all = [
         Attempt(
@@ -33,18 +33,13 @@ struct Attempt {
                 them would save less than 1 ms. The limit with this store is a program that only opens it: 9–10 ms.
                 """),
         Attempt(
-            work: "latchkey key list",
-            text: """
-                See latchkey status.
-                """),
+            work: "latchkey key list", text: "See latchkey status."),
         Attempt(
             work: "one latchkey key sign process",
             text: "See latchkey status. The floor is a C program that sends the PIN in clear text."),
         Attempt(
             work: "peak memory of latchkey key sign",
-            text: """
-                31.3 to 16.3 MB with functions in the order of their use. 4 MB are private.
-                """),
+            text: "31.3 to 16.3 MB with functions in the order of their use. 4 MB are private."),
         Attempt(
             work: "installed size of latchkey",
             text: """
