@@ -1,4 +1,6 @@
+import Dispatch
 import Foundation
+import Synchronization
 
 /// Runs a program as a process.
 struct Program: Sendable {
@@ -24,12 +26,19 @@ struct Program: Sendable {
         let complaints = Pipe()
         process.standardError = complaints
         try process.run()
+        // Both at once: a program waits while one of the pipes is full.
+        let reading = DispatchGroup()
+        let complaint = Mutex(Data())
+        DispatchQueue.global().async(group: reading) {
+            let text = complaints.fileHandleForReading.readDataToEndOfFile()
+            complaint.withLock { $0 = text }
+        }
         let printed = output.fileHandleForReading.readDataToEndOfFile()
-        let complaint = complaints.fileHandleForReading.readDataToEndOfFile()
+        reading.wait()
         process.waitUntilExit()
         guard process.terminationStatus == 0 else {
-            throw Failure(
-                reason: "\(name) \(arguments.joined(separator: " ")): \(String(decoding: complaint, as: UTF8.self))")
+            let text = String(decoding: complaint.withLock { $0 }, as: UTF8.self)
+            throw Failure(reason: "\(name) \(arguments.joined(separator: " ")): \(text)")
         }
         return printed
     }
