@@ -108,7 +108,7 @@ struct LoopbackServerOwnerTests {
             ["--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", Self.acceptor])
         let said = await stranger.output { $0.contains("port") }
         let port = try #require(said.firstMatch(of: /port ([0-9]+)/).flatMap { Int($0.1) })
-        let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         defer { close(client) }
         var (address, length) = (sockaddr_in(), socklen_t(MemoryLayout<sockaddr_in>.size))
         address.sin_family = sa_family_t(AF_INET)

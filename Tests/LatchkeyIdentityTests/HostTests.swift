@@ -17,7 +17,7 @@ import Testing
 
     /// Blocks.
     private static func answer(of port: UInt16, to text: String) -> String {
-        let end = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        let end = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         defer { close(end) }
         var limit = timeval(tv_sec: 20, tv_usec: 0)
         setsockopt(end, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))

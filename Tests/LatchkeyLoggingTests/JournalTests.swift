@@ -60,7 +60,7 @@ private final class ListeningJournal {
 
     init(path: String) throws {
         self.path = path
-        descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+        descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         let address = try #require(UNIXSocketAddress(path: path))
         let status = address.withPointer { bind(descriptor, $0, $1) }
         try #require(status == 0)

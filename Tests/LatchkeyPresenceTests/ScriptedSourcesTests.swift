@@ -11,6 +11,7 @@ struct ScriptedSourcesTests {
     private func pipe(_ text: String, isClosed: Bool = true) throws -> (read: Int32, write: Int32) {
         var ends: [Int32] = [-1, -1]
         try #require(Glibc.pipe(&ends) == 0)
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         let bytes = Array(text.utf8)
         try #require(Glibc.write(ends[1], bytes, bytes.count) == bytes.count)
         if isClosed { close(ends[1]) }

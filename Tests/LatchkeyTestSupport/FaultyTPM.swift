@@ -104,7 +104,11 @@ package final class FaultyTPM: Sendable {
     }
 
     private func serve(_ connection: Int32) {
-        defer { close(connection) }
+        defer {
+            // A program that another test starts may have a copy of the descriptor.
+            shutdown(connection, Int32(SHUT_RDWR))
+            close(connection)
+        }
         while let command = Self.message(from: connection) {
             guard let answer = answer(to: command), Self.send(answer.bytes, to: connection), !answer.isLast else {
                 return

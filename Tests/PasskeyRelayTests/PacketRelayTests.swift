@@ -80,7 +80,7 @@ struct PacketRelayTests {
         let other = try bench.connect()
         bench.step()
         #expect(bench.relay.links.map(\.user) == [1000, 1001])
-        close(first)
+        bench.disconnect(first)
         bench.step()
         #expect(bench.relay.links.map(\.user) == [1001])
         _ = try bench.connect()
@@ -105,7 +105,7 @@ struct PacketRelayTests {
 
     @Test func `the kernel's credentials decide who the user is`() throws {
         var ends: [Int32] = [-1, -1]
-        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
+        #expect(socketpair(AF_UNIX, RelayBench.type, 0, &ends) == 0)
         defer { ends.forEach { close($0) } }
         #expect(PacketRelay.peer(of: ends[0]) == getuid())
         #expect(PacketRelay.peer(of: STDIN_FILENO) == nil)
@@ -128,7 +128,7 @@ struct PacketRelayTests {
         let bench = try RelayBench()
         let service = try bench.connect()
         bench.step()
-        close(bench.kernelEnds.removeFirst())
+        bench.removeDevice()
         bench.step()
         #expect(read(service) == [])
     }
@@ -175,7 +175,7 @@ struct PacketRelayTests {
         return memory
     }
 
-    /// The next message; empty at the end of the connection; nil on an error.
+    /// The next message; empty at the end of the connection; nil on an error, or if none comes within a minute.
     private func read(_ descriptor: Int32) -> [UInt8]? {
         var buffer = [UInt8](repeating: 0, count: 5000)
         let count = recv(descriptor, &buffer, buffer.count, 0)
@@ -215,6 +215,9 @@ struct PacketRelayTests {
 
 /// A relay with a listening socket, scripted users, and sockets in place of `/dev/uhid`.
 private final class RelayBench {
+    /// Preserves message boundaries. The programs that other tests start get no copy.
+    static let type = Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue)
+
     private let directory: TemporaryDirectory
     private let path: String
     private let listener: Int32
@@ -230,7 +233,7 @@ private final class RelayBench {
         self.users = users
         directory = try TemporaryDirectory()
         path = directory.path + "/uhid.sock"
-        listener = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0)
+        listener = socket(AF_UNIX, Self.type, 0)
         let listener = listener
         let address = try #require(UNIXSocketAddress(path: path))
         #expect(address.withPointer { bind(listener, $0, $1) } == 0)
@@ -248,11 +251,34 @@ private final class RelayBench {
     }
 
     func connect() throws -> Int32 {
-        let connection = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0)
+        let connection = socket(AF_UNIX, Self.type, 0)
+        limitWaits(of: connection)
+        connections.append(connection)
         let address = try #require(UNIXSocketAddress(path: path))
         #expect(address.withPointer { Glibc.connect(connection, $0, $1) } == 0)
-        connections.append(connection)
         return connection
+    }
+
+    func disconnect(_ connection: Int32) {
+        connections.removeAll { $0 == connection }
+        end(connection)
+    }
+
+    /// Ends the first device.
+    func removeDevice() {
+        end(kernelEnds.removeFirst())
+    }
+
+    /// Ends a connection at once. A process that another test is starting may have a copy of the descriptor until its `exec`, and
+    /// with `close` alone, the connection would last as long.
+    private func end(_ descriptor: Int32) {
+        shutdown(descriptor, Int32(SHUT_RDWR))
+        close(descriptor)
+    }
+
+    private func limitWaits(of descriptor: Int32) {
+        var limit = timeval(tv_sec: 60, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
     }
 
     /// Serves all descriptors that are ready.
@@ -267,8 +293,9 @@ private final class RelayBench {
             return -1
         }
         var ends: [Int32] = [-1, -1]
-        guard socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &ends) == 0 else { return -1 }
+        guard socketpair(AF_UNIX, Self.type, 0, &ends) == 0 else { return -1 }
         _ = fcntl(ends[0], F_SETFL, O_NONBLOCK)
+        limitWaits(of: ends[1])
         kernelEnds.append(ends[1])
         return ends[0]
     }

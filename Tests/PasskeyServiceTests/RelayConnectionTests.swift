@@ -42,7 +42,7 @@ struct RelayConnectionTests {
     }
 
     private func listen(at path: String) throws -> Int32 {
-        let listener = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0)
+        let listener = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0)
         let address = try #require(UNIXSocketAddress(path: path))
         #expect(address.withPointer { bind(listener, $0, $1) } == 0)
         #expect(Glibc.listen(listener, 5) == 0)

@@ -58,6 +58,7 @@ struct BrokerAbsenceTests {
                 while true {
                     let connection = accept(listener, nil, nil)
                     guard connection >= 0 else { return }
+                    shutdown(connection, Int32(SHUT_RDWR))
                     close(connection)
                 }
             }

@@ -8,7 +8,8 @@ final class SilentServer {
     let address: String
 
     init() throws {
-        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0)
+        descriptor = socket(
+            AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         var place = sockaddr_in()
         place.sin_family = sa_family_t(AF_INET)
         place.sin_addr.s_addr = in_addr_t(INADDR_LOOPBACK).bigEndian
