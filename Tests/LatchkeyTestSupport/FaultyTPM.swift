@@ -66,19 +66,20 @@ package final class FaultyTPM: Sendable {
         Thread.detachNewThread { [weak self] in
             while true {
                 let connection = accept(descriptor, nil, nil)
-                guard connection >= 0 else { return }
+                guard connection >= 0 else { break }
                 guard let self else {
                     close(connection)
-                    return
+                    continue
                 }
                 Thread.detachNewThread { self.serve(connection) }
             }
+            close(descriptor)
         }
     }
 
     deinit {
+        // accept(2) fails after this, and its thread closes the descriptor.
         shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
     }
 
     /// The command codes (TPM 2.0 Part 2 section 6.5.2) since the count started.
@@ -105,7 +106,7 @@ package final class FaultyTPM: Sendable {
 
     private func serve(_ connection: Int32) {
         defer {
-            // A program that another test starts may have a copy of the descriptor.
+            // close(2) alone does not end the connection while a program that another test started has a copy.
             shutdown(connection, Int32(SHUT_RDWR))
             close(connection)
         }

@@ -215,7 +215,7 @@ struct PacketRelayTests {
 
 /// A relay with a listening socket, scripted users, and sockets in place of `/dev/uhid`.
 private final class RelayBench {
-    /// Preserves message boundaries. The programs that other tests start get no copy.
+    /// Preserves message boundaries. The programs that other tests start do not inherit it.
     static let type = Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue)
 
     private let directory: TemporaryDirectory
@@ -269,8 +269,8 @@ private final class RelayBench {
         end(kernelEnds.removeFirst())
     }
 
-    /// Ends a connection at once. A process that another test is starting may have a copy of the descriptor until its `exec`, and
-    /// with `close` alone, the connection would last as long.
+    /// Ends a connection at once. Until its `exec`, a process that another test starts may have a copy of the descriptor, which
+    /// would keep the connection open after `close`.
     private func end(_ descriptor: Int32) {
         shutdown(descriptor, Int32(SHUT_RDWR))
         close(descriptor)

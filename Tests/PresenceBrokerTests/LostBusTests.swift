@@ -15,7 +15,7 @@ struct LostBusTests {
             let bus = try await Bus.system(at: "unix:path=\(path)") { end.finish() }
             let connection = accept(listener, nil, nil)
             try #require(connection >= 0)
-            // A program that another test starts may have a copy of the descriptor.
+            // close(2) alone does not end the connection while a program that another test started has a copy.
             shutdown(connection, Int32(SHUT_RDWR))
             close(connection)
             for await _ in ends {}

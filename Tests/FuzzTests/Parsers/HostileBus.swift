@@ -13,7 +13,7 @@ final class HostileBus {
 
     private init?() {
         let address = sockaddr_un.temporary
-        let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         defer {
             close(listener)
             unlink(address.text)
