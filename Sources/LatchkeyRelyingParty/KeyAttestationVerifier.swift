@@ -151,7 +151,7 @@ public struct AttestedKey: Hashable, Sendable {
 /// The reason why an attestation was refused.
 public typealias AttestationError = VerificationError<AttestationReason>
 
-/// The reasons why an attestation is refused.
+/// The reasons why an attestation is refused or cannot be verified.
 public enum AttestationReason: String, Sendable, CaseIterable {
     /// The format is not `tpm`.
     case unsupportedFormat
@@ -195,6 +195,6 @@ public enum AttestationReason: String, Sendable, CaseIterable {
     case insufficientPresence
     /// The key is in a simulator.
     case simulated
-    /// The server is not complete: a library cannot be loaded.
+    /// The server cannot load a library that it needs. The client is not at fault.
     case unavailable
 }

@@ -7,10 +7,10 @@
     /// RSAES-OAEP with SHA-256 and a label (RFC 8017 section 7.1). Uses OpenSSL, because swift-crypto has no OAEP with a label,
     /// which TPMs require.
     enum LabelledEncryption {
-        private static let libcrypto = Result { () throws(AttestationError) in
+        private static let loaded = Result { () throws(AttestationError) in
             var functions = latchkey_libcrypto()
             guard latchkey_libcrypto_load(&functions) else {
-                let cause = dlerror().map { String(cString: $0) } ?? "it has no such function"
+                let cause = dlerror().map { String(cString: $0) } ?? "the loader reports no cause"
                 throw AttestationError(
                     .unavailable, "libcrypto.so.3 cannot be loaded: \(cause); install the package libssl3")
             }
@@ -27,7 +27,7 @@
         static func encrypt(
             _ text: [UInt8], modulus: Data, exponent: Data, label: String
         ) throws(AttestationError) -> Data? {
-            let libcrypto = try libcrypto.get()
+            let libcrypto = try loaded.get()
             guard let key = key(modulus: modulus, exponent: exponent, libcrypto) else { return nil }
             defer { libcrypto.EVP_PKEY_free(key) }
             guard let context = libcrypto.EVP_PKEY_CTX_new_from_pkey(nil, key, nil) else { return nil }
