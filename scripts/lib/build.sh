@@ -34,8 +34,8 @@ if [[ -f $static_icu ]]; then
     unset icu
 fi
 unset static_icu
-# With a section for each function, the linker removes unused functions (3 MB) and orders the others by scripts/startup-order: a
-# command then needs 40 % less memory.
+# With a section for each function, the linker removes unused functions (3 MB), and puts those of startup-order.txt first: a command
+# then needs 40 to 50 % less memory. release.ld explains itself.
 release_flags+=(
     -Xswiftc -Xfrontend -Xswiftc -function-sections -Xcc -ffunction-sections -Xcc -fdata-sections
     -Xlinker "--symbol-ordering-file=$PWD/scripts/lib/startup-order.txt" -Xlinker --no-warn-symbol-ordering
@@ -69,8 +69,13 @@ build() {
 
 # Builds a release of each program that packaging/files installs.
 build_programs() {
-    local product
+    local product bin
+    bin=$(swift build -c release --show-bin-path)
     while read -r product; do
+        # SwiftPM does not link again if only these files have changed.
+        if [[ $bin/$product -ot scripts/lib/startup-order.txt || $bin/$product -ot scripts/lib/release.ld ]]; then
+            rm -f -- "$bin/$product"
+        fi
         build "${release_flags[@]}" --product "$product" </dev/null
     done < <(awk '$4 == "program" { print $5 }' packaging/files)
 }
