@@ -9,8 +9,8 @@ struct Attempt {
         all.filter { attempt in goals.contains { $0.isMet == false && $0.work.hasPrefix(attempt.work) } }
     }
 
-    /// The figures are of 2026-11-26, in one run on a machine where `/bin/true` took 1.2–1.9 ms. Programs for comparison are the
-    /// same release build with fewer parts.
+    /// The figures are of 2026-11-26, from several builds on a machine where `/bin/true` took 1.2–1.9 ms. Documentation/Benchmarks.md
+    /// has the values of one run. Programs for comparison are the same release build with fewer parts.
     private static let all = [
         Attempt(
             work: "latchkey --version",
@@ -18,17 +18,17 @@ struct Attempt {
                 libsystemd, libp11 and libcrypto are loaded at their first use, the version is printed first, and functions are in the \
                 order of their use: 965 to 640 page faults, 17.7 to 8.0 MB. 390 of the faults are the loader's, which relocates \
                 1.5 MB of tables; a program without Foundation takes 2.2 ms. Code at a fixed address would need no relocation, but the \
-                address would not be random. Loading p11-kit at its first use saves 0.3 ms, but then a token's keys look damaged \
-                if it is missing. A second program for the other commands would save 0.2 MB of tables, and would start two programs \
+                address would not be random. Loading p11-kit at its first use saves 0.3 ms, but without p11-kit, a token's keys then \
+                look damaged. A second program for the other commands would save 0.2 MB of tables, and would start two programs \
                 for each of them.
                 """),
         Attempt(
             work: "latchkey status",
             text: """
-                Processor time in ms, of 19 before the last changes: 5.1 argument parser, 3.5 loader, 2.4 in 37 searches of 11,300 \
-                protocol conformances (half of them for the parser), 1.8 SQLite and GRDB, 1.0 closing the store, 0.5 threads. Loading \
-                libcrypto only when needed saved 1.7 ms, functions in the order of their use 1 to 2 ms. Earlier, a compiler option that \
-                makes generic types without such searches saved 5 ms. Without effect: code optimized for size, one heap for all \
+                Loading libcrypto only when needed saved 1.7 ms, functions in the order of their use 1 to 2 ms. Earlier, a compiler option that \
+                makes generic types without searches of conformances saved 5 ms. Before the first two changes, processor time was 19 ms: \
+                5.1 argument parser, 3.5 loader, 2.4 in 37 searches of 11,300 conformances (half of them for the parser), 1.8 SQLite \
+                and GRDB, 1.0 closing the store, 0.5 threads, 4.7 other work. Without effect: code optimized for size, one heap for all \
                 threads, fewer checks in the parser. NIO, X.509 and the facades have 20 % of the conformances, so a program without \
                 them would save less than 1 ms. The limit with this store is a program that only opens it: 9–10 ms.
                 """),
@@ -39,7 +39,10 @@ struct Attempt {
             text: "See latchkey status. The floor is a C program that sends the PIN in clear text."),
         Attempt(
             work: "peak memory of latchkey key sign",
-            text: "31.3 to 16.3 MB with functions in the order of their use. 4 MB are private."),
+            text: """
+                31.3 to 18.2 MB with functions in the order of their use, 16.3 MB with private functions and read-only constants \
+                together. 4 MB are private.
+                """),
         Attempt(
             work: "installed size of latchkey",
             text: """
@@ -93,8 +96,8 @@ struct Attempt {
         Attempt(
             work: "release build",
             text: """
-                27 minutes of processor time with the benchmarks, on two processors. Code optimized for size takes 21 minutes; not used, \
-                because it saves no time later.
+                A build with the benchmarks takes 27 minutes of processor time, on two processors. Optimizing for size takes 21 minutes. It is \
+                not used, because it does not make the programs faster.
                 """),
         Attempt(
             work: "scripts/test in",

@@ -51,7 +51,7 @@ struct Builds {
         return String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// The time of a script in minutes. SwiftPM prints errors to standard output.
+    /// The time of a script in minutes. SwiftPM prints errors to standard output; the redirection puts them into the failure.
     private static func time(_ script: String) throws -> Double {
         var samples = Samples()
         try samples.measure { try text("{ \(script); } >&2") }

@@ -59,10 +59,9 @@ struct IdleMemory {
     }
 
     /// The arguments: who connects, the socket, the service's program and its arguments. `CTAPHID_INIT` and
-    /// `SSH_AGENTC_REQUEST_IDENTITIES` are the messages. SIGTERM lets valgrind write the service's profile for
-    /// scripts/startup-order. The relay inherits a mask that blocks SIGTERM.
+    /// `SSH_AGENTC_REQUEST_IDENTITIES` are the messages.
     private static let client = """
-        import socket, subprocess, sys, time
+        import signal, socket, subprocess, sys, time
         manner, path, service = sys.argv[1], sys.argv[2], sys.argv[3:]
         kind = socket.SOCK_STREAM if manner == "connect" else socket.SOCK_SEQPACKET
         end = socket.socket(socket.AF_UNIX, kind)
@@ -70,6 +69,8 @@ struct IdleMemory {
             end.bind(path)
             end.listen()
         end.settimeout(60)
+        # The service inherits the mask, which may block SIGTERM: a thread of Swift's pool starts this program.
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
         process = subprocess.Popen(service, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             if manner == "accept":
@@ -89,12 +90,9 @@ struct IdleMemory {
                 if line.startswith("VmHWM:"):
                     print(line.split()[1])
         finally:
+            # Not SIGKILL, so that valgrind writes the profile for scripts/startup-order.
             process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.wait(60)
         """
 
     private func presenced() async throws -> Double {

@@ -26,7 +26,7 @@ struct Program: Sendable {
         let complaints = Pipe()
         process.standardError = complaints
         try process.run()
-        // Both at once: a program waits while one of the pipes is full.
+        // Reads both pipes at once: a program blocks while one of them is full.
         let reading = DispatchGroup()
         let complaint = Mutex(Data())
         DispatchQueue.global().async(group: reading) {
