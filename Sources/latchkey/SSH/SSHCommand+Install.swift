@@ -28,10 +28,11 @@ extension SSHCommand {
             guard let home = environment["HOME"], home.hasPrefix("/") else {
                 throw KeystoreError(code: .unavailable, reason: "HOME is not set", recovery: "Set it, and try again.")
             }
-            let file = SSHConfigurationFile(home: home)
+            let socket = AgentSocket(environment: environment)
+            let file = SSHConfigurationFile(home: home, socket: socket)
             let isWritten = try write ? file.add() : file.isComplete
             return SSHInstallReport(
-                path: file.path, isConfigured: isWritten, isRunning: AgentSocket(environment: environment).isServed)
+                path: file.path, isConfigured: isWritten, isRunning: socket.isServed, lines: file.lines)
         }
     }
 }
@@ -43,12 +44,18 @@ struct SSHInstallReport: Report {
     let isConfigured: Bool
     /// Whether the agent's socket accepts connections.
     let isRunning: Bool
+    /// The lines that direct ssh to the agent.
+    let lines: String
+
+    private enum CodingKeys: CodingKey {
+        case path, isConfigured, isRunning
+    }
 
     var text: String {
         let configuration =
             isConfigured
             ? "\(printable(path)) directs ssh to latchkey-agent."
-            : "Put these lines first in \(printable(path)), or use --write:\n\n\(SSHConfigurationFile.lines)"
+            : "Put these lines first in \(printable(path)), or use --write:\n\n\(lines)"
         let socket =
             isRunning
             ? "latchkey-agent.socket is active."
@@ -76,6 +83,13 @@ struct AgentSocket {
         path = environment["XDG_RUNTIME_DIR"].flatMap { $0.hasPrefix("/") ? "\($0)/\(Self.name)" : nil }
     }
 
+    /// The path for ssh_config(5), where `%i` is the user's ID. It names no variable, because ssh refuses its whole configuration
+    /// if a variable is not set, as in cron.
+    var sshPath: String {
+        guard let path, path != "/run/user/\(getuid())/\(Self.name)" else { return "/run/user/%i/\(Self.name)" }
+        return path.replacing("%", with: "%%")
+    }
+
     /// Whether the socket accepts a connection. systemd accepts it before it starts the agent.
     var isServed: Bool {
         guard let path, let connection = UNIXSocketAddress(path: path)?.connectedSocket() else { return false }
@@ -86,25 +100,30 @@ struct AgentSocket {
 
 /// The user's configuration file of ssh, `~/.ssh/config`.
 struct SSHConfigurationFile {
-    private static let agentLine = "    IdentityAgent ${XDG_RUNTIME_DIR}/\(AgentSocket.name)"
+    /// The line of earlier versions.
+    private static let earlierLine = "    IdentityAgent ${XDG_RUNTIME_DIR}/\(AgentSocket.name)"
+
+    private let agentLine: String
     /// The lines that direct ssh to the agent. They are the first of the file, because ssh uses the first value of an option.
-    static let lines = "# latchkey-agent\nHost *\n\(agentLine)\n"
+    var lines: String { "# latchkey-agent\nHost *\n\(agentLine)\n" }
 
     /// The file, or the target of the symbolic link in its place.
     let path: String
     private let directory: String
 
-    init(home: String) {
+    init(home: String, socket: AgentSocket) {
+        agentLine = "    IdentityAgent \(socket.sshPath)"
         directory = "\(home)/.ssh"
         path = URL(filePath: "\(directory)/config").resolvingSymlinksInPath().path
     }
 
     /// Whether the file contains the line.
     var isComplete: Bool {
-        (try? contents())?.split(whereSeparator: \.isNewline).contains { $0 == Self.agentLine } ?? false
+        (try? contents())?.split(whereSeparator: \.isNewline).contains { $0 == agentLine } ?? false
     }
 
-    /// Puts the lines before the contents of the file, which keeps its mode. Changes nothing if the line is there.
+    /// Puts the lines before the contents of the file, which keeps its mode. Replaces the line of an earlier version. Changes
+    /// nothing if the line is there.
     ///
     /// - Returns: true.
     func add() throws -> Bool {
@@ -114,7 +133,9 @@ struct SSHConfigurationFile {
             let earlier = try contents()
             try FileManager.default.createDirectory(
                 atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-            let text = Self.lines + (earlier.isEmpty ? "" : "\n" + earlier)
+            let text =
+                earlier.contains(Self.earlierLine)
+                ? earlier.replacing(Self.earlierLine, with: agentLine) : lines + (earlier.isEmpty ? "" : "\n" + earlier)
             try Data(text.utf8).write(to: URL(filePath: path), options: .atomic)
         } catch {
             throw KeystoreError(

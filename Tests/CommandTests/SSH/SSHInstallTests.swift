@@ -19,7 +19,7 @@ struct SSHInstallTests {
         try FileManager.default.createSymbolicLink(atPath: "\(folder)/config", withDestinationPath: target)
 
         let shown = try await machine.run("ssh", "install")
-        #expect(shown.output.contains("IdentityAgent ${XDG_RUNTIME_DIR}/latchkey/ssh-agent.sock"))
+        #expect(shown.output.contains("IdentityAgent /run/user/%i/latchkey/ssh-agent.sock"))
         #expect(try String(contentsOfFile: target, encoding: .utf8).hasPrefix("User ada"))
 
         for _ in 0..<2 {
@@ -30,13 +30,35 @@ struct SSHInstallTests {
         #expect(text.components(separatedBy: "IdentityAgent").count == 2)
         #expect(try FileManager.default.attributesOfItem(atPath: target)[.posixPermissions] as? Int == 0o640)
         for (host, user) in [("git.example.org", "ada"), ("other", "ada")] {
-            let settings = try await program(
-                "ssh", ["-G", "-F", target, host], environment: ["XDG_RUNTIME_DIR": "/run/user/7", "HOME": folder])
+            let settings = try await program("ssh", ["-G", "-F", target, host], environment: ["HOME": folder])
             #expect(
-                settings.contains("\nidentityagent ${XDG_RUNTIME_DIR}/latchkey/ssh-agent.sock\n")
-                    || settings.contains("\nidentityagent /run/user/7/latchkey/ssh-agent.sock\n"), "\(settings)")
+                settings.contains("\nidentityagent /run/user/%i/latchkey/ssh-agent.sock\n")
+                    || settings.contains("\nidentityagent /run/user/\(getuid())/latchkey/ssh-agent.sock\n"),
+                "\(settings)")
             #expect(settings.contains("user \(user)\n"))
         }
+    }
+
+    /// ssh refuses its whole configuration if a variable in it is not set, as in cron.
+    @Test func `ssh connects without XDG_RUNTIME_DIR, also with the line of an earlier version`() async throws {
+        var machine = try Machine(tcti: nil)
+        let folder = machine.directory.path(of: ".ssh")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        let earlier =
+            "# latchkey-agent\nHost *\n    IdentityAgent ${XDG_RUNTIME_DIR}/latchkey/ssh-agent.sock\n\nUser ada\n"
+        try write(earlier, "\(folder)/config")
+        #expect(try await machine.run("ssh", "install", "--write", "--json").json()["isConfigured"] == true)
+        let text = try String(contentsOfFile: "\(folder)/config", encoding: .utf8)
+        #expect(text == earlier.replacing("${XDG_RUNTIME_DIR}", with: "/run/user/%i"))
+        // Nothing listens on port 1, so ssh fails after it has read its configuration.
+        let ending = try await program(
+            "sh", ["-c", "ssh -F \"$0\" -p 1 127.0.0.1 2>&1 || true", "\(folder)/config"], environment: ["HOME": folder]
+        )
+        #expect(ending.contains("Connection refused"), "\(ending)")
+
+        machine.environment["XDG_RUNTIME_DIR"] = "/tmp/100%"
+        let shown = try await machine.run("ssh", "install")
+        #expect(shown.output.contains("IdentityAgent /tmp/100%%/latchkey/ssh-agent.sock"))
     }
 
     @Test(.softwareTPM, .requires(program: "swtpm"))
