@@ -208,11 +208,11 @@ struct TokenCommandTests {
         #expect(try await run(["key", "create"], "user 4") == 7)
     }
 
-    @Test func `a vault on a token is bound to the token`() async throws {
+    @Test func `a vault on a token is bound to it`() async throws {
         let (machine, token) = try await Machine.withToken()
         let stored = try await machine.run("vault", "store", "app", pins: [], input: "secret")
-        #expect(stored.output.contains("the token opens it without a PIN"), "\(stored.errors)")
-        #expect(try await machine.run("vault", "list").output == "app  bound to the token\n")
+        #expect(stored.output.contains("its hardware opens it without a PIN"), "\(stored.errors)")
+        #expect(try await machine.run("vault", "list").output == "app  bound to its hardware\n")
         withExtendedLifetime(token) {}
     }
 

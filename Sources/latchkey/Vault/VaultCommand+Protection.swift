@@ -23,7 +23,7 @@ extension VaultCommand {
                 arguments.name, in: context, protecting: true, under: policy?.policy)
             let vault = try await session.unprotected().upgrade()
             return VaultReport(
-                vault, in: session.space, isRevocable: try await session.space.isStoredRevocably(key: session.key))
+                vault, isRevocable: try await session.space.isStoredRevocably(key: session.key))
         }
     }
 
@@ -37,7 +37,7 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
             let session = try await VaultSession(arguments.name, in: context)
-            let report = VaultReport(try await session.unlocked().downgrade(), in: session.space)
+            let report = VaultReport(try await session.unlocked().downgrade())
             return await context.afterRevoking(report, in: session.space.records)
         }
     }
@@ -52,7 +52,7 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(arguments.name, in: context)
-            return VaultReport(try session.locked(), in: session.space)
+            return VaultReport(try session.locked())
         }
     }
 
@@ -66,7 +66,7 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(arguments.name, in: context)
-            return VaultReport(try await session.unlocked(), in: session.space)
+            return VaultReport(try await session.unlocked())
         }
     }
 
@@ -81,7 +81,7 @@ extension VaultCommand {
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
             let session = try await VaultSession(arguments.name, in: context)
             let wasStored = try session.space.keys().contains(session.key)
-            let report = VaultReport(try await session.vault.reset(), in: session.space, isDeleted: wasStored)
+            let report = VaultReport(try await session.vault.reset(), isDeleted: wasStored)
             return await context.afterRevoking(report, in: session.space.records)
         }
     }

@@ -1,7 +1,6 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
-import LatchkeyPKCS11
 import LatchkeyVault
 
 /// `latchkey vault`.
@@ -67,7 +66,7 @@ extension VaultCommand {
                 ? try await vault.storeToBiometrics(credentials: secret).wrap()
                 : try await vault.storeToKeychain(credentials: secret).wrap()
             return VaultReport(
-                stored, in: session.space, isRevocable: try await session.space.isStoredRevocably(key: session.key))
+                stored, isRevocable: try await session.space.isStoredRevocably(key: session.key))
         }
     }
 
@@ -82,7 +81,7 @@ extension VaultCommand {
         func perform(in context: CommandContext) async throws -> BriefReport {
             let session = try await VaultSession(arguments.name, in: context)
             let vault = try await session.opened()
-            let report = VaultReport(vault, in: session.space)
+            let report = VaultReport(vault)
             return BriefReport(report, text: report.text, secretOutput: SecretBytes(try vault.credentials))
         }
     }
@@ -99,7 +98,7 @@ extension VaultCommand {
             let session = try await VaultSession(arguments.name, in: context)
             let vault = try await session.opened()
             let secret = try context.readSecret().withUnsafeBytes { Data($0) }
-            return VaultReport(try await vault.update(credentials: secret), in: session.space)
+            return VaultReport(try await vault.update(credentials: secret))
         }
     }
 
@@ -159,9 +158,6 @@ struct VaultReport: Report {
     /// Whether the command deleted the secret.
     private let isDeleted: Bool
 
-    /// The hardware that opens the vault, in words.
-    private let hardware: String
-
     private enum CodingKeys: CodingKey {
         case name, state, biometricsEnabled, isRevocable
     }
@@ -170,7 +166,6 @@ struct VaultReport: Report {
     init(stored key: String, in space: VaultSpace, isRevocable: Bool? = nil) {
         self.isRevocable = isRevocable
         isDeleted = false
-        hardware = Self.hardware(of: space)
         name = key
         do {
             let isProtected = try space.isStoredWithBiometrics(key: key)
@@ -181,10 +176,9 @@ struct VaultReport: Report {
         }
     }
 
-    init(_ vault: Vault<Data>, in space: VaultSpace, isRevocable: Bool? = nil, isDeleted: Bool = false) {
+    init(_ vault: Vault<Data>, isRevocable: Bool? = nil, isDeleted: Bool = false) {
         self.isRevocable = isRevocable
         self.isDeleted = isDeleted
-        hardware = Self.hardware(of: space)
         name = vault.key
         biometricsEnabled = vault.biometricsEnabled
         state =
@@ -196,14 +190,10 @@ struct VaultReport: Report {
             }
     }
 
-    private static func hardware(of space: VaultSpace) -> String {
-        space.records.keystore.backend == PKCS11Keystore.backend ? "the token" : "this machine"
-    }
-
     /// The state in a list, in the words of the tool's help.
     fileprivate var stateWords: String {
         switch state {
-        case "keychain": "bound to \(hardware)"
+        case "keychain": "bound to its hardware"
         case "biometrics", "locked": "protected by PIN or fingerprint"
         default: state
         }
@@ -213,7 +203,7 @@ struct VaultReport: Report {
         let words =
             switch state {
             case "empty": isDeleted ? "is deleted" : "does not exist; see ‘latchkey vault list’"
-            case "keychain": "is stored; \(hardware) opens it without a PIN or fingerprint"
+            case "keychain": "is stored; its hardware opens it without a PIN or fingerprint"
             case "biometrics": "is stored and unlocked; it locks again when this command ends"
             case "locked": "is stored and locked; unlocking requires a PIN or fingerprint"
             default: "cannot be read, and nothing was changed; ‘latchkey vault reset’ deletes it"
