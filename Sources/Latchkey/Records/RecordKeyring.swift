@@ -64,10 +64,8 @@ final class RecordKeyring: Sendable {
 
     /// The next step for a store of other hardware. The command-line tool uses only the default profile.
     private var adviceToStartOver: String {
-        let command = store.profile == RecordStore.defaultProfile ? "run ‘latchkey store reset’, or " : ""
-        return
-            "To use an empty store with this hardware, \(command)call RecordStore.startOver() in the app: the present store "
-            + "is archived."
+        let command = store.profile == RecordStore.defaultProfile ? "‘latchkey store reset’ or, in an app, " : ""
+        return "Or use another container. \(command)RecordStore.startOver() archives the records of all containers."
     }
 
     // MARK: With hardware
@@ -191,7 +189,8 @@ final class RecordKeyring: Sendable {
             throw KeystoreError(
                 code: .wrongDevice,
                 reason: "the records are protected by a key of kind ‘\(sealed.backend)’, not ‘\(keystore.backend)’",
-                recovery: "Use the hardware that protected the records. \(adviceToStartOver)")
+                recovery:
+                    "Use the hardware that protected the records (options --token and --tcti). \(adviceToStartOver)")
         }
         guard protection.policy.isMet(by: sealed.policy) else {
             throw .damaged(

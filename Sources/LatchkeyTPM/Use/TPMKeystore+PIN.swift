@@ -38,7 +38,8 @@ extension TPMKeystore {
                 "the PIN has fewer than \(Self.minimumPINCharacters) characters, and the TPM's lockout password is empty: "
                 + "every user of the TPM can reset the count of wrong PINs",
             recovery: "Choose a longer PIN, have an administrator set the lockout password "
-                + "(\(TPMDiagnosis.lockoutPasswordCommand)), or pass --allow-short-pin.")
+                + "(\(TPMDiagnosis.lockoutPasswordCommand), with -T for another TPM than the machine's), or pass "
+                + "--allow-short-pin.")
     }
 
     /// Prompts for the current PIN, unless the TPM is locked out.

@@ -135,7 +135,7 @@ struct Diagnostics {
                 "The TPM's lockout password is empty: every user of the TPM can reset the counter of wrong PINs. A new PIN "
                     + "requires at least \(TPMKeystore.minimumPINCharacters) characters.",
                 "Ask an administrator to set the password; end it with Return and Ctrl-D: "
-                    + TPMDiagnosis.lockoutPasswordCommand)
+                    + TPMDiagnosis.lockoutPasswordCommand + tctiOption)
         }
         guard let left = status.attemptsLeft else {
             return .warning(

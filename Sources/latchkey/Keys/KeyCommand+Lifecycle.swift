@@ -153,7 +153,7 @@ extension KeyCommand {
         func perform(in context: CommandContext) async throws -> RevokingReport<BriefReport> {
             let records = try await context.records()
             let (stored, generation) = try await records.ownKey(key, isUsed: !forget)
-            guard stored.id.rawValue == key.text else {
+            guard stored.id.rawValue.lowercased() == key.text.lowercased() else {
                 throw KeystoreError(
                     code: .invalidInput, reason: "deleting requires the complete ID",
                     recovery: "Run ‘latchkey key delete \(stored.id)’.")
