@@ -42,7 +42,7 @@ extension Token {
         guard let context = context ?? idToken?.context else {
             throw .unreadable(
                 "the response does not name its server and client",
-                recovery: "Name the server's address and the client id (--endpoint and --client-id).")
+                recovery: "Set the server's address and the client ID (latchkey: --endpoint and --client-id).")
         }
         guard Endpoint(context.issuer) != nil, !context.clientID.isEmpty else {
             throw .unreadable(

@@ -146,7 +146,7 @@ struct KeyCommandTests {
         #expect(ambiguous.status == 2)
         #expect(try ambiguous.json()["error"]?["recovery"]?.string?.contains("complete ID") == true)
         #expect(try await machine.run("key", "delete", "ab").status == 2)
-        #expect(try await machine.run("key", "delete", id).status == 0)
+        #expect(try await machine.run("key", "delete", id.lowercased()).status == 0)
         #expect(try await shown(id) == nil)
         #expect(try await machine.run("key", "list").output.contains("\(other)  none"))
         #expect(try await shown(other.lowercased()) == .string(other))

@@ -211,8 +211,8 @@ struct TokenCommandTests {
     @Test func `a vault on a token is bound to it`() async throws {
         let (machine, token) = try await Machine.withToken()
         let stored = try await machine.run("vault", "store", "app", pins: [], input: "secret")
-        #expect(stored.output.contains("its hardware opens it without a PIN"), "\(stored.errors)")
-        #expect(try await machine.run("vault", "list").output == "app  bound to its hardware\n")
+        #expect(stored.output.contains("the TPM or token opens it without a PIN"), "\(stored.errors)")
+        #expect(try await machine.run("vault", "list").output == "app  bound to the TPM or token\n")
         withExtendedLifetime(token) {}
     }
 

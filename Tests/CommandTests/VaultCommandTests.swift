@@ -69,7 +69,7 @@ struct VaultCommandTests {
         #expect(try await machine.run("vault", "store", "b", input: "y").status == 0)
         #expect(try await machine.run("vault", "show").status == 2)
         let text = try await machine.run("vault", "list").output
-        #expect(text == "app  bound to its hardware\nb  bound to its hardware\n")
+        #expect(text == "app  bound to the TPM or token\nb  bound to the TPM or token\n")
         let listed = try await machine.run("vault", "list", "--json")
         #expect(listed.output.contains(#"{"biometricsEnabled":false,"name":"app","state":"keychain"}"#))
         #expect(try await machine.run("vault", "status", "--container", "other").status == 6)

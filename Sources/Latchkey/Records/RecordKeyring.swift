@@ -65,7 +65,7 @@ final class RecordKeyring: Sendable {
     /// The next step for a store of other hardware. The command-line tool uses only the default profile.
     private var adviceToStartOver: String {
         let command = store.profile == RecordStore.defaultProfile ? "‘latchkey store reset’ or, in an app, " : ""
-        return "Or use another container. \(command)RecordStore.startOver() archives the records of all containers."
+        return "\(command)RecordStore.startOver() archives the records of all containers and empties the store."
     }
 
     // MARK: With hardware
@@ -190,7 +190,8 @@ final class RecordKeyring: Sendable {
                 code: .wrongDevice,
                 reason: "the records are protected by a key of kind ‘\(sealed.backend)’, not ‘\(keystore.backend)’",
                 recovery:
-                    "Use the hardware that protected the records (options --token and --tcti). \(adviceToStartOver)")
+                    "Use the hardware that protected the records (latchkey: --token or --tcti), or another container. "
+                    + adviceToStartOver)
         }
         guard protection.policy.isMet(by: sealed.policy) else {
             throw .damaged(

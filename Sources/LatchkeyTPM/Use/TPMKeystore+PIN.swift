@@ -37,9 +37,9 @@ extension TPMKeystore {
             reason:
                 "the PIN has fewer than \(Self.minimumPINCharacters) characters, and the TPM's lockout password is empty: "
                 + "every user of the TPM can reset the count of wrong PINs",
-            recovery: "Choose a longer PIN, have an administrator set the lockout password "
-                + "(\(TPMDiagnosis.lockoutPasswordCommand), with -T for another TPM than the machine's), or pass "
-                + "--allow-short-pin.")
+            recovery: "Choose a longer PIN, or have an administrator set the lockout password: "
+                + "\(TPMDiagnosis.lockoutPasswordCommand) (if this is not the machine's TPM, add -T and its TCTI). "
+                + "Or pass --allow-short-pin.")
     }
 
     /// Prompts for the current PIN, unless the TPM is locked out.

@@ -18,10 +18,10 @@ extension Diagnostics {
             guard socket.isServed else {
                 return .warning(
                     name,
-                    "There is \(count), and no agent at \(socket.path ?? "$XDG_RUNTIME_DIR/\(AgentSocket.name)").",
+                    "There is \(count), and no agent at \(socket.path).",
                     "Run ‘systemctl --user enable --now latchkey-agent.socket’; see ‘latchkey ssh install’.")
             }
-            return .ok(name, "latchkey-agent serves \(count) at \(socket.path ?? "its socket").")
+            return .ok(name, "latchkey-agent serves \(count) at \(socket.path).")
         } catch {
             return .warning(name, "\(error)", error.recovery)
         }

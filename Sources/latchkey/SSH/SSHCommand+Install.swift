@@ -29,7 +29,7 @@ extension SSHCommand {
                 throw KeystoreError(code: .unavailable, reason: "HOME is not set", recovery: "Set it, and try again.")
             }
             let socket = AgentSocket(environment: environment)
-            let file = SSHConfigurationFile(home: home, socket: socket)
+            let file = SSHConfigurationFile(home: home, agentPath: try socket.sshPath())
             let isWritten = try write ? file.add() : file.isComplete
             return SSHInstallReport(
                 path: file.path, isConfigured: isWritten, isRunning: socket.isServed, lines: file.lines)
@@ -55,7 +55,8 @@ struct SSHInstallReport: Report {
         let configuration =
             isConfigured
             ? "\(printable(path)) directs ssh to latchkey-agent."
-            : "Put these lines first in \(printable(path)), or use --write:\n\n\(lines)"
+            : "Put these lines first in \(printable(path)), in place of earlier lines for latchkey-agent, or use "
+                + "--write:\n\n\(lines)"
         let socket =
             isRunning
             ? "latchkey-agent.socket is active."
@@ -76,23 +77,35 @@ struct SSHInstallReport: Report {
 struct AgentSocket {
     static let name = "latchkey/ssh-agent.sock"
 
-    /// nil without `XDG_RUNTIME_DIR`.
-    let path: String?
+    /// In `XDG_RUNTIME_DIR`, or in systemd's directory of the user without it.
+    let path: String
+    private let isStandard: Bool
 
     init(environment: [String: String]) {
-        path = environment["XDG_RUNTIME_DIR"].flatMap { $0.hasPrefix("/") ? "\($0)/\(Self.name)" : nil }
+        let other = environment["XDG_RUNTIME_DIR"].flatMap {
+            $0.hasPrefix("/") && !$0.hasPrefix("/run/user/") ? $0 : nil
+        }
+        isStandard = other == nil
+        path = "\(other ?? "/run/user/\(getuid())")/\(Self.name)"
     }
 
     /// The path for ssh_config(5), where `%i` is the user's ID. It names no variable, because ssh refuses its whole configuration
     /// if a variable is not set, as in cron.
-    var sshPath: String {
-        guard let path, path != "/run/user/\(getuid())/\(Self.name)" else { return "/run/user/%i/\(Self.name)" }
-        return path.replacing("%", with: "%%")
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for a character that has a meaning in the file.
+    func sshPath() throws -> String {
+        if isStandard { return "/run/user/%i/\(Self.name)" }
+        guard path.wholeMatch(of: /[A-Za-z0-9\/._\-]+/) != nil else {
+            throw KeystoreError(
+                code: .invalidInput, reason: "XDG_RUNTIME_DIR has a character that ssh cannot read in a path",
+                recovery: "Use a directory whose name has only letters, digits and the characters . _ -")
+        }
+        return path
     }
 
     /// Whether the socket accepts a connection. systemd accepts it before it starts the agent.
     var isServed: Bool {
-        guard let path, let connection = UNIXSocketAddress(path: path)?.connectedSocket() else { return false }
+        guard let connection = UNIXSocketAddress(path: path)?.connectedSocket() else { return false }
         close(connection)
         return true
     }
@@ -100,8 +113,11 @@ struct AgentSocket {
 
 /// The user's configuration file of ssh, `~/.ssh/config`.
 struct SSHConfigurationFile {
-    /// The line of earlier versions.
-    private static let earlierLine = "    IdentityAgent ${XDG_RUNTIME_DIR}/\(AgentSocket.name)"
+    /// The line of earlier versions, which named a variable.
+    private static var earlierLine: Regex<Substring> {
+        /^[ \t]*IdentityAgent[ \t=]+"?\$\{XDG_RUNTIME_DIR\}\/latchkey\/ssh-agent\.sock"?[ \t]*$/
+            .anchorsMatchLineEndings().ignoresCase()
+    }
 
     private let agentLine: String
     /// The lines that direct ssh to the agent. They are the first of the file, because ssh uses the first value of an option.
@@ -111,15 +127,21 @@ struct SSHConfigurationFile {
     let path: String
     private let directory: String
 
-    init(home: String, socket: AgentSocket) {
-        agentLine = "    IdentityAgent \(socket.sshPath)"
+    /// - Parameter agentPath: The value of ``AgentSocket/sshPath()``.
+    init(home: String, agentPath: String) {
+        agentLine = "    IdentityAgent \(agentPath)"
         directory = "\(home)/.ssh"
         path = URL(filePath: "\(directory)/config").resolvingSymlinksInPath().path
     }
 
-    /// Whether the file contains the line.
+    /// Whether the file contains the line, and not that of an earlier version.
     var isComplete: Bool {
-        (try? contents())?.split(whereSeparator: \.isNewline).contains { $0 == agentLine } ?? false
+        guard let text = try? contents() else { return false }
+        return directs(text) && text.firstMatch(of: Self.earlierLine) == nil
+    }
+
+    private func directs(_ text: String) -> Bool {
+        text.split(whereSeparator: \.isNewline).contains { $0 == agentLine }
     }
 
     /// Puts the lines before the contents of the file, which keeps its mode. Replaces the line of an earlier version. Changes
@@ -133,9 +155,8 @@ struct SSHConfigurationFile {
             let earlier = try contents()
             try FileManager.default.createDirectory(
                 atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-            let text =
-                earlier.contains(Self.earlierLine)
-                ? earlier.replacing(Self.earlierLine, with: agentLine) : lines + (earlier.isEmpty ? "" : "\n" + earlier)
+            var text = earlier.replacing(Self.earlierLine, with: agentLine)
+            if !directs(text) { text = lines + (text.isEmpty ? "" : "\n" + text) }
             try Data(text.utf8).write(to: URL(filePath: path), options: .atomic)
         } catch {
             throw KeystoreError(

@@ -190,10 +190,10 @@ struct VaultReport: Report {
             }
     }
 
-    /// The state in a list, in the words of the tool's help.
+    /// The state in a list.
     fileprivate var stateWords: String {
         switch state {
-        case "keychain": "bound to its hardware"
+        case "keychain": "bound to the TPM or token"
         case "biometrics", "locked": "protected by PIN or fingerprint"
         default: state
         }
@@ -203,7 +203,7 @@ struct VaultReport: Report {
         let words =
             switch state {
             case "empty": isDeleted ? "is deleted" : "does not exist; see ‘latchkey vault list’"
-            case "keychain": "is stored; its hardware opens it without a PIN or fingerprint"
+            case "keychain": "is stored; the TPM or token opens it without a PIN or fingerprint"
             case "biometrics": "is stored and unlocked; it locks again when this command ends"
             case "locked": "is stored and locked; unlocking requires a PIN or fingerprint"
             default: "cannot be read, and nothing was changed; ‘latchkey vault reset’ deletes it"
