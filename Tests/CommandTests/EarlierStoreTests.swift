@@ -12,7 +12,7 @@ import Testing
 struct EarlierStoreTests {
     private static let pin = "2580"
     /// The locker's enrolment names the server's port.
-    private static let port = "47113"
+    private static let port = 47113
     private static let files = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "Stores/before-server-binding")
 
@@ -37,9 +37,20 @@ struct EarlierStoreTests {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
     }
 
+    /// Whether no socket has the port. It is an ephemeral port, so the system gives it to other tests too.
+    private static func isPortFree() throws -> Bool {
+        // Columns 1 and 3 are the local address and the state in hexadecimal digits; 06 is TIME_WAIT (proc(5)).
+        let end = ":\(String(port, radix: 16).uppercased())"
+        let sockets = try String(contentsOfFile: "/proc/net/tcp", encoding: .utf8).split(separator: "\n")
+        return !sockets.map { $0.split(separator: " ") }.contains {
+            $0.count > 3 && $0[1].hasSuffix(end) && $0[3] != "06"
+        }
+    }
+
     private func withServer(_ machine: Machine, _ body: (Machine) async throws -> Void) async throws {
+        try #require(try await poll { try Self.isPortFree() }, "another program uses the port \(Self.port)")
         try await IdentityProcess.withRunning(
-            database: machine.directory.path(of: "identity.sqlite"), port: Self.port
+            database: machine.directory.path(of: "identity.sqlite"), port: "\(Self.port)"
         ) { server in
             var machine = machine
             machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
