@@ -90,9 +90,13 @@ struct SessionLockObserverTests {
                             ["'org.freedesktop.login1.Session'", "{'LockedHint': <true>}", "@as []"]
                         ),
                     ] {
-                        let sent = try await emit(
-                            stranger, signal, from: "/org/freedesktop/login1" + object, arguments, to: destination)
-                        #expect(sent == "")
+                        // On a busy machine, gdbus sometimes reports a closed connection: a signal may be sent twice.
+                        let isSent = try await poll {
+                            try await emit(
+                                stranger, signal, from: "/org/freedesktop/login1" + object, arguments, to: destination)
+                                == ""
+                        }
+                        #expect(isSent)
                     }
                 }
                 try await scene.lockSession("2")
