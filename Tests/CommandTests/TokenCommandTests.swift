@@ -21,7 +21,10 @@ struct TokenCommandTests {
         #expect(created["assurance"] == "simulated(softhsm)")
         #expect(created["enforcedPresence"] == "pin")
         #expect(created["backend"] == "pkcs11")
+        #expect(created["pinProtection"] == .null)
         let id = try #require(created["id"]?.string)
+        let shown = try await machine.run("key", "show", id).output
+        #expect(shown.contains("PIN guard:  none: the PIN of a software token can be guessed"), "\(shown)")
         #expect(try await machine.run("key", "show", String(id.prefix(6)), "--json").json() == created)
         #expect(try await machine.run("key", "list", "--json").json() == ["keys": .array([.object(created)])])
         withExtendedLifetime(token) {}

@@ -39,6 +39,15 @@ struct TokenDoctorTests {
         #expect(change.status == 0, "\(change.errors)")
     }
 
+    @Test func `a wrong PIN is no warning on SoftHSM2, which does not count them`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        #expect(try await machine.run("key", "create", pins: ["654321"]).status == 4)
+        let checks = try #require(try await machine.run("doctor", "--json").json()["checks"]?.array)
+        let pin = try #require(checks.first { $0["name"] == "token-pin" })
+        #expect(pin["state"] == "ok", "\(pin)")
+        withExtendedLifetime(token) {}
+    }
+
     @Test func `a token that is not initialized is a problem`() async throws {
         let (machine, token) = try await Machine.withToken()
         // SoftHSM2 always has one in addition to the initialized tokens.

@@ -31,6 +31,14 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
         /// The token does not prove that the key requires the PIN: an adopted key on a PIV card without an attestation
         /// of its PIN policy. Treat it like ``none`` where the hardware must enforce user verification.
         case unknown
+
+        /// Whether a PIN opens the key, or may open it.
+        package var includesPIN: Bool {
+            switch self {
+            case .pin, .fingerOrPIN, .touchAndPIN, .unknown: true
+            case .none, .finger, .touch: false
+            }
+        }
     }
 
     /// The counter of wrong PINs.
@@ -55,12 +63,11 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
         perUserPIN = pinProtection == .user ? true : nil
     }
 
-    /// The counter of wrong PINs, or nil if no PIN opens the key.
+    /// The counter of wrong PINs; nil if no PIN opens the key, and for a software token, whose PIN can be guessed on a copy of
+    /// its files.
     package var pinProtection: PINProtection? {
-        switch presence {
-        case .pin, .fingerOrPIN, .touchAndPIN, .unknown: perUserPIN == true ? .user : .device
-        case .none, .finger, .touch: nil
-        }
+        guard presence.includesPIN, root != .softhsm else { return nil }
+        return perUserPIN == true ? .user : .device
     }
 
     /// Whether real hardware contains the key, not a simulator.

@@ -95,7 +95,8 @@ struct TokenDiagnostics {
             return .warning(
                 name, "One more wrong PIN locks the token.", "Make sure that the PIN is correct before you enter it.")
         }
-        if flags.contains(.userPINCountLow) {
+        // SoftHSM2 sets this flag, but never locks.
+        if flags.contains(.userPINCountLow), entry.simulator != AssuranceLevel.Root.softhsm.rawValue {
             return .warning(
                 name, "Few attempts are left before the token locks.",
                 "Make sure that the PIN is correct before you enter it.")

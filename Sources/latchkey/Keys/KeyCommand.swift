@@ -112,7 +112,8 @@ struct KeyReport: Report {
     let policy: String
     let assurance: String
     let enforcedPresence: String
-    /// The counter of wrong PINs: `device` for the counter of the hardware, `user` for a counter of this user.
+    /// The counter of wrong PINs: `device` for the counter of the hardware, `user` for a counter of this user; nil for a key
+    /// without a PIN, and for a software token.
     let pinProtection: Nullable<String>
     let backend: String
     /// The RFC 7512 URI of a token's key, with the token and the key's `id`.
@@ -154,7 +155,10 @@ struct KeyReport: Report {
             switch pinProtection.value {
             case "user": "a counter of your own; your finger or an administrator resets it"
             case "device": "the counter of the hardware, shared by all its users"
-            default: "none: the key has no PIN"
+            default:
+                AssuranceLevel.EnforcedPresence(rawValue: enforcedPresence)?.includesPIN == true
+                    ? "none: the PIN of a software token can be guessed on a copy of its files"
+                    : "none: the key has no PIN"
             }
         let enforcement =
             enforcedPresence == AssuranceLevel.EnforcedPresence.unknown.rawValue
