@@ -53,3 +53,11 @@ struct UNIXSocket: ~Copyable {
         return poll(&readiness, 1, milliseconds) == 1 && recv(descriptor, &byte, 1, 0) == 0
     }
 }
+
+/// Ends a connection, or a listening socket, and closes its descriptor.
+///
+/// close(2) alone does not end it while a program that another test starts has a copy.
+package func endSocket(_ descriptor: Int32) {
+    shutdown(descriptor, Int32(SHUT_RDWR))
+    close(descriptor)
+}

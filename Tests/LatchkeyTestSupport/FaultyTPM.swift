@@ -105,11 +105,7 @@ package final class FaultyTPM: Sendable {
     }
 
     private func serve(_ connection: Int32) {
-        defer {
-            // close(2) alone does not end the connection while a program that another test started has a copy.
-            shutdown(connection, Int32(SHUT_RDWR))
-            close(connection)
-        }
+        defer { endSocket(connection) }
         while let command = Self.message(from: connection) {
             guard let answer = answer(to: command), Self.send(answer.bytes, to: connection), !answer.isLast else {
                 return

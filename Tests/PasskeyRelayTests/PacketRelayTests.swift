@@ -261,19 +261,12 @@ private final class RelayBench {
 
     func disconnect(_ connection: Int32) {
         connections.removeAll { $0 == connection }
-        end(connection)
+        endSocket(connection)
     }
 
     /// Ends the first device.
     func removeDevice() {
-        end(kernelEnds.removeFirst())
-    }
-
-    /// Ends a connection at once. Until its `exec`, a process that another test starts may have a copy of the descriptor, which
-    /// would keep the connection open after `close`.
-    private func end(_ descriptor: Int32) {
-        shutdown(descriptor, Int32(SHUT_RDWR))
-        close(descriptor)
+        endSocket(kernelEnds.removeFirst())
     }
 
     private func limitWaits(of descriptor: Int32) {

@@ -37,9 +37,7 @@ struct RelayConnectionTests {
         #expect(missing.recovery.contains("systemctl start latchkey-uhid.socket"))
         let path = directory.path(of: "stale")
         let listener = try listen(at: path)
-        // close(2) alone does not end the listener while a program that another test is starting has a copy.
-        shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
+        endSocket(listener)
         let stale = try #require(throws: KeystoreError.self) { _ = try RelayConnection(path: path) }
         #expect(stale.recovery.contains("systemctl start latchkey-uhid.socket"))
     }

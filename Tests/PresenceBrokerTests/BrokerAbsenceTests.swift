@@ -58,9 +58,7 @@ struct BrokerAbsenceTests {
                 while true {
                     let connection = accept(listener, nil, nil)
                     guard connection >= 0 else { break }
-                    // close(2) alone does not end the connection while a program that another test started has a copy.
-                    shutdown(connection, Int32(SHUT_RDWR))
-                    close(connection)
+                    endSocket(connection)
                 }
                 close(listener)
             }

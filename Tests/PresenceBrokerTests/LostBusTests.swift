@@ -15,9 +15,7 @@ struct LostBusTests {
             let bus = try await Bus.system(at: "unix:path=\(path)") { end.finish() }
             let connection = accept(listener, nil, nil)
             try #require(connection >= 0)
-            // close(2) alone does not end the connection while a program that another test started has a copy.
-            shutdown(connection, Int32(SHUT_RDWR))
-            close(connection)
+            endSocket(connection)
             for await _ in ends {}
 
             let target = BusTarget("org.example.Nobody", "/org/example", "org.example.Nobody", "Speak")

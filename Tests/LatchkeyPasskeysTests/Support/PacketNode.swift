@@ -36,14 +36,15 @@ final class PacketNode: Sendable {
                 self.clients.withLock { _ = $0.insert(client) }
                 Thread.detachNewThread { self.read(client, sink) }
             }
+            Glibc.close(self.listener)
             sink.finish()
         }
         return device
     }
 
     func close() {
+        // accept(2) fails after this, and its thread closes the descriptor.
         shutdown(listener, Int32(SHUT_RDWR))
-        Glibc.close(listener)
     }
 
     private func read(_ client: Int32, _ sink: AsyncStream<[UInt8]>.Continuation) {
