@@ -92,11 +92,13 @@ struct AgentProgram: AsyncParsableCommand {
             }
         }
         defer { observer.cancel() }
+        // Before the server accepts a request: an untrapped signal would end the process without locking the tokens.
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         let server = AgentServer(socket: socket, service: service, log: log)
         try server.start()
         log.notice(
             "serving SSH keys", metadata: ["container": "\(settings.service.container)", "socket": "\(socket.name)"])
-        for await _ in await UnixSignalsSequence(trapping: .sigterm, .sigint) { break }
+        for await _ in signals { break }
         server.stop()
     }
 }

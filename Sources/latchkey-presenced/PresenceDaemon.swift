@@ -85,9 +85,11 @@ struct PresenceDaemon: AsyncParsableCommand {
         let service = PresenceService(
             bus: bus, authority: authority, prints: EnrolledPrints(directory: prints),
             timeLimit: .seconds(timeLimit), log: log)
+        // Before the service is ready: an untrapped signal would end the process with the status of a failure.
+        let trapped = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         let serving = Task { try await service.run { () throws(BusError) in try Bus.notifyReady() } }
         let signals = Task {
-            for await _ in await UnixSignalsSequence(trapping: .sigterm, .sigint) { break }
+            for await _ in trapped { break }
             end.finish()
         }
         let failure = Task {

@@ -231,7 +231,8 @@ struct FingerTests {
     @Test func `the broker keeps its key over a restart, and its state is private`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
-            #expect(await scene.broker.stop() == 0)
+            let status = await scene.broker.stop()
+            #expect(status == 0)
             let state = "\(scene.broker.stateDirectory.path)/authority.json"
             let mode = try FileManager.default.attributesOfItem(atPath: state)[.posixPermissions] as? Int
             #expect(mode == 0o600)
