@@ -53,13 +53,23 @@ show_progress() {
     printf '\r\033[K' >&2
 }
 
+# Variables that differ between the scripts, or between terminals, and that no manifest reads. If a variable of its environment has
+# changed, SwiftPM compiles all modules of this package again (swift-package-manager#9384), which takes four minutes.
+build_environment=()
+for variable in CI TSS2_LOG LATCHKEY_TESTS LATCHKEY_TEST_DATABASE SSH_CLIENT SSH_CONNECTION SSH_TTY XDG_SESSION_ID TMUX TMUX_PANE \
+    WINDOWID; do
+    build_environment+=(-u "$variable")
+done
+readonly build_environment
+unset variable
+
 # Builds with the compiler's output in .build/logs/build.log; prints the errors if the build fails. The first build takes some
 # minutes.
 build() {
     local build_log=.build/logs/build.log
     mkdir -p .build/logs
     printf 'Building%s …\n' "${*:+ ($*)}" >&2
-    if ! (set -o pipefail; swift build "$@" 2>&1 | show_progress >"$build_log"); then
+    if ! (set -o pipefail; env "${build_environment[@]}" swift build "$@" 2>&1 | show_progress >"$build_log"); then
         grep -E '^[^ ].*(error|warning):' "$build_log" | grep -v "unhandled; explicitly declare" | sort -u | head -n 60 >&2 || true
         tail -n 20 "$build_log" >&2
         printf 'The build failed. Its output is in %s.\n' "$build_log" >&2
