@@ -21,7 +21,10 @@ struct YubiKeyModule: Sendable {
     }
 
     let kind: Kind
-    /// Deadlines that a busy machine does not reach. A test with a module that hangs waits for them.
+    /// Without deadlines in practice, for tests in which no module hangs.
+    static let unhurried = TokenOptions(
+        deadlines: TokenOptions.Deadlines(data: hangLimit, person: hangLimit, load: hangLimit))
+    /// Deadlines that a busy machine rarely reaches. A test with a module that hangs waits for them.
     static let patient = TokenOptions(
         deadlines: TokenOptions.Deadlines(data: .seconds(5), person: .seconds(10), load: .seconds(60)))
     /// As ``patient``, for a card whose time limit for a touch is 600 ms.
