@@ -546,9 +546,3 @@ let package = Package(
         ),
     ]
 )
-
-// `LATCHKEY_TEST_TARGETS=A,B swift test` builds only these test targets; scripts/test --changed uses it.
-if let names = Context.environment["LATCHKEY_TEST_TARGETS"] {
-    let wanted = Set(names.split(separator: ",").map(String.init))
-    package.targets.removeAll { $0.type == .test && !wanted.contains($0.name) }
-}
