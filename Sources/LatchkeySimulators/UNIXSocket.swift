@@ -56,7 +56,7 @@ struct UNIXSocket: ~Copyable {
 
 /// Ends a connection, or a listening socket, and closes its descriptor.
 ///
-/// close(2) alone does not end it while a program that another test starts has a copy.
+/// close(2) alone does not end it: until its `exec`, a process that another test starts may have a copy of the descriptor.
 package func endSocket(_ descriptor: Int32) {
     shutdown(descriptor, Int32(SHUT_RDWR))
     close(descriptor)

@@ -82,6 +82,8 @@ struct AgentProgram: AsyncParsableCommand {
             options: [
                 "container": container, "store": store, "tcti": tcti, "token": token, "pin-source": pinSource,
             ], knownHosts: knownHosts, environment: environment)
+        // Before the socket exists: a signal that is not trapped ends the process, which then leaves the socket and locks no token.
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         let socket = try ListeningSocket(path: socket, environment: environment)
         let service = AgentService(settings, log: log)
         let observer = Task {
@@ -92,8 +94,6 @@ struct AgentProgram: AsyncParsableCommand {
             }
         }
         defer { observer.cancel() }
-        // Before the server accepts a request: an untrapped signal would end the process without locking the tokens.
-        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         let server = AgentServer(socket: socket, service: service, log: log)
         try server.start()
         log.notice(

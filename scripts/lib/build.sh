@@ -53,12 +53,12 @@ show_progress() {
     printf '\r\033[K' >&2
 }
 
-# Variables that differ between the scripts, or between terminals, and that no manifest reads. If a variable of its environment has
-# changed, SwiftPM compiles all modules of this package again (swift-package-manager#9384), which takes four minutes.
+# SwiftPM compiles all modules of this package again, in four minutes, if any variable of its environment has changed
+# (swift-package-manager#9384). So it gets only the variables that a build can need.
 build_environment=()
-for variable in CI TSS2_LOG LATCHKEY_TESTS LATCHKEY_TEST_DATABASE SSH_CLIENT SSH_CONNECTION SSH_TTY XDG_SESSION_ID TMUX TMUX_PANE \
-    WINDOWID; do
-    build_environment+=(-u "$variable")
+for variable in HOME PATH USER LANG LC_ALL TMPDIR XDG_CACHE_HOME XDG_CONFIG_HOME {http,https,all,no}_proxy {HTTP,HTTPS,ALL,NO}_PROXY \
+    SSL_CERT_FILE SSL_CERT_DIR GIT_SSL_CAINFO GIT_CONFIG_GLOBAL CC CXX CPATH LIBRARY_PATH LD_LIBRARY_PATH PKG_CONFIG_PATH; do
+    if [[ -v $variable ]]; then build_environment+=("$variable=${!variable}"); fi
 done
 readonly build_environment
 unset variable
@@ -69,7 +69,7 @@ build() {
     local build_log=.build/logs/build.log
     mkdir -p .build/logs
     printf 'Building%s …\n' "${*:+ ($*)}" >&2
-    if ! (set -o pipefail; env "${build_environment[@]}" swift build "$@" 2>&1 | show_progress >"$build_log"); then
+    if ! (set -o pipefail; env -i "${build_environment[@]}" swift build "$@" 2>&1 | show_progress >"$build_log"); then
         grep -E '^[^ ].*(error|warning):' "$build_log" | grep -v "unhandled; explicitly declare" | sort -u | head -n 60 >&2 || true
         tail -n 20 "$build_log" >&2
         printf 'The build failed. Its output is in %s.\n' "$build_log" >&2

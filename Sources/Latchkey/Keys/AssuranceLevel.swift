@@ -63,8 +63,7 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
         perUserPIN = pinProtection == .user ? true : nil
     }
 
-    /// The counter of wrong PINs; nil if no PIN opens the key, and for a software token, whose PIN can be guessed on a copy of
-    /// its files.
+    /// The counter of wrong PINs; nil if no PIN opens the key, and for a software token: SoftHSM2 never locks, and others may not.
     package var pinProtection: PINProtection? {
         guard presence.includesPIN, root != .softhsm else { return nil }
         return perUserPIN == true ? .user : .device

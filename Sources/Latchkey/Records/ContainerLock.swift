@@ -25,16 +25,22 @@ final class ContainerLock: Sendable {
         offset = resource.map(Self.offset) ?? 0
     }
 
-    /// Closing the file ends the lock.
-    deinit { if descriptor >= 0 { close(descriptor) } }
+    deinit {
+        // Closing the file does not end the lock while a process that this program starts has a copy of the descriptor.
+        set(F_UNLCK)
+        close(descriptor)
+    }
 
     /// Locks one byte of the file for this open file description (fcntl(2), `F_OFD_SETLK`), so that one file holds all locks
     /// of a container.
     ///
     /// - Returns: Whether the lock was free.
-    func isAcquired() -> Bool {
+    func isAcquired() -> Bool { set(F_WRLCK) }
+
+    @discardableResult
+    private func set(_ type: Int32) -> Bool {
         var lock = flock()
-        lock.l_type = Int16(F_WRLCK)
+        lock.l_type = Int16(type)
         lock.l_whence = Int16(SEEK_SET)
         lock.l_start = offset
         lock.l_len = 1

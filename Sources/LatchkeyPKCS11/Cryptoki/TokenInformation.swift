@@ -10,7 +10,7 @@ package struct TokenInformation: Hashable, Sendable {
     package let model: String
     /// At most 16 bytes.
     package let serial: String
-    package let flags: Flags
+    package private(set) var flags: Flags
     /// The length of a PIN in bytes; nil if the token reports no valid range.
     package let pinLength: ClosedRange<Int>?
     package let hardwareVersion: ModuleInformation.Version
@@ -97,6 +97,8 @@ extension TokenInformation {
         pinLength = (1...most).contains(length.1) && length.0 <= length.1 ? length.0...length.1 : nil
         hardwareVersion = ModuleInformation.Version(info.hardwareVersion)
         firmwareVersion = ModuleInformation.Version(info.firmwareVersion)
+        // SoftHSM2 sets these after a wrong PIN, but never locks.
+        if isSoftHSM { flags.subtract([.userPINCountLow, .securityOfficerPINCountLow]) }
     }
 
     /// The information in Cryptoki's structure, for p11-kit's matching.
@@ -120,8 +122,8 @@ extension UnsafeMutableRawBufferPointer {
 }
 
 extension TokenInformation {
-    /// Whether it is SoftHSM2's, which never locks.
-    var isSoftHSM: Bool { manufacturer == "SoftHSM project" || model.hasPrefix("SoftHSM") }
+    /// Whether it is SoftHSM2's.
+    private var isSoftHSM: Bool { manufacturer == "SoftHSM project" || model.hasPrefix("SoftHSM") }
 
     /// Whether OpenSC shows an OpenPGP card.
     var isOpenPGP: Bool { manufacturer == "OpenPGP project" }

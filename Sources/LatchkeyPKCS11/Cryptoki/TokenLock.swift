@@ -44,7 +44,11 @@ final class TokenLock {
         }
     }
 
-    deinit { close(descriptor) }
+    deinit {
+        // Closing the file does not end the lock while a process that this program starts has a copy of the descriptor.
+        flock(descriptor, LOCK_UN)
+        close(descriptor)
+    }
 
     /// The directories for the file, in order of preference. Other users can't create any of them. The order does not depend on
     /// the environment, so that all processes of the user choose the same one.

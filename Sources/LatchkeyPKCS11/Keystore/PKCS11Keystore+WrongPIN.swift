@@ -56,6 +56,6 @@ extension PINStatus {
         let left: Int? =
             if isLocked { 0 } else if information.flags.contains(.userPINFinalTry) { 1 } else { nil }
         self.init(attemptsLeft: left, attemptLimit: nil, isLockedOut: isLocked)
-        isCountLow = information.flags.contains(.userPINCountLow) && !information.isSoftHSM
+        isCountLow = information.flags.contains(.userPINCountLow)
     }
 }

@@ -95,8 +95,7 @@ struct TokenDiagnostics {
             return .warning(
                 name, "One more wrong PIN locks the token.", "Make sure that the PIN is correct before you enter it.")
         }
-        // SoftHSM2 sets this flag, but never locks.
-        if flags.contains(.userPINCountLow), entry.simulator != AssuranceLevel.Root.softhsm.rawValue {
+        if flags.contains(.userPINCountLow) {
             return .warning(
                 name, "Few attempts are left before the token locks.",
                 "Make sure that the PIN is correct before you enter it.")

@@ -157,7 +157,7 @@ struct KeyReport: Report {
             case "device": "the counter of the hardware, shared by all its users"
             default:
                 AssuranceLevel.EnforcedPresence(rawValue: enforcedPresence)?.includesPIN == true
-                    ? "none: the PIN of a software token can be guessed on a copy of its files"
+                    ? "none: a software token may accept any number of wrong PINs"
                     : "none: the key has no PIN"
             }
         let enforcement =

@@ -53,13 +53,17 @@ struct HostileToken {
         deadlines: TokenOptions.Deadlines(data: .seconds(4), person: .seconds(5), load: .seconds(6)),
         settlingTime: .milliseconds(20))
     /// Deadlines that no call exceeds.
-    static let patient = TokenOptions(
-        isolation: .never, deadlines: TokenOptions.Deadlines(data: hangLimit, person: hangLimit, load: hangLimit),
-        settlingTime: .milliseconds(20))
+    static let patient = TokenOptions(isolation: .never, deadlines: .hangLimit, settlingTime: .milliseconds(20))
 
     static let isolated: TokenOptions = {
         var options = quick
         options.isolation = .always
         return options
     }()
+}
+
+extension TokenOptions.Deadlines {
+    /// The time limit of every wait of the tests, five minutes, for each kind of call.
+    static let hangLimit = Self(
+        data: LatchkeySimulators.hangLimit, person: LatchkeySimulators.hangLimit, load: LatchkeySimulators.hangLimit)
 }

@@ -140,7 +140,7 @@ struct OpenPGPCardTests {
     /// The key of a slot is adopted. A slot has one signing key, so the requirements with two keys do not apply.
     @Test(arguments: KeystoreContract.Requirement.allCases.filter { ![.eachKeyIsNew, .editedPublicKey].contains($0) })
     func `A keystore on an OpenPGP card through OpenSC`(_ requirement: KeystoreContract.Requirement) async throws {
-        let module = try YubiKeyModule(.opensc, options: YubiKeyModule.unhurried)
+        let module = try YubiKeyModule(.opensc, options: YubiKeyModule.neverHanging)
         let yubiKey = try VirtualYubiKey.current
         let contract = KeystoreContract(
             device: KeystoreContract.Device(

@@ -41,7 +41,7 @@ struct YubiKeyContractTests {
     ) async throws {
         let anchors = MemoryTrustAnchors()
         let yubiKey = try VirtualYubiKey.current
-        let module = try YubiKeyModule(.ykcs11, options: YubiKeyModule.unhurried)
+        let module = try YubiKeyModule(.ykcs11, options: YubiKeyModule.neverHanging)
         let contract = KeystoreContract(
             device: KeystoreContract.Device(
                 pin: .ofDevice(CardProfile.defaultPIN), guessing: .locks(after: 3), pinBytes: 6...8,
@@ -58,7 +58,7 @@ struct YubiKeyContractTests {
     /// - Parameter other: Another card of the same model.
     private func checkOpenSC(_ requirement: KeystoreContract.Requirement, with other: CardProfile) async throws {
         let yubiKey = try VirtualYubiKey.current
-        let module = try YubiKeyModule(.opensc, options: YubiKeyModule.unhurried)
+        let module = try YubiKeyModule(.opensc, options: YubiKeyModule.neverHanging)
         try await YubiKeyModule.provision(yubiKey, yubiKey.card)
         let contract = KeystoreContract(
             device: KeystoreContract.Device(

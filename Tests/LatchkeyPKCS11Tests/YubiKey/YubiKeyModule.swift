@@ -21,9 +21,8 @@ struct YubiKeyModule: Sendable {
     }
 
     let kind: Kind
-    /// Without deadlines in practice, for tests in which no module hangs.
-    static let unhurried = TokenOptions(
-        deadlines: TokenOptions.Deadlines(data: hangLimit, person: hangLimit, load: hangLimit))
+    /// For tests in which no module hangs.
+    static let neverHanging = TokenOptions(deadlines: .hangLimit)
     /// Deadlines that a busy machine rarely reaches. A test with a module that hangs waits for them.
     static let patient = TokenOptions(
         deadlines: TokenOptions.Deadlines(data: .seconds(5), person: .seconds(10), load: .seconds(60)))
