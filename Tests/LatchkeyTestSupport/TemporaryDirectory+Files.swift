@@ -49,6 +49,16 @@ extension TemporaryDirectory {
         return files
     }
 
+    /// Copies this process's descriptors of the lock files in the directory, as a process that is being started has them until its
+    /// `exec`. The caller closes the copies.
+    package func copiesOfLockDescriptors() throws -> [Int32] {
+        let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int32($0) }
+        return open.filter { descriptor in
+            let file = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(descriptor)")
+            return file.map { $0.hasPrefix(path) && $0.hasSuffix(".lock") } ?? false
+        }.map { dup($0) }
+    }
+
     /// Writes an executable script into the directory.
     ///
     /// A separate process writes it. Linux does not execute a file that is open for writing, and a child process that starts

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import LatchkeySimulators
+import LatchkeyTestSupport
 import Testing
 
 @testable import LatchkeyPKCS11
@@ -25,6 +26,13 @@ import Testing
 
     @Test func `a released lock can be taken again`() throws {
         do { withExtendedLifetime(try lock("1")) {} }
+        withExtendedLifetime(try lock("1")) {}
+    }
+
+    @Test func `a copy of the descriptor does not keep a released lock`() throws {
+        let copies = try withExtendedLifetime(try lock("1")) { try directory.copiesOfLockDescriptors() }
+        defer { for copy in copies { close(copy) } }
+        #expect(copies.count == 1)
         withExtendedLifetime(try lock("1")) {}
     }
 

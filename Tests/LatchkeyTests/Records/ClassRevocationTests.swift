@@ -68,6 +68,24 @@ struct ClassRevocationTests {
         #expect(keystore.calls.contains("sealRevocably"))
     }
 
+    @Test func `a copy of a lock's descriptor does not keep a class that is never stored`() async throws {
+        let directory = try TemporaryDirectory()
+        let (program, _) = try await program(directory)
+        let copies = try await copiesWhilePreparing(program, directory)
+        defer { for copy in copies { close(copy) } }
+        #expect(!copies.isEmpty)
+        try await self.program(directory).0.finishRevocations()
+        #expect(try await noted(directory).isEmpty)
+    }
+
+    private func copiesWhilePreparing(
+        _ program: RecordContainer, _ directory: TemporaryDirectory
+    ) async throws -> [Int32] {
+        let prepared = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
+        defer { withExtendedLifetime(prepared) {} }
+        return try directory.copiesOfLockDescriptors()
+    }
+
     @Test func `a class that is being created is not revoked`() async throws {
         let directory = try TemporaryDirectory()
         let (program, _) = try await program(directory)
