@@ -59,6 +59,8 @@ final class FileLock: Sendable {
     }
 
     deinit {
+        // As in ContainerLock: a process that is being started may have a copy of the descriptor.
+        flock(descriptor, LOCK_UN)
         close(descriptor)
     }
 }
