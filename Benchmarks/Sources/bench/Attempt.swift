@@ -106,7 +106,9 @@ struct Attempt {
                 40 % of its time on type checks and 35 % on machine code. Tried without effect: each module as one unit, no index, \
                 no debug information. The tests use 85 % of both processors; 9 % of this are ArgumentParser's checks of all \
                 definitions, which a debug build makes at each start of a command. Samples of two repeated races and two fault \
-                tests saved 85 s.
+                tests saved 85 s. SwiftPM compiles this package's modules again, in 4 minutes, if a variable of its environment has \
+                changed. The scripts now give it a fixed environment: after a change of three variables, nothing is compiled. \
+                scripts/test --changed took 37 s after a change of the core.
                 """),
         Attempt(
             work: "the last .ci/run",
