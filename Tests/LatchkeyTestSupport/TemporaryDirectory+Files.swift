@@ -55,8 +55,8 @@ extension TemporaryDirectory {
         let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int32($0) }
         return open.filter { descriptor in
             let file = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(descriptor)")
-            return file.map { $0.hasPrefix(path) && $0.hasSuffix(".lock") } ?? false
-        }.map { dup($0) }
+            return file.map { $0.hasPrefix("\(path)/") && $0.hasSuffix(".lock") } ?? false
+        }.map { fcntl($0, F_DUPFD_CLOEXEC, 0) }
     }
 
     /// Writes an executable script into the directory.

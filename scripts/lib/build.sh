@@ -53,11 +53,13 @@ show_progress() {
     printf '\r\033[K' >&2
 }
 
-# SwiftPM compiles all modules of this package again, in four minutes, if any variable of its environment has changed
-# (swift-package-manager#9384). So it gets only the variables that a build can need.
+# SwiftPM compiles all modules of this package again, in four minutes, if a variable of its environment has changed
+# (swift-package-manager#9384), except a few such as TERM. So it gets only the variables that a build needs.
 build_environment=()
-for variable in HOME PATH USER LANG LC_ALL TMPDIR XDG_CACHE_HOME XDG_CONFIG_HOME {http,https,all,no}_proxy {HTTP,HTTPS,ALL,NO}_PROXY \
-    SSL_CERT_FILE SSL_CERT_DIR GIT_SSL_CAINFO GIT_CONFIG_GLOBAL CC CXX CPATH LIBRARY_PATH LD_LIBRARY_PATH PKG_CONFIG_PATH; do
+for variable in HOME PATH USER LANG LC_ALL TMPDIR XDG_{CACHE,CONFIG,DATA}_HOME {http,https,all,no}_proxy {HTTP,HTTPS,ALL,NO}_PROXY \
+    SSL_CERT_FILE SSL_CERT_DIR SSH_AUTH_SOCK GIT_SSL_CAINFO GIT_SSH_COMMAND GIT_ASKPASS GIT_CONFIG_{GLOBAL,SYSTEM,COUNT} \
+    "${!GIT_CONFIG_KEY_@}" "${!GIT_CONFIG_VALUE_@}" "${!SWIFTLY_@}" SWIFT_EXEC SDKROOT CC CXX CPATH C_INCLUDE_PATH \
+    CPLUS_INCLUDE_PATH LIBRARY_PATH LD_LIBRARY_PATH PKG_CONFIG_{PATH,LIBDIR,SYSROOT_DIR}; do
     if [[ -v $variable ]]; then build_environment+=("$variable=${!variable}"); fi
 done
 readonly build_environment

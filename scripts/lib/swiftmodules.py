@@ -12,7 +12,7 @@ def swift_modules():
         with open(".build/debug.yaml", encoding="utf-8") as file:
             manifest = file.read()
     except FileNotFoundError:
-        sys.exit("Could not read .build/debug.yaml: there is no debug build. Run swift build first.")
+        sys.exit("Could not read .build/debug.yaml: there is no debug build. Run scripts/test first.")
     found = False
     sources = os.path.realpath("Sources") + "/"
     for text in re.findall(r'^ +description: "Compiling Swift Module .*\n +args: (\[.*\])$', manifest, re.MULTILINE):

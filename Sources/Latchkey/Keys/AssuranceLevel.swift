@@ -63,7 +63,8 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
         perUserPIN = pinProtection == .user ? true : nil
     }
 
-    /// The counter of wrong PINs; nil if no PIN opens the key, and for a software token: SoftHSM2 never locks, and others may not.
+    /// The counter of wrong PINs; nil if no PIN opens the key, and for a software token: SoftHSM2 never locks, and other software
+    /// tokens may accept any number of wrong PINs.
     package var pinProtection: PINProtection? {
         guard presence.includesPIN, root != .softhsm else { return nil }
         return perUserPIN == true ? .user : .device

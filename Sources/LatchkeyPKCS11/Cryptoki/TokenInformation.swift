@@ -122,7 +122,7 @@ extension UnsafeMutableRawBufferPointer {
 }
 
 extension TokenInformation {
-    /// Whether it is SoftHSM2's.
+    /// Whether SoftHSM2 provides the token, also behind another module.
     private var isSoftHSM: Bool { manufacturer == "SoftHSM project" || model.hasPrefix("SoftHSM") }
 
     /// Whether OpenSC shows an OpenPGP card.

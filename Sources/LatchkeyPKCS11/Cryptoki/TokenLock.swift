@@ -18,7 +18,7 @@ final class TokenLock {
     ) throws(CryptokiError) {
         let directory = if let directory { directory } else { try Self.directory(among: Self.candidates()) }
         let path = "\(directory)/token-\(Self.name(of: identity)).lock"
-        descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             throw CryptokiError(
                 .lockUnavailable, reason: "\(path) can't be opened: \(String(cString: strerror(errno)))")
@@ -42,6 +42,8 @@ final class TokenLock {
             }
             usleep(5000)
         }
+        // Last: if the initializer throws after this, `deinit` runs too.
+        self.descriptor = descriptor
     }
 
     deinit {
