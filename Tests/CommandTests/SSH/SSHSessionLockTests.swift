@@ -2,6 +2,7 @@ import Foundation
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
+import Synchronization
 import Testing
 
 /// The agent when the user's session locks: systemd-logind as a dbusmock template on a private bus.
@@ -57,21 +58,22 @@ struct SSHSessionLockTests {
             agent in
             let key = try await agent.createKey()
             for count in 1...2 {
-                let signing = Task {
-                    try await agent.client("ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x")
-                }
+                let hasEnded = Mutex(false)
+                async let status = {
+                    defer { hasEnded.withLock { $0 = true } }
+                    return try await agent.client("ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x")
+                        .status
+                }()
                 #expect(await poll { agent.turns.count == count })
                 // The agent may still be subscribing to the signals.
-                let locking = Task {
-                    while !Task.isCancelled {
+                #expect(
+                    try await poll {
                         try await call(
                             "\(Self.manager)/session/c1", "EmitSignal", "org.freedesktop.login1.Session", "Lock", "",
                             "[]")
-                        try await Task.sleep(for: .milliseconds(100))
-                    }
-                }
-                #expect(try await signing.value.status != 0)
-                locking.cancel()
+                        return hasEnded.withLock { $0 }
+                    })
+                #expect(try await status != 0)
             }
         }
         #expect(log.contains("the prompt was cancelled"), "\(log)")
