@@ -148,7 +148,7 @@ public struct AttestedKey: Hashable, Sendable {
     public let certificates: [Data]
 }
 
-/// The reason why an attestation was refused.
+/// The reason why an attestation was refused or cannot be verified.
 public typealias AttestationError = VerificationError<AttestationReason>
 
 /// The reasons why an attestation is refused or cannot be verified.
@@ -195,6 +195,7 @@ public enum AttestationReason: String, Sendable, CaseIterable {
     case insufficientPresence
     /// The key is in a simulator.
     case simulated
-    /// The server cannot load a library that it needs. The client is not at fault.
+    /// The server cannot load libcrypto, which the challenge for an RSA endorsement key needs. The server's installation is the
+    /// cause, not the client.
     case unavailable
 }

@@ -41,7 +41,8 @@ public final class TemporaryDirectory: Sendable {
     }
 }
 
-/// A lock between processes, held until the last reference is released. The kernel releases it when the process ends.
+/// A lock between processes, held until the last reference is released, or if the process ends, until no process has a copy of
+/// the descriptor.
 final class FileLock: Sendable {
     private let descriptor: Int32
 
@@ -59,7 +60,7 @@ final class FileLock: Sendable {
     }
 
     deinit {
-        // As in ContainerLock: a process that is being started may have a copy of the descriptor.
+        // A child process has a copy of the descriptor until its `exec`, so close(2) alone may leave the lock to that copy.
         flock(descriptor, LOCK_UN)
         close(descriptor)
     }

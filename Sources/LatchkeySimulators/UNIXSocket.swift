@@ -56,7 +56,8 @@ struct UNIXSocket: ~Copyable {
 
 /// Ends a connection, or a listening socket, and closes its descriptor.
 ///
-/// close(2) alone does not end it: until its `exec`, a process that another test starts may have a copy of the descriptor.
+/// close(2) alone does not end the connection while another process has a copy of the descriptor. A process that another test
+/// starts has one until its `exec`.
 package func endSocket(_ descriptor: Int32) {
     shutdown(descriptor, Int32(SHUT_RDWR))
     close(descriptor)

@@ -82,7 +82,8 @@ struct AgentProgram: AsyncParsableCommand {
             options: [
                 "container": container, "store": store, "tcti": tcti, "token": token, "pin-source": pinSource,
             ], knownHosts: knownHosts, environment: environment)
-        // Before the socket exists. A signal that is not trapped ends the process at once: the socket stays, and tokens are not locked.
+        // Trap signals before the socket exists: a signal that is not trapped ends the process at once, so the socket stays and
+        // tokens are not locked.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         let socket = try ListeningSocket(path: socket, environment: environment)
         let service = AgentService(settings, log: log)

@@ -85,7 +85,7 @@ struct PresenceDaemon: AsyncParsableCommand {
         let service = PresenceService(
             bus: bus, authority: authority, prints: EnrolledPrints(directory: prints),
             timeLimit: .seconds(timeLimit), log: log)
-        // Before the service is ready: a signal that is not trapped ends the process at once.
+        // Trap signals before the service is ready: a signal that is not trapped ends the process at once.
         let trapped = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         let serving = Task { try await service.run { () throws(BusError) in try Bus.notifyReady() } }
         let signals = Task {

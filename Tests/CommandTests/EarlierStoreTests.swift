@@ -37,7 +37,7 @@ struct EarlierStoreTests {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
     }
 
-    /// Whether no socket has the port. It is an ephemeral port, so the system gives it to other tests too.
+    /// Whether no IPv4 socket has the port, except in TIME_WAIT. The port is ephemeral, so the system can give it to another test.
     private static func isPortFree() throws -> Bool {
         // Columns 1 and 3 are the local address and the state in hexadecimal digits; 06 is TIME_WAIT (proc(5)).
         let end = ":\(String(port, radix: 16).uppercased())"
@@ -48,7 +48,7 @@ struct EarlierStoreTests {
     }
 
     private func withServer(_ machine: Machine, _ body: (Machine) async throws -> Void) async throws {
-        try #require(try await poll { try Self.isPortFree() }, "another program uses the port \(Self.port)")
+        try #require(try await poll { try Self.isPortFree() }, "the port \(Self.port) is still in use")
         try await IdentityProcess.withRunning(
             database: machine.directory.path(of: "identity.sqlite"), port: "\(Self.port)"
         ) { server in

@@ -78,7 +78,7 @@ package final class FaultyTPM: Sendable {
     }
 
     deinit {
-        // accept(2) fails after this, and its thread closes the descriptor.
+        // accept(2) fails after this, and the accepting thread closes the descriptor.
         shutdown(listener, Int32(SHUT_RDWR))
     }
 

@@ -49,8 +49,8 @@ extension TemporaryDirectory {
         return files
     }
 
-    /// Copies this process's descriptors of the lock files in the directory, as a process that is being started has them until its
-    /// `exec`. The caller closes the copies.
+    /// Copies this process's descriptors of the lock files in the directory. A child process has such copies until its `exec`. The
+    /// caller closes the copies.
     package func copiesOfLockDescriptors() throws -> [Int32] {
         let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int32($0) }
         return open.filter { descriptor in

@@ -215,7 +215,7 @@ struct PacketRelayTests {
 
 /// A relay with a listening socket, scripted users, and sockets in place of `/dev/uhid`.
 private final class RelayBench {
-    /// Preserves message boundaries. The programs that other tests start do not inherit it.
+    /// The type of the sockets. It preserves message boundaries, and programs that other tests start do not inherit the sockets.
     static let type = Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue)
 
     private let directory: TemporaryDirectory

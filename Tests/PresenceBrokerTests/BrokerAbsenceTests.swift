@@ -64,7 +64,7 @@ struct BrokerAbsenceTests {
             }
             hangUp.start()
             await expectRefusal(at: "unix:path=\(path)")
-            // accept(2) fails after this, and its thread closes the descriptor.
+            // accept(2) fails after this, and the accepting thread closes the descriptor.
             shutdown(listener, Int32(SHUT_RDWR))
             await expectRefusal(at: "unix:path=\(path)")
         }

@@ -90,7 +90,7 @@ struct SessionLockObserverTests {
                             ["'org.freedesktop.login1.Session'", "{'LockedHint': <true>}", "@as []"]
                         ),
                     ] {
-                        // gdbus can lose its connection before it has sent the signal, which is then sent again.
+                        // gdbus can lose its connection before it has sent the signal: then send the signal again.
                         var sent = ""
                         _ = try await poll {
                             sent = try await emit(

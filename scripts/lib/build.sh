@@ -35,7 +35,7 @@ if [[ -f $static_icu ]]; then
 fi
 unset static_icu
 # With a section for each function, the linker removes unused functions (3 MB), and puts those of startup-order.txt first: a command
-# then needs 40 to 50 % less memory. release.ld explains itself.
+# then needs 40 to 50 % less memory. The reasons for release.ld are in that file.
 release_flags+=(
     -Xswiftc -Xfrontend -Xswiftc -function-sections -Xcc -ffunction-sections -Xcc -fdata-sections
     -Xlinker "--symbol-ordering-file=$PWD/scripts/lib/startup-order.txt" -Xlinker --no-warn-symbol-ordering
@@ -53,8 +53,8 @@ show_progress() {
     printf '\r\033[K' >&2
 }
 
-# SwiftPM compiles all modules of this package again, in four minutes, if a variable of its environment has changed
-# (swift-package-manager#9384), except a few such as TERM. So it gets only the variables that a build needs.
+# The environment of SwiftPM: only the variables that a build needs. If another variable changes, except a few such as TERM,
+# SwiftPM compiles all modules of this package again, in four minutes (swift-package-manager#9384).
 build_environment=()
 for variable in HOME PATH USER LANG LC_ALL TMPDIR XDG_{CACHE,CONFIG,DATA}_HOME {http,https,all,no}_proxy {HTTP,HTTPS,ALL,NO}_PROXY \
     SSL_CERT_FILE SSL_CERT_DIR SSH_AUTH_SOCK GIT_SSL_CAINFO GIT_SSH_COMMAND GIT_ASKPASS GIT_CONFIG_{GLOBAL,SYSTEM,COUNT} \
@@ -82,7 +82,7 @@ build() {
 # Builds a release of each program that packaging/files installs.
 build_programs() {
     local product bin
-    bin=$(swift build -c release --show-bin-path)
+    bin=$(env -i "${build_environment[@]}" swift build -c release --show-bin-path)
     while read -r product; do
         # SwiftPM does not link again if only these files have changed.
         if [[ $bin/$product -ot scripts/lib/startup-order.txt || $bin/$product -ot scripts/lib/release.ld ]]; then

@@ -15,22 +15,24 @@ struct Attempt {
         Attempt(
             work: "latchkey --version",
             text: """
-                libsystemd, libp11 and libcrypto are loaded at their first use, the version is printed first, and functions are in the \
-                order of their use: 965 to 640 page faults, 17.7 to 8.0 MB. 390 of the faults are the loader's, which relocates \
-                1.5 MB of tables; a program without Foundation takes 2.2 ms. Code at a fixed address would need no relocation, but the \
-                address would not be random. Loading p11-kit at its first use saves 0.3 ms, but without p11-kit, a token's keys then \
-                look damaged. A second program for the other commands would save 0.2 MB of tables, and would start two programs \
-                for each of them.
+                libsystemd, libp11 and libcrypto are loaded at their first use, the version is printed first, and functions \
+                are in the order of their use: 965 to 640 page faults, 17.7 to 8.0 MB. 390 of the faults are the loader's, \
+                which relocates 1.5 MB of tables; a program without Foundation takes 2.2 ms. Code at a fixed address would \
+                need no relocation, but the address would not be random. Not done: loading p11-kit at its first use. It \
+                saves 0.3 ms, but without p11-kit, Latchkey would report a token's keys as damaged. Not done: a second \
+                program for all commands except --version. It saves 0.2 MB of tables, but each of those commands would start \
+                two programs.
                 """),
         Attempt(
             work: "latchkey status",
             text: """
-                Loading libcrypto only when needed saved 1.7 ms, functions in the order of their use 1 to 2 ms. Earlier, a compiler option that \
-                makes generic types without searches of conformances saved 5 ms. Before the first two changes, processor time was 19 ms: \
-                5.1 argument parser, 3.5 loader, 2.4 in 37 searches of 11,300 conformances (half of them for the parser), 1.8 SQLite \
-                and GRDB, 1.0 closing the store, 0.5 threads, 4.7 other work. Without effect: code optimized for size, one heap for all \
-                threads, fewer checks in the parser. NIO, X.509 and the facades have 20 % of the conformances, so a program without \
-                them would save less than 1 ms. The limit with this store is a program that only opens it: 9–10 ms.
+                Saved: 5 ms by a compiler option (generic types without searches of conformances), 1.7 ms by loading \
+                libcrypto at its first use, 1 to 2 ms by functions in the order of their use. Processor time without the \
+                last two, 19 ms: argument parser 5.1, loader 3.5, 37 searches of 11,300 conformances 2.4 (half of them for \
+                the parser), SQLite and GRDB 1.8, closing the store 1.0, threads 0.5, other work 4.7 ms. Tried without \
+                effect: code optimized for size, one heap for all threads, fewer checks in the parser. NIO, X.509 and the \
+                facades have 20 % of the conformances, so a program without them would save less than 1 ms. The limit with \
+                this store is a program that only opens it: 9–10 ms.
                 """),
         Attempt(
             work: "latchkey key list", text: "See latchkey status."),
@@ -40,8 +42,8 @@ struct Attempt {
         Attempt(
             work: "peak memory of latchkey key sign",
             text: """
-                31.3 to 18.2 MB with functions in the order of their use, 16.3 MB with private functions and read-only constants \
-                together. 4 MB are private.
+                31.3 MB; 18.2 MB with functions in the order of their use; 16.3 MB if the linker also groups Swift's private \
+                functions and the read-only constants. Of these, 4 MB belong to this process alone.
                 """),
         Attempt(
             work: "installed size of latchkey",
@@ -55,8 +57,9 @@ struct Attempt {
         Attempt(
             work: "peak memory of idle",
             text: """
-                Functions in the order of their use: latchkey-presenced 20.6 to 14.5 MB, identity 37.1 to 23.2, passkeys 27.3 to \
-                17.4. The rest are mostly pages of the program's file, which the kernel maps in groups of 64 KiB and can drop.
+                With functions in the order of their use: latchkey-presenced 20.6 to 14.5 MB, identity 37.1 to 23.2, \
+                passkeys 27.3 to 17.4. Most of this memory is pages of the program's file, which the kernel maps in groups \
+                of 64 KiB and can drop.
                 """),
         Attempt(
             work: "primed signature after the PIN",
@@ -89,32 +92,32 @@ struct Attempt {
         Attempt(
             work: "first build of the README's app",
             text: """
-                Processor time: BoringSSL 133 s, GRDB 53 s, this package 47 s, the Swift code of swift-crypto 36 s, swift-asn1 15 s, \
-                SwiftPM 7 s. Traits leave out all other packages; before, the app fetched 29. Without an index and debug \
-                information, BoringSSL takes 15 % less, which saves 10 s of 3 minutes.
+                Processor time: BoringSSL 133 s, GRDB 53 s, this package 47 s, the Swift code of swift-crypto 36 s, \
+                swift-asn1 15 s, SwiftPM 7 s. Traits leave out all other packages (29 without traits). Without an index and \
+                debug information, BoringSSL takes 15 % less, which saves 10 s of 3 minutes.
                 """),
         Attempt(
             work: "release build",
             text: """
-                A build with the benchmarks takes 27 minutes of processor time, on two processors. Optimizing for size takes 21 minutes. It is \
-                not used, because it does not make the programs faster.
+                A build with the benchmarks takes 27 minutes of processor time, on two processors. Optimizing for size takes \
+                21 minutes, but does not make the programs faster, so it is not used.
                 """),
         Attempt(
             work: "scripts/test in",
             text: """
-                The build takes half of the time, and the test targets take nearly half of the build. A typical test target spends \
-                40 % of its time on type checks and 35 % on machine code. Tried without effect: each module as one unit, no index, \
-                no debug information. The tests use 85 % of both processors; 9 % of this are ArgumentParser's checks of all \
-                definitions, which a debug build makes at each start of a command. Samples of two repeated races and two fault \
-                tests saved 85 s. SwiftPM compiles this package's modules again, in 4 minutes, if a variable of its environment has \
-                changed. The scripts now give it a fixed environment: after a change of three variables, nothing is compiled. \
-                scripts/test --changed took 37 s after a change of the core.
+                The build takes half of the time, and the test targets take nearly half of the build. A typical test target \
+                spends 40 % of its time on type checks and 35 % on machine code. Tried without effect: each module as one \
+                unit, no index, no debug information. The tests use 85 % of both processors; 9 % of this are \
+                ArgumentParser's checks of all definitions, which a debug build makes at each start of a command. Samples of \
+                two repeated races and two fault tests saved 85 s. The scripts run SwiftPM with a fixed environment, so a \
+                change of other variables compiles nothing (4 minutes otherwise). scripts/test --changed took 37 s after a \
+                change of the core.
                 """),
         Attempt(
             work: "the last .ci/run",
             text: """
-                Most of the time is scripts/test. The documentation took 138 s, because SwiftPM built all modules again; it reads the \
-                modules of the debug build now, in 33 s. QEMU needs 95 s for the sample of scenarios; KVM does not start here.
+                Most of the time is scripts/test. The documentation takes 33 s with the modules of the debug build, 138 s \
+                without. QEMU needs 95 s for the sample of scenarios; KVM does not start here.
                 """),
     ]
 }

@@ -69,7 +69,7 @@ struct IdleMemory {
             end.bind(path)
             end.listen()
         end.settimeout(60)
-        # The service inherits the mask, which may block SIGTERM: a thread of Swift's pool starts this program.
+        # Unblock all signals: a thread of Swift's pool starts this program, and its mask may block SIGTERM, also for the service.
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         process = subprocess.Popen(service, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

@@ -3,7 +3,7 @@ internal import FoundationEssentials
 internal import Glibc
 
 /// A lock on one resource of a container: the kernel's lock on one byte of a file next to the store. It ends with this
-/// object, or with its process.
+/// object, or if the process ends, when no process has a copy of the descriptor.
 final class ContainerLock: Sendable {
     private let descriptor: Int32
     private let offset: Int
@@ -26,7 +26,7 @@ final class ContainerLock: Sendable {
     }
 
     deinit {
-        // Closing the file does not end the lock while a process that this program starts has a copy of the descriptor.
+        // A child process has a copy of the descriptor until its `exec`, so close(2) alone may leave the lock to that copy.
         set(F_UNLCK)
         close(descriptor)
     }

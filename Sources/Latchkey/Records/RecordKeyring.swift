@@ -64,8 +64,11 @@ final class RecordKeyring: Sendable {
 
     /// The next step for a store of other hardware. The command-line tool uses only the default profile.
     private var adviceToStartOver: String {
-        let command = store.profile == RecordStore.defaultProfile ? "‘latchkey store reset’ or, in an app, " : ""
-        return "\(command)RecordStore.startOver() archives the records of all containers and empties the store."
+        let function = "RecordStore.startOver()"
+        let step =
+            store.profile == RecordStore.defaultProfile
+            ? "run ‘latchkey store reset’, or in an app, call \(function)" : "call \(function)"
+        return "To archive the records of all containers and empty the store, \(step)."
     }
 
     // MARK: With hardware

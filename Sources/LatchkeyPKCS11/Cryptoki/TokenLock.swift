@@ -4,8 +4,8 @@ internal import Glibc
 
 /// A lock on a token for one process of this user at a time, held while it chooses a free slot or ID and generates a key.
 ///
-/// It is an flock(2) on an empty file, so it ends with the process; the file stays. Processes of other users and other programs
-/// do not take it.
+/// It is an flock(2) on an empty file. It ends with this object, or if the process ends, when no process has a copy of the
+/// descriptor; the file stays. Processes of other users and other programs do not take it.
 final class TokenLock {
     private let descriptor: Int32
 
@@ -42,12 +42,12 @@ final class TokenLock {
             }
             usleep(5000)
         }
-        // Last: if the initializer throws after this, `deinit` runs too.
+        // The last statement: if the initializer threw after it, `deinit` would close the descriptor a second time.
         self.descriptor = descriptor
     }
 
     deinit {
-        // Closing the file does not end the lock while a process that this program starts has a copy of the descriptor.
+        // A child process has a copy of the descriptor until its `exec`, so close(2) alone may leave the lock to that copy.
         flock(descriptor, LOCK_UN)
         close(descriptor)
     }

@@ -19,7 +19,7 @@ extension SSHCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Flag(help: "Add the line to ~/.ssh/config.") var write = false
+        @Flag(help: "Add the lines to ~/.ssh/config, or replace the line of an earlier version.") var write = false
 
         var operation: String? { "set up ssh" }
 
@@ -32,7 +32,8 @@ extension SSHCommand {
             let file = SSHConfigurationFile(home: home, agentPath: try socket.sshPath())
             let isWritten = try write ? file.add() : file.isComplete
             return SSHInstallReport(
-                path: file.path, isConfigured: isWritten, isRunning: socket.isServed, lines: file.lines)
+                path: file.path, isConfigured: isWritten, isRunning: socket.isServed, lines: file.lines,
+                socket: socket.path)
         }
     }
 }
@@ -46,6 +47,8 @@ struct SSHInstallReport: Report {
     let isRunning: Bool
     /// The lines that direct ssh to the agent.
     let lines: String
+    /// The path of the agent's socket.
+    let socket: String
 
     private enum CodingKeys: CodingKey {
         case path, isConfigured, isRunning
@@ -55,20 +58,20 @@ struct SSHInstallReport: Report {
         let configuration =
             isConfigured
             ? "\(printable(path)) directs ssh to latchkey-agent."
-            : "Put these lines first in \(printable(path)), in place of earlier lines for latchkey-agent, or use "
-                + "--write:\n\n\(lines)"
-        let socket =
+            : "Run ‘latchkey ssh install --write’, or put these lines first in \(printable(path)). Remove the line "
+                + "IdentityAgent of an earlier version of Latchkey.\n\n\(lines)"
+        let service =
             isRunning
             ? "latchkey-agent.socket is active."
             : "Start the agent's socket:\n\n  systemctl --user enable --now latchkey-agent.socket"
         return """
             \(configuration)
 
-            \(socket)
+            \(service)
 
             For git commits and ssh-keygen -Y:
 
-              export SSH_AUTH_SOCK="$XDG_RUNTIME_DIR/\(AgentSocket.name)"
+              export SSH_AUTH_SOCK=\(socket)
             """
     }
 }
@@ -77,7 +80,7 @@ struct SSHInstallReport: Report {
 struct AgentSocket {
     static let name = "latchkey/ssh-agent.sock"
 
-    /// In `XDG_RUNTIME_DIR`, or in systemd's directory of the user without it.
+    /// In `XDG_RUNTIME_DIR` if that is an absolute path outside `/run/user`, otherwise in `/run/user/UID`.
     let path: String
     private let isStandard: Bool
 
@@ -92,13 +95,14 @@ struct AgentSocket {
     /// The path for ssh_config(5), where `%i` is the user's ID. It names no variable, because ssh refuses its whole configuration
     /// if a variable is not set, as in cron.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for a character that has a meaning in the file.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for a path with characters other than ASCII letters, digits and
+    ///   `/ . _ -`. Some of them have a meaning in the file or in a shell.
     func sshPath() throws -> String {
         if isStandard { return "/run/user/%i/\(Self.name)" }
         guard path.wholeMatch(of: /[A-Za-z0-9\/._\-]+/) != nil else {
             throw KeystoreError(
-                code: .invalidInput, reason: "XDG_RUNTIME_DIR has a character that ssh cannot read in a path",
-                recovery: "Use a directory whose name has only letters, digits and the characters . _ -")
+                code: .invalidInput, reason: "XDG_RUNTIME_DIR has a character that may have a meaning for ssh or the shell",
+                recovery: "Use a directory whose path has only the characters A–Z, a–z, 0–9 and / . _ -")
         }
         return path
     }
@@ -134,7 +138,7 @@ struct SSHConfigurationFile {
         path = URL(filePath: "\(directory)/config").resolvingSymlinksInPath().path
     }
 
-    /// Whether the file contains the line, and not that of an earlier version.
+    /// Whether the file contains the line, and no line of an earlier version.
     var isComplete: Bool {
         guard let text = try? contents() else { return false }
         return directs(text) && text.firstMatch(of: Self.earlierLine) == nil
@@ -144,8 +148,8 @@ struct SSHConfigurationFile {
         text.split(whereSeparator: \.isNewline).contains { $0 == agentLine }
     }
 
-    /// Puts the lines before the contents of the file, which keeps its mode. Replaces the line of an earlier version. Changes
-    /// nothing if the line is there.
+    /// Replaces the lines of earlier versions. If the file then does not contain the line, puts the lines before its contents.
+    /// Keeps the mode of the file. Changes nothing if the file is complete.
     ///
     /// - Returns: true.
     func add() throws -> Bool {

@@ -7,7 +7,7 @@ import LatchkeyVault
 struct VaultCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "vault",
-        abstract: "Store secrets, bound to this machine or protected by PIN or fingerprint.",
+        abstract: "Store secrets, bound to the TPM or token, or protected by PIN or fingerprint.",
         discussion: """
             A vault opens only with this machine's hardware; with --biometrics, only after your PIN or fingerprint. \
             The secret is read from standard input and written to standard output, byte for byte. You can leave out \

@@ -21,7 +21,7 @@ struct YubiKeyModule: Sendable {
     }
 
     let kind: Kind
-    /// For tests in which no module hangs.
+    /// Deadlines for tests in which no module hangs.
     static let neverHanging = TokenOptions(deadlines: .hangLimit)
     /// Deadlines that a busy machine rarely reaches. A test with a module that hangs waits for them.
     static let patient = TokenOptions(

@@ -43,7 +43,7 @@ final class PacketNode: Sendable {
     }
 
     func close() {
-        // accept(2) fails after this, and its thread closes the descriptor.
+        // accept(2) fails after this, and the accepting thread closes the descriptor.
         shutdown(listener, Int32(SHUT_RDWR))
     }
 

@@ -68,7 +68,7 @@ struct ClassRevocationTests {
         #expect(keystore.calls.contains("sealRevocably"))
     }
 
-    @Test func `a copy of a lock's descriptor does not keep a class that is never stored`() async throws {
+    @Test func `a class that is never stored is revoked despite a copy of the lock's descriptor`() async throws {
         let directory = try TemporaryDirectory()
         let (program, _) = try await program(directory)
         let copies = try await copiesWhilePreparing(program, directory)
