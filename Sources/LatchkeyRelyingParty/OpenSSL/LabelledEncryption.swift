@@ -12,7 +12,8 @@
             guard latchkey_libcrypto_load(&functions) else {
                 let cause = dlerror().map { String(cString: $0) } ?? "the loader reports no cause"
                 throw AttestationError(
-                    .unavailable, "libcrypto.so.3 or a function in it cannot be loaded: \(cause); install OpenSSL 3 (libssl3)")
+                    .unavailable,
+                    "libcrypto.so.3 or a function in it cannot be loaded: \(cause); install OpenSSL 3 (libssl3)")
             }
             return functions
         }

@@ -101,7 +101,8 @@ struct AgentSocket {
         if isStandard { return "/run/user/%i/\(Self.name)" }
         guard path.wholeMatch(of: /[A-Za-z0-9\/._\-]+/) != nil else {
             throw KeystoreError(
-                code: .invalidInput, reason: "XDG_RUNTIME_DIR has a character that may have a meaning for ssh or the shell",
+                code: .invalidInput,
+                reason: "XDG_RUNTIME_DIR has a character that may have a meaning for ssh or the shell",
                 recovery: "Use a directory whose path has only the characters A–Z, a–z, 0–9 and / . _ -")
         }
         return path
