@@ -15,8 +15,9 @@ import X509
 /// The unit is one verification on P-384, the slowest signature of a supported kind. A release build verifies one in 0.65 ms, so
 /// that a request with this many units takes less than 16 ms.
 @Suite("Cost of attestation requests", .serialized) struct AttestationCostTests {
-    /// One path verifies 12 signatures. The rest is parsing, which a debug build does slowly.
-    private static let maximumUnits = 24.0
+    /// One search verifies 12 signatures. The rest is parsing, which a debug build does slowly: in all 18 on an idle machine, and
+    /// 30 with a second search.
+    private static let maximumUnits = 28.0
 
     private let name = DistinguishedName(
         (0..<25).map {
@@ -74,28 +75,26 @@ import X509
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 
-    /// The median of the CPU time of seven runs. The work must not suspend.
+    /// The CPU time of one run. The work must not suspend.
     private static func cost(_ body: () throws -> Void) rethrows -> Double {
-        var times: [Double] = []
-        for _ in 0..<7 {
-            let start = cpuTime
-            try body()
-            times.append(cpuTime - start)
-        }
-        return times.sorted()[3]
+        let start = cpuTime
+        try body()
+        return cpuTime - start
     }
 
-    /// The CPU time of one verification on P-384, with its certificate.
-    private func unit() throws -> Double {
-        let certificate = try HardwareCertificate(authorities(1, length: 4096)[0])
-        let cost = Self.cost {
-            #expect(CertificateKey(publicKeyInfo: certificate.publicKeyInfo)?.isIssuer(of: certificate) == true)
-        }
-        return cost
-    }
-
+    /// Compares the CPU time with that of one verification on P-384 with its certificate. Both are measured in turn, and the
+    /// shortest times count, because other programs on the machine make the others longer.
     private func expectCheap(_ name: String, _ body: () throws -> Void) throws {
-        let (unit, cost) = (try unit(), try Self.cost(body))
+        let certificate = try HardwareCertificate(authorities(1, length: 4096)[0])
+        var (unit, cost) = (Double.infinity, Double.infinity)
+        for _ in 0..<15 {
+            unit = min(
+                unit,
+                Self.cost {
+                    #expect(CertificateKey(publicKeyInfo: certificate.publicKeyInfo)?.isIssuer(of: certificate) == true)
+                })
+            cost = min(cost, try Self.cost(body))
+        }
         let hundredths = { (value: Double) in (value * 100).rounded() / 100 }
         print(
             "\(name): \(hundredths(cost * 1000)) ms of CPU time, \(hundredths(cost / unit)) verifications of",
