@@ -47,7 +47,7 @@ struct ModuleTests {
     }
 
     @Test func `a program can't be loaded`() async {
-        #expect(await failure("/proc/self/exe")?.kind == .module(.unloadable))
+        #expect(await failure("/usr/bin/env")?.kind == .module(.unloadable))
     }
 
     @Test(.requires(program: "softhsm2-util"), .softwareToken)
