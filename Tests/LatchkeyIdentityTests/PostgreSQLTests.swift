@@ -22,7 +22,8 @@ struct PostgreSQLTests {
         for _ in 0..<count {
             instances.append(
                 try await IdentityServices(
-                    TestServer.configuration, database: IdentityDatabase.open(location: address), hasher: hasher,
+                    TestServer.configuration,
+                    database: IdentityDatabase.open(location: address, configuration: .patient), hasher: hasher,
                     signingKeyCipher: SigningKeyCipher.test()))
         }
         return instances
@@ -136,7 +137,7 @@ struct PostgreSQLTests {
 
     @Test func `a connection cut within a transaction is replaced and the transaction repeated once`() async throws {
         let address = try await PostgreSQLServer.shared.database()
-        let database = try PostgreSQLDatabase(PostgreSQLConfiguration(address: address))
+        let database = try PostgreSQLDatabase(DatabaseConfiguration.patient.postgreSQL(address: address))
         try await database.write { try $0.script("CREATE TABLE t (n BIGINT)") }
         let attempts = Attempts()
         try await database.write { connection in
@@ -219,7 +220,7 @@ struct PostgreSQLTests {
 
     @Test func `COMMIT of a transaction whose failure its body ignored is an error`() async throws {
         let database = try PostgreSQLDatabase(
-            PostgreSQLConfiguration(address: try await PostgreSQLServer.shared.database()))
+            DatabaseConfiguration.patient.postgreSQL(address: try await PostgreSQLServer.shared.database()))
         let failure = await #expect(throws: SQLFailure.self) {
             try await database.write { _ = try? $0.rows("SELECT 1 / 0 AS x") }
         }

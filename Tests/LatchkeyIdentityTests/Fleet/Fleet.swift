@@ -86,7 +86,7 @@ actor Fleet {
 
     /// Adds users with one device each.
     private static func devices(_ count: Int, on address: String) async throws -> [TestDevice] {
-        var limits = DatabaseConfiguration()
+        var limits = DatabaseConfiguration.patient
         limits.maximumConnections = 1
         let services = try await IdentityServices(
             TestServer.configuration, database: IdentityDatabase.open(location: address, configuration: limits),

@@ -11,11 +11,22 @@ enum TestDatabase {
     /// A new, empty database with the server's tables.
     static func open() async throws -> any SQLDatabase {
         guard PostgreSQLServer.isSelected else { return try IdentityDatabase.open(path: nil) }
-        return try await IdentityDatabase.open(location: await PostgreSQLServer.shared.database())
+        return try await IdentityDatabase.open(
+            location: await PostgreSQLServer.shared.database(), configuration: .patient)
     }
 
     /// The encryption of signing keys that PostgreSQL requires; nil for SQLite. Always the same.
     static func cipher() throws -> SigningKeyCipher? { try PostgreSQLServer.isSelected ? SigningKeyCipher.test() : nil }
+}
+
+extension DatabaseConfiguration {
+    /// Time limits that a busy machine does not reach.
+    static let patient: DatabaseConfiguration = {
+        var configuration = DatabaseConfiguration()
+        configuration.statementTimeout = Double(hangLimit.components.seconds)
+        configuration.connectionWait = configuration.statementTimeout
+        return configuration
+    }()
 }
 
 extension SigningKeyCipher {

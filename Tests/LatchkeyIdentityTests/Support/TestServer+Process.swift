@@ -12,7 +12,7 @@ extension TestServer {
         _ process: IdentityProcess, database: String, _ body: @Sendable (TestServer) async throws -> Value
     ) async throws -> Value {
         let services = try await IdentityServices(
-            configuration, database: IdentityDatabase.open(location: database),
+            configuration, database: IdentityDatabase.open(location: database, configuration: .patient),
             hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
             signingKeyCipher: TestDatabase.cipher())
         for name in ["alice", "bob"] where try await services.users.user(named: name) == nil {
