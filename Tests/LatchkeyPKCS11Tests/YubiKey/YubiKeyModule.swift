@@ -25,7 +25,7 @@ struct YubiKeyModule: Sendable {
     static let neverHanging = TokenOptions(deadlines: .hangLimit)
     /// Deadlines that a busy machine rarely reaches. A test with a module that hangs waits for them.
     static let patient = TokenOptions(
-        deadlines: TokenOptions.Deadlines(data: .seconds(20), person: .seconds(20), load: .seconds(60)))
+        deadlines: TokenOptions.Deadlines(data: .seconds(10), person: .seconds(20), load: .seconds(60)))
     /// As ``patient``, for a card whose time limit for a touch is 600 ms.
     static let reportingTouch: TokenOptions = {
         var options = patient
