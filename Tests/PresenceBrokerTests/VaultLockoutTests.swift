@@ -108,7 +108,7 @@ struct VaultLockoutTests {
                 Issue.record("no notice: \(presence.notices)")
                 return
             }
-            #expect(abs(end.timeIntervalSince(until)) < 60)
+            #expect(abs(end.timeIntervalSince(until)) < 5)
             let next = await #expect(throws: KeystoreError.self) { try await locked.unlock() }
             #expect(next?.code == .lockedOut && next?.lockedOutUntil != nil)
         }

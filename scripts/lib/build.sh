@@ -64,6 +64,7 @@ for variable in HOME PATH USER LANG LC_ALL TMPDIR XDG_{CACHE,CONFIG,DATA}_HOME {
 done
 readonly build_environment
 unset variable
+swiftpm() { env -i "${build_environment[@]}" swift "$@"; }
 
 # Builds with the compiler's output in .build/logs/build.log; prints the errors if the build fails. The first build takes some
 # minutes.
@@ -71,7 +72,7 @@ build() {
     local build_log=.build/logs/build.log
     mkdir -p .build/logs
     printf 'Building%s …\n' "${*:+ ($*)}" >&2
-    if ! (set -o pipefail; env -i "${build_environment[@]}" swift build "$@" 2>&1 | show_progress >"$build_log"); then
+    if ! (set -o pipefail; swiftpm build "$@" 2>&1 | show_progress >"$build_log"); then
         grep -E '^[^ ].*(error|warning):' "$build_log" | grep -v "unhandled; explicitly declare" | sort -u | head -n 60 >&2 || true
         tail -n 20 "$build_log" >&2
         printf 'The build failed. Its output is in %s.\n' "$build_log" >&2
@@ -82,7 +83,7 @@ build() {
 # Builds a release of each program that packaging/files installs.
 build_programs() {
     local product bin
-    bin=$(env -i "${build_environment[@]}" swift build -c release --show-bin-path)
+    bin=$(swiftpm build -c release --show-bin-path)
     while read -r product; do
         # SwiftPM does not link again if only these files have changed.
         if [[ $bin/$product -ot scripts/lib/startup-order.txt || $bin/$product -ot scripts/lib/release.ld ]]; then
