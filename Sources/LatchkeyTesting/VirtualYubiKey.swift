@@ -19,6 +19,7 @@ public final class VirtualYubiKey: Sendable {
     private let touchTimeout: Duration?
     /// pcscd's count of changes after the insertion into the first slot.
     private let insertion = Mutex<UInt32>(0)
+    private let teardowns = Mutex<[@Sendable () async -> Void]>([])
 
     private init(_ profile: CardProfile, touchTimeout: Duration?, reader: SmartCardReader) throws {
         self.reader = reader
@@ -36,10 +37,17 @@ public final class VirtualYubiKey: Sendable {
         try await SmartCardReader.withRunning { reader in
             let yubiKey = try VirtualYubiKey(profile, touchTimeout: touchTimeout, reader: reader)
             try await yubiKey.wait(slot: 0, hasCard: true)
-            let result = try await body(yubiKey)
-            withExtendedLifetime(yubiKey) {}
-            return result
+            return try await withTeardown({ await yubiKey.tearDown() }) { try await body(yubiKey) }
         }
+    }
+
+    /// Adds work for the end of ``withInserted(_:touchTimeout:_:)``, while pcscd still runs.
+    package func atEnd(_ teardown: @escaping @Sendable () async -> Void) {
+        teardowns.withLock { $0.append(teardown) }
+    }
+
+    private func tearDown() async {
+        for teardown in teardowns.withLock(\.self) { await teardown() }
     }
 
     /// Inserts another card into an empty slot and waits until pcscd has noticed it.

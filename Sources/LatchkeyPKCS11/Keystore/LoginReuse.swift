@@ -12,13 +12,23 @@ final class LoginReuse: Sendable {
         /// Counts changes, so that the late end of an old login does not end a new one.
         var generation = 0
         var endings = 0
+        /// Logs out of the kept login.
+        var logout: Logout?
 
         /// - Returns: The new generation.
         mutating func replace(_ provenAt: ContinuousClock.Instant?) -> Int {
             self.provenAt = provenAt
+            logout?.wait.cancel()
             generation += 1
             return generation
         }
+    }
+
+    private struct Logout {
+        /// Ends with the window of reuse. Cancel it to log out at once.
+        let wait: Task<Void, Never>
+        /// Logs out after ``wait``, unless another login followed.
+        let task: Task<Void, Never>
     }
 
     private let state = Mutex(State())
@@ -26,6 +36,7 @@ final class LoginReuse: Sendable {
     private struct Key: Hashable {
         /// Modules are never deallocated.
         let module: ObjectIdentifier
+        let path: String
         let uri: String
     }
 
@@ -33,7 +44,7 @@ final class LoginReuse: Sendable {
 
     static func of(_ module: Module, _ uri: TokenURI) -> LoginReuse {
         all.withLock { all in
-            let key = Key(module: ObjectIdentifier(module), uri: uri.string)
+            let key = Key(module: ObjectIdentifier(module), path: module.path, uri: uri.string)
             let login = all[key] ?? LoginReuse()
             all[key] = login
             return login
@@ -51,7 +62,7 @@ final class LoginReuse: Sendable {
     /// Records that there is no login to reuse.
     func forget() { state.withLock { _ = $0.replace(nil) } }
 
-    /// How often ``end(on:)`` was called.
+    /// How often ``end()`` was called.
     var endings: Int { state.withLock { $0.endings } }
 
     /// Records a proof given now, and logs out when its window is over.
@@ -63,24 +74,40 @@ final class LoginReuse: Sendable {
             return state.replace(.now)
         }
         guard let generation else { return false }
-        logOut(of: generation, on: token, after: .seconds(window.seconds))
+        let logout = logOut(of: generation, on: token, after: .seconds(window.seconds))
+        state.withLock { state in
+            guard state.generation == generation, state.provenAt != nil else { return logout.wait.cancel() }
+            state.logout = logout
+        }
         return true
     }
 
     /// Ends the reuse of the current proof and of proofs that operations in progress were given. Returns before the token
     /// has logged out; a use of a key until then prompts.
-    func end(on token: Token) {
-        let generation = state.withLock { state -> Int? in
+    func end() {
+        state.withLock { state in
             state.endings += 1
-            return state.provenAt == nil ? nil : state.replace(nil)
+            state.provenAt = nil
+            state.logout?.wait.cancel()
         }
-        if let generation { logOut(of: generation, on: token, after: .zero) }
     }
 
-    /// Logs out later. The task is unstructured: the login outlives the call that logged in.
-    private func logOut(of generation: Int, on token: Token, after time: Duration) {
-        Task {
-            try? await Task.sleep(for: time)
+    /// Ends all logins on the tokens of a module, and waits until the tokens have logged out. For tests, whose tokens
+    /// disappear.
+    ///
+    /// - Parameter path: The module's ``Module/path``.
+    static func endAll(ofModule path: String) async {
+        for login in all.withLock({ all in all.filter { $0.key.path == path }.values }) {
+            login.end()
+            await login.state.withLock(\.logout)?.task.value
+        }
+    }
+
+    /// Logs out later. The tasks are unstructured: the login outlives the call that logged in.
+    private func logOut(of generation: Int, on token: Token, after time: Duration) -> Logout {
+        let wait = Task { _ = try? await Task.sleep(for: time) }
+        let task = Task {
+            await wait.value
             // Before the token is used: the connection ends a login that is not kept after this and each later operation,
             // even if no session can be opened, and repeats a failed reset of the card.
             guard end(generation) else { return }
@@ -89,6 +116,7 @@ final class LoginReuse: Sendable {
                 try session.logout()
             }
         }
+        return Logout(wait: wait, task: task)
     }
 
     /// Ends the reuse of a proof. Can be repeated.

@@ -76,7 +76,7 @@ public struct PKCS11Keystore: Keystore, BackendKeystore {
 
     /// Ends the login on the token for all keystores that share it.
     public func endReuse() {
-        if let token = locator.known { token.login.end(on: token) }
+        locator.known?.login.end()
     }
 
     /// Ends the logins of all keystores of this process and locks their cards, for a program that ends without `exit(3)`:

@@ -1,11 +1,12 @@
 import Crypto
 import FoundationEssentials
 import Latchkey
-import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 import VirtualSmartCard
+
+@testable import LatchkeyPKCS11
 
 /// OpenSSL and certificates on a virtual YubiKey, through Yubico's module.
 @Suite(
@@ -23,6 +24,9 @@ struct YubiKeyOpenSSLTests {
         directory = try TemporaryDirectory()
         let module = URL(filePath: yubicoModule).resolvingSymlinksInPath().path
         try FileManager.default.copyItem(atPath: module, toPath: directory.path(of: "libykcs11.so"))
+        try VirtualYubiKey.current.atEnd { [directory] in
+            await LoginReuse.endAll(ofModule: directory.path(of: "libykcs11.so"))
+        }
     }
 
     private func person() -> ScriptedPresence { ScriptedPresence(pins: "123456", officerPIN: managementKey) }

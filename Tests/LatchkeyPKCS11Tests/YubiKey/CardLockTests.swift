@@ -82,6 +82,21 @@ struct CardLockTests {
         #expect(try !observer.signs(with: .authentication))
     }
 
+    @Test(arguments: YubiKeyModule.Kind.allCases)
+    func `the end of a test ends its logins`(_ kind: YubiKeyModule.Kind) async throws {
+        let yubiKey = try VirtualYubiKey.current
+        let module = try YubiKeyModule(kind)
+        try await YubiKeyModule.provision(yubiKey, yubiKey.card)
+        let observer = try CardObserver()
+        let policy = try #require(AccessPolicy(.pin, reuseSeconds: 300))
+        _ = try await module.keystore(yubiKey.card, key: .authentication).createKey(
+            KeyRequest(policy: policy, prompt: Self.prompt),
+            authorizedBy: ScriptedPresence(pins: CardProfile.defaultPIN))
+        #expect(try observer.seesVerifiedPIN())
+        await module.endLogins()
+        #expect(try !observer.seesVerifiedPIN())
+    }
+
     private func expectLocked(_ observer: CardObserver) async throws {
         #expect(try await poll { try !observer.seesVerifiedPIN() })
     }

@@ -1,11 +1,12 @@
 import Foundation
 import Latchkey
-import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 import VirtualSmartCard
+
+@testable import LatchkeyPKCS11
 
 /// A module for YubiKeys, loaded for one test.
 ///
@@ -41,7 +42,11 @@ struct YubiKeyModule: Sendable {
         directory = try TemporaryDirectory()
         let original = URL(filePath: "/usr/lib/x86_64-linux-gnu/\(kind.rawValue)").resolvingSymlinksInPath()
         try FileManager.default.copyItem(atPath: original.path, toPath: directory.path(of: kind.rawValue))
+        try VirtualYubiKey.current.atEnd(endLogins)
     }
+
+    /// Ends all logins, and waits until the cards are locked. A login that a test leaves would be ended on the next test's card.
+    @Sendable func endLogins() async { await LoginReuse.endAll(ofModule: directory.path(of: kind.rawValue)) }
 
     /// A keystore on a card.
     ///
