@@ -26,7 +26,9 @@ enum Main {
         } leave: {
             PKCS11Keystore.lockTokensAtExit()
         }
-        finish(await work.value)
+        let status = await work.value
+        Interruption.letSignalEnd()
+        finish(status)
     }
 
     private static func run(_ arguments: [String], _ console: Console) async -> ExitStatus {

@@ -18,7 +18,7 @@ package enum SignalCatcher {
 
     /// Installs a handler, unless the process ignores the signal (for example under nohup).
     ///
-    /// - Parameter handler: Calls ``forward(_:to:)`` and nothing else.
+    /// - Parameter handler: Calls ``forward(_:to:)``, and otherwise uses only atomic values.
     /// - Returns: The previous action; nil if the signal stays ignored.
     @discardableResult
     package static func install(_ signal: Int32, _ handler: @escaping @convention(c) (Int32) -> Void) -> sigaction? {
@@ -35,6 +35,16 @@ package enum SignalCatcher {
         let error = errno
         _ = write(pipe.load(ordering: .sequentiallyConsistent), &byte, 1)
         errno = error
+    }
+
+    /// Raises the signal on this thread, which may block it. A handler has run when this returns; a handler on another
+    /// thread could run after the end of the command.
+    static func raise(_ signal: Int32) {
+        var (signals, previous) = (sigset_t(), sigset_t())
+        sigaddset(&signals, signal)
+        pthread_sigmask(SIG_UNBLOCK, &signals, &previous)
+        _ = Glibc.raise(signal)
+        pthread_sigmask(SIG_SETMASK, &previous, nil)
     }
 
     /// Catches the signals that end or stop the process during a prompt, so that the terminal is restored first. The

@@ -67,7 +67,7 @@ struct TerminalConversation: Sendable {
                 return try ask(terminal, wakeUp, &signal)
             }
         }
-        if let signal { kill(getpid(), signal) }
+        if let signal { SignalCatcher.raise(signal) }
         return result
     }
 
