@@ -73,6 +73,16 @@ final class WakeUp: Sendable {
         _ = write(writeEnd, &byte, 1)
     }
 
+    /// Reads the numbers of the signals that are left in the pipe.
+    func remainingSignals() -> [Int32] {
+        var signals: [Int32] = []
+        var byte: UInt8 = 0
+        while read(readEnd, &byte, 1) == 1 {
+            if byte != Self.cancelled { signals.append(Int32(byte)) }
+        }
+        return signals
+    }
+
     deinit {
         close(readEnd)
         close(writeEnd)

@@ -27,7 +27,7 @@ enum Main {
             PKCS11Keystore.lockTokensAtExit()
         }
         let status = await work.value
-        Interruption.letSignalEnd()
+        Interruption.waitForEndBySignal()
         finish(status)
     }
 

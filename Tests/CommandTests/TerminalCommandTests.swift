@@ -22,7 +22,7 @@ struct TerminalCommandTests {
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
         """#
 
-    @Test(arguments: [SIGINT: 3, SIGTERM: -SIGTERM, SIGHUP: -SIGHUP])
+    @Test(arguments: [SIGINT: 3, SIGTERM: -SIGTERM, SIGHUP: -SIGHUP, SIGQUIT: -SIGQUIT])
     func `a signal during a PIN prompt restores the terminal`(signal: Int32, expected: Int32) async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let made = try await machine.run("key", "create", "--json", pins: ["258036"])

@@ -18,7 +18,7 @@ struct CredentialPortingTests {
             store: store, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: store))
     }
 
-    /// The app's actions without the notifications, which stores of other tests post too.
+    /// The app's actions. Excludes notifications, because stores of other tests post them too.
     private var actions: [String] { CredentialApp.done.filter { !$0.hasPrefix("default") && $0 != "signed out" } }
 
     /// Whether the app received these notifications in order, perhaps with those of other tests between them.

@@ -86,6 +86,8 @@ final class UnlockedCards: Sendable {
     }
 
     private let state = Mutex(State())
+    /// Held while cards are locked.
+    private let locking = Mutex(())
 
     private init() {}
 
@@ -115,8 +117,12 @@ final class UnlockedCards: Sendable {
     func endCall() { state.withLock { $0.callsInProgress -= 1 } }
 
     /// Locks the cards of a process that ends: no module is called afterwards. Waits at most `limit` until calls in progress
-    /// return, such as one that waits for a touch.
+    /// return, such as one that waits for a touch. A second call waits for the first one: its thread may end the process.
     func lockAll(within limit: Duration = .seconds(3)) {
+        locking.withLock { _ in lockAllNow(within: limit) }
+    }
+
+    private func lockAllNow(within limit: Duration) {
         let deadline = ContinuousClock.now + limit
         let readers = state.withLock { state in
             state.isClosed = true

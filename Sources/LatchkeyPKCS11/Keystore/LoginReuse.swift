@@ -9,7 +9,7 @@ final class LoginReuse: Sendable {
     private struct State {
         /// When the user last gave a proof that may be reused.
         var provenAt: ContinuousClock.Instant?
-        /// Counts changes, so that the late end of an old login does not end a new one.
+        /// Counts logins and calls of ``forget()``, so that the late end of an old login does not end a new one.
         var generation = 0
         var endings = 0
         /// Logs out of the kept login.
@@ -36,6 +36,7 @@ final class LoginReuse: Sendable {
     private struct Key: Hashable {
         /// Modules are never deallocated.
         let module: ObjectIdentifier
+        /// For ``endAll(ofModule:)``.
         let path: String
         let uri: String
     }
@@ -76,8 +77,10 @@ final class LoginReuse: Sendable {
         guard let generation else { return false }
         let logout = logOut(of: generation, on: token, after: .seconds(window.seconds))
         state.withLock { state in
-            guard state.generation == generation, state.provenAt != nil else { return logout.wait.cancel() }
+            // ``end()`` or a newer login may have come since.
+            guard state.generation == generation else { return logout.wait.cancel() }
             state.logout = logout
+            if state.provenAt == nil { logout.wait.cancel() }
         }
         return true
     }
@@ -92,8 +95,8 @@ final class LoginReuse: Sendable {
         }
     }
 
-    /// Ends all logins on the tokens of a module, and waits until the tokens have logged out. For tests, whose tokens
-    /// disappear.
+    /// Ends all logins on the tokens of a module, and waits until the tokens have logged out. Tests call it before they
+    /// remove their tokens.
     ///
     /// - Parameter path: The module's ``Module/path``.
     static func endAll(ofModule path: String) async {

@@ -37,10 +37,11 @@ package enum SignalCatcher {
         errno = error
     }
 
-    /// Raises the signal on this thread, which may block it. A handler has run when this returns; a handler on another
-    /// thread could run after the end of the command.
+    /// Raises a signal on this thread, even if the thread blocks it. The handler has run when this returns; with kill(2) it
+    /// could run later, on another thread.
     static func raise(_ signal: Int32) {
         var (signals, previous) = (sigset_t(), sigset_t())
+        sigemptyset(&signals)
         sigaddset(&signals, signal)
         pthread_sigmask(SIG_UNBLOCK, &signals, &previous)
         _ = Glibc.raise(signal)

@@ -68,6 +68,8 @@ struct TerminalConversation: Sendable {
             }
         }
         if let signal { SignalCatcher.raise(signal) }
+        // Signals that came after the last byte was read, while this still caught them.
+        for late in wakeUp.remainingSignals() where late != SIGTSTP { SignalCatcher.raise(late) }
         return result
     }
 

@@ -10,12 +10,12 @@ import Synchronization
 enum Interruption {
     /// The number of seconds that a cancelled command may take to end.
     private static let grace: Int32 = 3
+    /// The maximum time to wait until a signal ends the process. Locking the cards takes less.
+    private static let endLimit: Duration = .seconds(10)
     /// The pipe for the signals' numbers. The handler uses only this and ``isEnding``.
     private static let pipe = Atomic<Int32>(-1)
-    /// Whether a signal came that ends the process.
+    /// Whether the process received a signal that ends it.
     private static let isEnding = Atomic(false)
-    /// The number of seconds in which a signal ends the process: longer than the locking of cards.
-    private static let endLimit: UInt32 = 10
 
     /// - Parameters:
     ///   - cancel: Called at the first interrupt.
@@ -30,28 +30,32 @@ enum Interruption {
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         let (source, sink) = (ends[0], ends[1])
         pipe.store(sink, ordering: .sequentiallyConsistent)
+        // Initializes the static before a handler uses it.
         isEnding.store(false, ordering: .sequentiallyConsistent)
+        // This blocks, so it must not run on the cooperative thread pool.
+        let isStarted = BlockingThread.start {
+            act(on: wait(on: source, milliseconds: -1), leave)
+            cancel()
+            act(on: wait(on: source, milliseconds: grace * 1000), leave)
+            end()
+        }
+        // Without the thread, signals have their usual effect.
+        guard isStarted else { return }
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
             SignalCatcher.install(signal) { signal in
                 if signal != SIGINT { Interruption.isEnding.store(true, ordering: .sequentiallyConsistent) }
                 SignalCatcher.forward(signal, to: Interruption.pipe)
             }
         }
-        // This blocks, so it must not run on the cooperative thread pool.
-        BlockingThread.start {
-            act(on: wait(on: source, milliseconds: -1), leave)
-            cancel()
-            act(on: wait(on: source, milliseconds: grace * 1000), leave)
-            end()
-        }
     }
 
-    /// Waits for the end of the process if a signal ends it. Call it before an exit, because a command that was interrupted
-    /// may end before the process does, and its status would hide the signal.
-    static func letSignalEnd() {
+    /// Waits until a received signal ends the process, at most ``endLimit``; returns at once without such a signal. Call it
+    /// before an exit: the status of an interrupted command would hide the signal.
+    static func waitForEndBySignal() {
         guard isEnding.load(ordering: .sequentiallyConsistent) else { return }
-        var rest = endLimit
-        while rest > 0 { rest = sleep(rest) }
+        let deadline = ContinuousClock.now + endLimit
+        // A signal ends each sleep.
+        while ContinuousClock.now < deadline { sleep(1) }
     }
 
     /// Ends the process by the signal, unless it is SIGINT, so that the parent process sees the signal.

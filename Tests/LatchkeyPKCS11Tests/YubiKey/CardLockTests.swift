@@ -83,7 +83,7 @@ struct CardLockTests {
     }
 
     @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `the end of a test ends its logins`(_ kind: YubiKeyModule.Kind) async throws {
+    func `endLogins() returns after the card is locked`(_ kind: YubiKeyModule.Kind) async throws {
         let yubiKey = try VirtualYubiKey.current
         let module = try YubiKeyModule(kind)
         try await YubiKeyModule.provision(yubiKey, yubiKey.card)
