@@ -2,7 +2,8 @@ package import Foundation
 internal import Glibc
 internal import LatchkeySimulators
 
-/// A PostgreSQL server in its own directory, which tests start, stop and restart. It ends with the process that started it.
+/// A PostgreSQL server in its own directory, which tests start, stop and restart. It ends, and its directory is deleted, with
+/// the process that started it.
 package actor PostgreSQLServer {
     /// The server that tests share. Each test creates its own database.
     package static let shared = PostgreSQLServer()
@@ -161,7 +162,8 @@ package actor PostgreSQLServer {
     }
 
     /// Starts the server below a shell, which reads the name of the signal that stops it. When this process ends, the shell's
-    /// standard input is closed, and the server ends too.
+    /// standard input is closed, the server ends too, and the shell deletes the folder, which
+    /// has hundreds of megabytes.
     private func start(_ folder: URL) async throws {
         guard let programs = Self.programs else { throw CocoaError(.fileNoSuchFile) }
         let process = Process()
@@ -172,12 +174,17 @@ package actor PostgreSQLServer {
         process.arguments =
             Self.user + [
                 "sh", "-c",
-                "\"$@\" </dev/null >>\"$LOG\" 2>&1 & server=$!; read name; kill -\"${name:-QUIT}\" $server; wait $server",
+                #"""
+                "$@" </dev/null >>"$FOLDER/log" 2>&1 & server=$!
+                read name
+                kill -"${name:-QUIT}" $server; wait $server
+                [ -n "$name" ] || rm -rf -- "$FOLDER"
+                """#,
                 "sh",
                 "\(programs)/postgres", "-D", "\(folder.path)/data", "-k", folder.path, "-c", "listen_addresses=", "-c",
                 "fsync=off", "-c", "max_connections=400", "-c", "shared_buffers=32MB", "-c", "log_statement=all",
             ] + own
-        process.environment = ["LOG": "\(folder.path)/log", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"]
+        process.environment = ["FOLDER": folder.path, "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"]
         process.currentDirectoryURL = URL(filePath: "/")
         process.standardInput = input
         process.standardOutput = FileHandle.nullDevice
