@@ -162,8 +162,8 @@ package actor PostgreSQLServer {
     }
 
     /// Starts the server below a shell, which reads the name of the signal that stops it. When this process ends, the shell's
-    /// standard input is closed, the server ends too, and the shell deletes the folder, which
-    /// has hundreds of megabytes.
+    /// standard input is closed, the server ends too, and the shell deletes the folder, which has hundreds
+    /// of megabytes.
     private func start(_ folder: URL) async throws {
         guard let programs = Self.programs else { throw CocoaError(.fileNoSuchFile) }
         let process = Process()

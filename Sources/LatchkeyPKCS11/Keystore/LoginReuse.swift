@@ -70,19 +70,12 @@ final class LoginReuse: Sendable {
     ///
     /// - Returns: Whether the login may stay.
     func keep(for window: ReuseWindow, on token: Token) -> Bool {
-        let generation = state.withLock { state -> Int? in
-            guard window.seconds > 0, window.endings == state.endings else { return nil }
-            return state.replace(.now)
-        }
-        guard let generation else { return false }
-        let logout = logOut(of: generation, on: token, after: .seconds(window.seconds))
         state.withLock { state in
-            // ``end()`` or a newer login may have come since.
-            guard state.generation == generation else { return logout.wait.cancel() }
-            state.logout = logout
-            if state.provenAt == nil { logout.wait.cancel() }
+            guard window.seconds > 0, window.endings == state.endings else { return false }
+            let generation = state.replace(.now)
+            state.logout = logOut(of: generation, on: token, after: .seconds(window.seconds))
+            return true
         }
-        return true
     }
 
     /// Ends the reuse of the current proof and of proofs that operations in progress were given. Returns before the token

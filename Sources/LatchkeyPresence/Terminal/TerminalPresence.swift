@@ -59,35 +59,30 @@ struct TerminalConversation: Sendable {
     }
 
     func run(_ wakeUp: WakeUp) -> Result<PINAnswer, KeystoreError> {
-        // A signal to raise again after the terminal is restored.
-        var signal: Int32?
         let result = SignalCatcher.whileCatching(into: wakeUp) {
             Result { () throws(KeystoreError) in
                 let terminal = try QuietTerminal(path: path)
-                return try ask(terminal, wakeUp, &signal)
+                return try ask(terminal, wakeUp)
             }
         }
-        if let signal { SignalCatcher.raise(signal) }
-        // Signals that came after the last byte was read, while this still caught them.
-        for late in wakeUp.remainingSignals() where late != SIGTSTP { SignalCatcher.raise(late) }
+        // The signal that ended the prompt, and signals that came since, now that the terminal is restored.
+        for signal in wakeUp.remainingSignals() where signal != SIGTSTP { SignalCatcher.raise(signal) }
         return result
     }
 
-    private func ask(
-        _ terminal: borrowing QuietTerminal, _ wakeUp: WakeUp, _ signal: inout Int32?
-    ) throws(KeystoreError) -> PINAnswer {
+    private func ask(_ terminal: borrowing QuietTerminal, _ wakeUp: WakeUp) throws(KeystoreError) -> PINAnswer {
         terminal.silence()
         terminal.show(wording.description + "\n")
         var objection = KeystoreError.invalidInput("no PIN was given").during("read a PIN")
         for _ in 0..<TerminalPresence.rounds {
-            switch try line(wording.label, terminal, wakeUp, &signal) {
+            switch try line(wording.label, terminal, wakeUp) {
             case .unusable(let error):
                 objection = error
                 terminal.show(PromptWording.complaint(error) + "\n")
             case .declined(let why): return .declined(why)
             case .typed(let pin):
                 guard wording.isNew else { return .pin(pin) }
-                switch try line(wording.repeatLabel, terminal, wakeUp, &signal) {
+                switch try line(wording.repeatLabel, terminal, wakeUp) {
                 case .typed(pin): return .pin(pin)
                 case .typed, .unusable:
                     objection = PromptWording.differ
@@ -100,7 +95,7 @@ struct TerminalConversation: Sendable {
     }
 
     private func line(
-        _ label: String, _ terminal: borrowing QuietTerminal, _ wakeUp: WakeUp, _ signal: inout Int32?
+        _ label: String, _ terminal: borrowing QuietTerminal, _ wakeUp: WakeUp
     ) throws(KeystoreError) -> Line {
         terminal.show(label + " ")
         defer { terminal.show("\n") }
@@ -120,7 +115,8 @@ struct TerminalConversation: Sendable {
             case .woken(UInt8(SIGTSTP)): suspend(terminal, label, &line)
             case .woken(WakeUp.cancelled): return .declined("the prompt was cancelled")
             case .woken(let number):
-                signal = Int32(number)
+                // For ``run(_:)``.
+                wakeUp.wake(number)
                 return .declined("the prompt was interrupted")
             case .late: return .declined("there was no answer within \(timeout.components.seconds) seconds")
             case .end: return .declined("the terminal was closed")

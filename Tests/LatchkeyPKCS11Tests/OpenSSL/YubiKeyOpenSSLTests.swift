@@ -1,12 +1,10 @@
 import Crypto
 import FoundationEssentials
 import Latchkey
-import LatchkeySimulators
+import LatchkeyPKCS11
 import LatchkeyTesting
 import Testing
 import VirtualSmartCard
-
-@testable import LatchkeyPKCS11
 
 /// OpenSSL and certificates on a virtual YubiKey, through Yubico's module.
 @Suite(
@@ -14,26 +12,16 @@ import VirtualSmartCard
     .timeLimit(.minutes(15)))
 struct YubiKeyOpenSSLTests {
     private let prompt = PromptContext(reason: "sign with OpenSSL")
-    private let managementKey = "010203040506070801020304050607080102030405060708"
+    private let module: YubiKeyModule
 
-    /// A copy of the module for each test, since each test has its own pcscd and ykcs11 only uses the first one that it
-    /// finds.
-    private let directory: TemporaryDirectory
+    init() throws { module = try YubiKeyModule(.ykcs11, options: TokenOptions()) }
 
-    init() throws {
-        directory = try TemporaryDirectory()
-        let module = URL(filePath: yubicoModule).resolvingSymlinksInPath().path
-        try FileManager.default.copyItem(atPath: module, toPath: directory.path(of: "libykcs11.so"))
-        try VirtualYubiKey.current.atEnd { [directory] in
-            await LoginReuse.endAll(ofModule: directory.path(of: "libykcs11.so"))
-        }
+    private func person() -> ScriptedPresence {
+        ScriptedPresence(pins: CardProfile.defaultPIN, officerPIN: VirtualYubiKey.factoryManagementKey)
     }
 
-    private func person() -> ScriptedPresence { ScriptedPresence(pins: "123456", officerPIN: managementKey) }
-
     private func key(in slot: PIVSlot, _ policy: AccessPolicy = .pin) async throws -> (PKCS11Keystore, HardwareKey) {
-        let keystore = try PKCS11Keystore(
-            uri: "pkcs11:?module-path=\(directory.path(of: "libykcs11.so"))", options: PKCS11Options(slot: slot))
+        let keystore = try module.keystore(nil, making: slot)
         return (
             keystore, try await keystore.createKey(KeyRequest(policy: policy, prompt: prompt), authorizedBy: person())
         )

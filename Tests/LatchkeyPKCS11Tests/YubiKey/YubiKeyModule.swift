@@ -45,8 +45,8 @@ struct YubiKeyModule: Sendable {
         try VirtualYubiKey.current.atEnd(endLogins)
     }
 
-    /// Ends all logins, and waits until the cards are locked. Otherwise a login that a test leaves ends
-    /// during a later test, on that test's card.
+    /// Ends all logins, and waits until the cards are locked. Otherwise a login that a test leaves ends during a
+    /// later test, on that test's card.
     @Sendable func endLogins() async { await LoginReuse.endAll(ofModule: directory.path(of: kind.rawValue)) }
 
     /// A keystore on a card.
