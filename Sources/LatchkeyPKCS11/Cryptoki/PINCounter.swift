@@ -8,17 +8,16 @@ enum PINCounter: Hashable, Sendable {
     /// PW1, the user's PIN (OpenPGP application 3.4 section 4.4.1, tag C4). Its modes 81 and 82 share one counter.
     case openPGP
 
-    /// How long another program's use of the card may delay the answer.
-    private static let limit: Duration = .seconds(1)
-
     /// Reads the counter from the card in a reader.
     ///
-    /// - Parameter reader: Its name, or the first 64 bytes of it, as `C_GetSlotInfo` shows it.
+    /// - Parameters:
+    ///   - reader: Its name, or the first 64 bytes of it, as `C_GetSlotInfo` shows it.
+    ///   - limit: How long another program's use of the card may delay the answer.
     /// - Returns: nil if the card does not report the counter, for example because its PIN is already verified, or if
     ///   another program holds the card.
-    func attemptsLeft(inReader reader: String) -> Int? {
+    func attemptsLeft(inReader reader: String, within limit: Duration) -> Int? {
         // The application is selected only if it does not answer, because selecting it ends a login on some cards.
-        let responses = PCSCLibrary.responses(in: reader, within: Self.limit) { [self] responses in
+        let responses = PCSCLibrary.responses(in: reader, within: limit) { [self] responses in
             switch responses.count {
             case 0: query
             case 1 where attemptsLeft(in: responses[0]) == nil && !isVerified(responses[0]): selection

@@ -30,14 +30,14 @@ struct PIVCardStatus: Hashable, Sendable {
     private static let administratorData: [UInt8] = [
         0x00, 0xCB, 0x3F, 0xFF, 0x05, 0x5C, 0x03, 0x5F, 0xFF, 0x00, 0x00,
     ]
-    /// How long another program's use of the card may delay the answer.
-    private static let limit: Duration = .seconds(1)
 
     /// Reads the state from the card in a reader.
     ///
-    /// - Parameter reader: Its name, or the first 64 bytes of it, as `C_GetSlotInfo` shows it.
+    /// - Parameters:
+    ///   - reader: Its name, or the first 64 bytes of it, as `C_GetSlotInfo` shows it.
+    ///   - limit: How long another program's use of the card may delay the answer.
     /// - Returns: nil if the card cannot be read, for example because another program holds it.
-    static func read(inReader reader: String) -> PIVCardStatus? {
+    static func read(inReader reader: String, within limit: Duration) -> PIVCardStatus? {
         let commands = [verification, selection, managementKeyMetadata, pukMetadata, administratorData]
         let responses = PCSCLibrary.responses(in: reader, within: limit) { responses in
             // A program is logged in, and selecting the application would end its login.
@@ -79,7 +79,8 @@ extension Token {
         guard family == .ykcs11 || family == .opensc && information.manufacturer == "piv_II" else { return nil }
         let answer = try? await withSession { [login] (session) throws(CryptokiError) -> PIVCardStatus? in
             guard !login.isKept else { return nil }
-            return PIVCardStatus.read(inReader: try session.call.slotDescription(session.slot))
+            return PIVCardStatus.read(
+                inReader: try session.call.slotDescription(session.slot), within: session.call.deadlines.data)
         }
         return answer ?? nil
     }

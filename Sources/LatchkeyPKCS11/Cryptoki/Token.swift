@@ -142,7 +142,8 @@ final class Token: Sendable {
         let left = try await withSession { [login] (session) throws(CryptokiError) -> Int? in
             // On some cards, reading the counter ends a login.
             guard !login.isKept else { return nil }
-            return counter.attemptsLeft(inReader: try session.call.slotDescription(session.slot))
+            return counter.attemptsLeft(
+                inReader: try session.call.slotDescription(session.slot), within: session.call.deadlines.data)
         }
         status.attemptsLeft = left
         status.isLockedOut = left == 0
