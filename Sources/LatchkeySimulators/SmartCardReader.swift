@@ -87,10 +87,15 @@ package actor SmartCardReader {
         return await waitUntil { $0.contains { $0.name == name && $0.hasCard == hasCard } }
     }
 
-    /// The number of insertions and removals that pcscd has seen in the slot, or nil if pcscd does not answer.
+    /// The number of insertions and removals that pcscd has seen in the slot, or nil if pcscd has ended.
     package func changes(slot: Int) async -> UInt32? {
         let name = Self.name(ofSlot: slot)
-        return await Self.readers()?.first { $0.name == name }?.changes
+        var changes: UInt32?
+        await poll {
+            changes = await Self.readers()?.first { $0.name == name }?.changes
+            return changes != nil || !isRunning
+        }
+        return changes
     }
 
     /// Waits until pcscd has seen the removal of a card. A program's failure to use the card is not enough, because pcscd misses

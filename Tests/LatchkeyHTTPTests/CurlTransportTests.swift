@@ -102,7 +102,7 @@ import Testing
         ] {
             try await RawServer.with(answer, isClosedAfter: true) { server in
                 let error = await #expect(throws: KeystoreError.self) {
-                    try await CurlTransport(timeout: 5).send(request(server), body: [])
+                    try await CurlTransport(timeout: 300).send(request(server), body: [])
                 }
                 #expect(error?.code == .unavailable)
                 #expect(error?.reason == Self.ended(server), "\(error as Any)")
@@ -117,7 +117,7 @@ import Testing
     @Test func `a connection that is closed without a response is an error`() async throws {
         try await RawServer.with("") { server in
             let error = await #expect(throws: KeystoreError.self) {
-                try await CurlTransport(timeout: 5).send(request(server), body: [])
+                try await CurlTransport(timeout: 300).send(request(server), body: [])
             }
             #expect(error?.code == .unavailable)
             #expect(error?.reason == Self.ended(server), "\(error as Any)")
@@ -149,7 +149,7 @@ import Testing
     func `an invalid response is an error`(answer: String) async throws {
         try await RawServer.with(answer) { server in
             let error = await #expect(throws: KeystoreError.self) {
-                try await CurlTransport(timeout: 5).send(request(server), body: [])
+                try await CurlTransport(timeout: 300).send(request(server), body: [])
             }
             #expect(error?.code == .unavailable)
             #expect(error?.reason == "\(server.authority) sent an invalid HTTP response", "\(error as Any)")
@@ -164,7 +164,7 @@ import Testing
     func `a status that no server may send is refused`(status: String, reason: String) async throws {
         try await RawServer.with("HTTP/1.1 \(status) Status\r\nContent-Length: 2\r\n\r\n{}") { server in
             let error = await #expect(throws: KeystoreError.self) {
-                try await CurlTransport(timeout: 5).send(request(server), body: [])
+                try await CurlTransport(timeout: 300).send(request(server), body: [])
             }
             #expect(error?.code == .unavailable)
             #expect(error?.reason == "\(server.authority) \(reason)", "\(error as Any)")
@@ -175,7 +175,7 @@ import Testing
         let interim = "HTTP/1.1 100 Continue\r\n\r\n"
         let final = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
         try await RawServer.with(String(repeating: interim, count: 3) + final) { server in
-            let (response, body) = try await CurlTransport(timeout: 5).send(request(server), body: [])
+            let (response, body) = try await CurlTransport(timeout: 300).send(request(server), body: [])
             #expect(response.status.code == 200)
             #expect(body == Array("{}".utf8))
         }
@@ -228,7 +228,7 @@ import Testing
             #expect(server.authority.hasPrefix("[::1]:"))
             for authority in [server.authority, "localhost:\(server.port)"] {
                 let request = HTTPRequest(method: .get, scheme: "http", authority: authority, path: "/")
-                let (response, body) = try await CurlTransport(timeout: 5).send(request, body: [])
+                let (response, body) = try await CurlTransport(timeout: 300).send(request, body: [])
                 #expect(response.status.code == 200 && body == Array("hi".utf8), "\(authority)")
             }
         }
@@ -245,7 +245,7 @@ import Testing
             let request = HTTPRequest(
                 method: method, scheme: "http", authority: server.authority, path: "/a/../b",
                 headerFields: [HTTPField.Name("X-Empty") ?? .via: ""])
-            _ = try await CurlTransport(timeout: 5).send(request, body: [])
+            _ = try await CurlTransport(timeout: 300).send(request, body: [])
             let expected =
                 "\(method.rawValue) /a/../b HTTP/1.1\r\nHost: \(server.authority)\r\nX-Empty:\r\n\(length)\r\n"
             #expect(server.requests == [expected])

@@ -37,7 +37,7 @@ struct LoopbackServerOwnerTests {
         for host in ["127.0.0.1", "localhost"] {
             let request = HTTPRequest(method: .get, scheme: "http", authority: "\(host):\(port)", path: "/secret")
             let error = await #expect(throws: KeystoreError.self) {
-                try await CurlTransport(timeout: 5).send(request, body: [])
+                try await CurlTransport(timeout: 300).send(request, body: [])
             }
             #expect(error?.code == .unavailable)
             #expect(error?.reason.contains("another user (user ID 65534) listens") == true, "\(error as Any)")
@@ -134,7 +134,7 @@ struct LoopbackServerOwnerTests {
         let said = await own.output { $0.contains("port") }
         let port = try #require(said.firstMatch(of: /port ([0-9]+)/)?.1)
         let request = HTTPRequest(method: .get, scheme: "http", authority: "127.0.0.1:\(port)", path: "/mine")
-        #expect(try await CurlTransport(timeout: 5).send(request, body: []).0.status.code == 200)
+        #expect(try await CurlTransport(timeout: 300).send(request, body: []).0.status.code == 200)
         await own.stop(SIGKILL)
     }
 }

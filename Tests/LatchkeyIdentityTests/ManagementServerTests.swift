@@ -14,7 +14,7 @@ import Testing
     private func get(_ origin: String?, _ path: String) async throws -> (status: Int, body: String) {
         let url = try #require(origin) + path
         let endpoint = try #require(Endpoint(url))
-        let (response, body) = try await CurlTransport(timeout: 20).send(endpoint.request(.get), body: [])
+        let (response, body) = try await CurlTransport(timeout: 300).send(endpoint.request(.get), body: [])
         return (response.status.code, String(decoding: body, as: UTF8.self))
     }
 

@@ -165,7 +165,7 @@ struct PostgreSQLTests {
     @Test func `without a free connection, or a server, the error is temporary`() async throws {
         var configuration = PostgreSQLConfiguration(address: try await PostgreSQLServer.shared.database())
         // Long enough to connect on a busy machine.
-        (configuration.maximumConnections, configuration.connectionWait) = (1, .seconds(3))
+        (configuration.maximumConnections, configuration.connectionWait) = (1, .seconds(15))
         configuration.statementTimeout = hangLimit
         let database = try PostgreSQLDatabase(configuration)
         try await database.check()

@@ -40,12 +40,12 @@ enum CardReset {
         }
     }
 
-    /// Whether PC/SC knows that no card is in a reader, which may itself be removed. Blocks for at most a second.
+    /// Whether PC/SC knows that no card is in a reader, which may itself be removed. Blocks for at most five seconds.
     ///
     /// - Parameter reader: Its name like in ``reset(reader:within:)``; empty for all readers.
     static func findsNoCard(in reader: String) -> Bool {
         guard let library = PCSCLibrary.loaded else { return false }
-        return BlockingThread.run(within: .seconds(1), unstarted: {}) { library.findsNoCard(in: reader) } ?? false
+        return BlockingThread.run(within: .seconds(5), unstarted: {}) { library.findsNoCard(in: reader) } ?? false
     }
 
     static func findsNoCard(in reader: String) async -> Bool {
@@ -118,7 +118,7 @@ final class UnlockedCards: Sendable {
 
     /// Locks the cards of a process that ends: no module is called afterwards. Waits at most `limit` until calls in progress
     /// return, such as one that waits for a touch. A second call waits for the first one: its thread may end the process.
-    func lockAll(within limit: Duration = .seconds(3)) {
+    func lockAll(within limit: Duration = .seconds(5)) {
         locking.withLock { _ in lockAllNow(within: limit) }
     }
 

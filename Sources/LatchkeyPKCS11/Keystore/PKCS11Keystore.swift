@@ -82,7 +82,7 @@ public struct PKCS11Keystore: Keystore, BackendKeystore {
     /// Ends the logins of all keystores of this process and locks their cards, for a program that ends without `exit(3)`:
     /// by `_exit(2)`, or because of a signal that it handles. `exit(3)` and the end of `main` do the same.
     ///
-    /// Call it last: tokens can't be used afterwards. It blocks for up to 3 seconds while a module call is in progress, for
+    /// Call it last: tokens can't be used afterwards. It blocks for up to 5 seconds while a module call is in progress, for
     /// example one that waits for a touch; a card that is still in use then stays unlocked. Do not call it in a signal
     /// handler.
     public static func lockTokensAtExit() {

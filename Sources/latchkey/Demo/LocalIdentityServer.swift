@@ -19,7 +19,7 @@ enum LocalIdentityServer {
         let users: [User]?
     }
 
-    private static let startLimit: Duration = .seconds(20)
+    private static let startLimit: Duration = .seconds(60)
 
     /// Runs `body` with a server that stores its data in memory.
     static func withRunning<R: Sendable>(_ body: (Address) async throws -> R) async throws -> R {

@@ -101,7 +101,7 @@ struct FleetFaultTests {
         try await withDatabase(server) { address in
             try await Fleet.run(on: address, connections: 8) { _, load in
                 var configuration = PostgreSQLConfiguration(address: address)
-                (configuration.maximumConnections, configuration.connectionWait) = (1, .seconds(2))
+                (configuration.maximumConnections, configuration.connectionWait) = (1, .seconds(15))
                 var others: [PostgreSQLDatabase] = []
                 var refusal: SQLFailure?
                 while refusal == nil {

@@ -27,7 +27,7 @@ struct TestServer: Sendable {
     let time: SettableClock
     let alice: User
     let bob: User
-    private let transport = CurlTransport(timeout: 20)
+    private let transport = CurlTransport(timeout: 300)
 
     /// A configuration with one native client, `app`. As on deployed Authgear servers, biometric requests need no
     /// audience.
