@@ -133,14 +133,14 @@ let package = Package(
         .target(
             name: "LatchkeyPKCS11",
             dependencies: [
-                "Latchkey", "CEnvironment", "CPKCS11", "CLibP11", "UNIXSockets", crypto, cryptoExtras, asn1,
-                certificates,
+                "Latchkey", "CEnvironment", "CPKCS11", "CLibP11", "CProcess", "UNIXSockets", crypto, cryptoExtras,
+                asn1, certificates,
             ],
             swiftSettings: strict
         ),
         .target(
             name: "LatchkeyCertificates", dependencies: ["Latchkey", asn1, certificates], swiftSettings: strict),
-        .target(name: "LatchkeyPresence", dependencies: ["Latchkey", "CSystemd"], swiftSettings: strict),
+        .target(name: "LatchkeyPresence", dependencies: ["Latchkey", "CProcess", "CSystemd"], swiftSettings: strict),
         .target(
             name: "LatchkeyHTTP",
             dependencies: ["CCurl", "CEnvironment", "CSocketDiagnosis", "Latchkey", httpTypes],

@@ -15,9 +15,6 @@ struct latchkey_initialize_arguments {
 /* accept4(2) without the peer's address. */
 extern int latchkey_accept4(int socket, void *address, void *length, int flags) __asm__("accept4");
 
-/* posix_spawn_file_actions_addclosefrom_np(3), of glibc 2.34. */
-extern int latchkey_spawn_close_from(void *actions, int first) __asm__("posix_spawn_file_actions_addclosefrom_np");
-
 /* getauxval(3): AT_SECURE is 23. */
 extern unsigned long latchkey_getauxval(unsigned long type) __asm__("getauxval");
 

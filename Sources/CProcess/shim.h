@@ -4,3 +4,6 @@
 
    In C, since Swift does not import variadic functions. */
 static inline int latchkey_process_forbid_dumping(void) { return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
+
+/* posix_spawn_file_actions_addclosefrom_np(3), of glibc 2.34, which Swift's Glibc module does not have. */
+extern int latchkey_spawn_close_from(void *actions, int first) __asm__("posix_spawn_file_actions_addclosefrom_np");

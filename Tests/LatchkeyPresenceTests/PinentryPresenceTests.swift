@@ -30,6 +30,16 @@ struct PinentryPresenceTests {
         #expect(commands.last == "BYE")
     }
 
+    @Test func `the program gets no other descriptor`() async throws {
+        // Without close-on-exec. A shell uses the numbers from 10 itself.
+        let inherited = fcntl(2, F_DUPFD, 100)
+        #expect(inherited >= 100)
+        defer { close(inherited) }
+        let fake = try FakePinentry(
+            answering: "if [ -e /proc/$$/fd/\(inherited) ]; then echo 'D 1111'; else echo 'D 2580'; fi; echo OK")
+        #expect(try await presence(fake).pin(request()).text == "2580")
+    }
+
     @Test func `untrusted text can't add a command`() async throws {
         let fake = try FakePinentry(answering: "echo 'D 2580'; echo OK")
         let context = PromptContext(reason: "a%0Ab\nGETINFO pid", container: "x\u{1B}[2J")
@@ -85,8 +95,8 @@ struct PinentryPresenceTests {
     }
 
     @Test(arguments: [
-        "exit 0", "echo OK; exit 3", "echo rubbish; sleep 600", "echo 'D 1234'; echo OK; sleep 600",
-        "head -c 5000 /dev/zero | tr '\\0' x; sleep 600", "while :; do echo '# noise'; done",
+        "exit 0", "echo OK; exit 3", "echo rubbish; exec sleep 600", "echo 'D 1234'; echo OK; exec sleep 600",
+        "head -c 5000 /dev/zero | tr '\\0' x; exec sleep 600", "while :; do echo '# noise'; done",
         "echo OK hi; while read -r l; do case $l in GETPIN) echo 'D 12%zz34'; echo OK;; *) echo OK;; esac; done",
         "echo OK hi; while read -r l; do case $l in GETPIN) echo 'D 12%2'; echo OK;; *) echo OK;; esac; done",
     ])

@@ -1,5 +1,6 @@
 internal import CEnvironment
 internal import CPKCS11
+internal import CProcess
 internal import FoundationEssentials
 internal import Glibc
 internal import Latchkey

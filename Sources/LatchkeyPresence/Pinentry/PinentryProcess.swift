@@ -1,4 +1,4 @@
-internal import FoundationEssentials
+internal import CProcess
 internal import Glibc
 internal import Latchkey
 
@@ -68,7 +68,8 @@ struct PinentryProcess: ~Copyable {
         posix_spawn_file_actions_adddup2(&actions, input, 0)
         posix_spawn_file_actions_adddup2(&actions, input, 1)
         posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
-        for descriptor in openDescriptors() { posix_spawn_file_actions_addclose(&actions, descriptor) }
+        // Some libraries open files without close-on-exec. A descriptor of tpm2-tss would keep a software TPM busy.
+        latchkey_spawn_close_from(&actions, STDERR_FILENO + 1)
 
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
@@ -83,12 +84,6 @@ struct PinentryProcess: ~Copyable {
         var variables = environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
         defer { (arguments + variables).forEach { free($0) } }
         return posix_spawnp(&child, program, &actions, &attributes, &arguments, &variables)
-    }
-
-    /// The open descriptors of this process. Some libraries open files without close-on-exec.
-    private static func openDescriptors() -> [Int32] {
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
-        return names.compactMap { Int32($0) }.filter { $0 > 2 }
     }
 
     private static func unavailable(_ program: String, _ number: Int32) -> KeystoreError {
