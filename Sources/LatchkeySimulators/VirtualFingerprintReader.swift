@@ -201,7 +201,8 @@ public actor VirtualFingerprintReader {
                 guard let status, status.text.contains("true") else { return false }
                 // The sensor accepts one command per connection, and closes it when the command is queued.
                 return await UNIXSocket.deliver(
-                    Array(touch.command.utf8), to: directory.path(of: Self.socketName), within: 1000)
+                    Array(touch.command.utf8), to: directory.path(of: Self.socketName),
+                    within: Int32(hangLimit / .milliseconds(1)))
             }
             guard isTaken else { return false }
         }

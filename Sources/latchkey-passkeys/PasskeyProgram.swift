@@ -83,7 +83,7 @@ struct PasskeyProgram: AsyncParsableCommand {
     @Flag(help: "Log each request.") var verbose = false
 
     /// How long the running request may take to close its prompt and release the hardware after a signal.
-    private static let grace: Duration = .seconds(3)
+    private static let grace: Duration = .seconds(10)
 
     static func main() async {
         ProgramStart.secure()

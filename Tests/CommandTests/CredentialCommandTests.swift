@@ -161,7 +161,7 @@ struct CredentialCommandTests {
     @Test(.requiresOpenIDProvider)
     func `two concurrent refreshes make one request, and the token works for both`() async throws {
         let machine = try machine()
-        let (_, requests) = try await OpenIDProvider.withRunning(holding: 3) { provider in
+        let (_, requests) = try await OpenIDProvider.withRunning(holding: 12) { provider in
             let answer = String(decoding: provider.answer, as: UTF8.self)
             let token = """
                 {"version":1,"id":"shared","issuedAt":1800000000,"context":{"issuer":"\(provider.issuer)",\

@@ -15,7 +15,7 @@ struct DisclosureTests {
     private static let watcher = """
         import json, os, pty, resource, signal, sys
         directory, typed, command = sys.argv[1], sys.argv[2].encode(), sys.argv[3:]
-        signal.alarm(60)
+        signal.alarm(300)
         resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         os.chdir(directory)
         pid, terminal = pty.fork()

@@ -13,7 +13,7 @@ struct InspectionTests {
     /// forbids it (`ptrace_scope` 2 or more).
     private static let watcher = #"""
         import ctypes, json, os, select, signal, socket, subprocess, sys, tempfile
-        signal.alarm(60)
+        signal.alarm(300)
         directory = tempfile.mkdtemp()
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(directory + '/tpm'); listener.listen()

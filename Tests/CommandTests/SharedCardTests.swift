@@ -11,7 +11,7 @@ import VirtualSmartCard
 /// The tool with a card that other processes use at the same time.
 @Suite(
     .virtualYubiKey, .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
-    .timeLimit(.minutes(15)))
+    .timeLimit(.minutes(60)))
 struct SharedCardTests {
     private static let pin = CardProfile.defaultPIN
 

@@ -11,7 +11,7 @@ struct TerminalTests {
     private static let typist = """
         import json, os, pty, signal, sys
         keys, command = json.loads(sys.argv[1]), sys.argv[2:]
-        signal.alarm(30)
+        signal.alarm(300)
         read, write = os.pipe()
         pid, terminal = pty.fork()
         if pid == 0:

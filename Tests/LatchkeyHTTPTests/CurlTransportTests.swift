@@ -182,7 +182,7 @@ import Testing
         for flood in [String(repeating: interim, count: 10_000), String(repeating: interim, count: 10) + final] {
             try await RawServer.with(flood, dripping: interim) { server in
                 let error = await #expect(throws: KeystoreError.self) {
-                    try await CurlTransport(timeout: 20).send(request(server), body: [])
+                    try await CurlTransport(timeout: 300).send(request(server), body: [])
                 }
                 #expect(error?.code == .unavailable)
                 #expect(error?.reason.contains("an invalid HTTP status") == true, "\(error as Any)")
@@ -199,7 +199,7 @@ import Testing
     ) async throws {
         let request = HTTPRequest(method: .get, scheme: scheme, authority: host, path: "/")
         let error = await #expect(throws: KeystoreError.self) {
-            try await CurlTransport(timeout: 20).send(request, body: [])
+            try await CurlTransport(timeout: 300).send(request, body: [])
         }
         #expect(error?.code == .unavailable)
         #expect(error?.reason == reason, "\(error as Any)")
@@ -294,7 +294,7 @@ import Testing
     @Test func `requests of one transport run at the same time`() async throws {
         try await RawServer.with(nil) { silent in
             try await RawServer.with("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") { server in
-                let transport = CurlTransport(timeout: 20)
+                let transport = CurlTransport(timeout: 300)
                 let waiting = Task { try await transport.send(request(silent), body: []) }
                 try await withThrowingTaskGroup(of: Int.self) { group in
                     for _ in 0..<20 {

@@ -55,7 +55,7 @@ struct TLSTests {
     @Test(arguments: ["-tls1_3", "-tls1_2"])
     func `a server with a certificate of a trusted authority answers`(version: String) async throws {
         try await withServer([version]) { port, certificate in
-            let transport = CurlTransport(limits: .init(timeoutSeconds: 5), authorities: certificate)
+            let transport = CurlTransport(limits: .init(timeoutSeconds: 300), authorities: certificate)
             let (response, body) = try await transport.send(request(port), body: [])
             #expect(response.status.code == 200)
             #expect(String(decoding: body, as: UTF8.self).contains("s_server"))
@@ -65,7 +65,7 @@ struct TLSTests {
     @Test func `a certificate of an unknown authority is refused`() async throws {
         try await withServer { port, _ in
             let error = await #expect(throws: KeystoreError.self) {
-                try await CurlTransport(timeout: 5).send(request(port), body: [])
+                try await CurlTransport(timeout: 300).send(request(port), body: [])
             }
             #expect(error?.code == .unavailable)
             #expect(error?.reason.hasPrefix("the TLS certificate of localhost:") == true, "\(error as Any)")
@@ -78,7 +78,7 @@ struct TLSTests {
     @Test func `a certificate of another host is refused`() async throws {
         try await withServer(for: "other.test") { port, certificate in
             let error = await #expect(throws: KeystoreError.self) {
-                try await CurlTransport(limits: .init(timeoutSeconds: 5), authorities: certificate).send(
+                try await CurlTransport(limits: .init(timeoutSeconds: 300), authorities: certificate).send(
                     request(port), body: [])
             }
             #expect(error?.code == .unavailable)
@@ -92,7 +92,7 @@ struct TLSTests {
     @Test func `a server with an older version than TLS 1.2 is refused`() async throws {
         try await withServer(["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"]) { port, certificate in
             let error = await #expect(throws: KeystoreError.self) {
-                try await CurlTransport(limits: .init(timeoutSeconds: 5), authorities: certificate).send(
+                try await CurlTransport(limits: .init(timeoutSeconds: 300), authorities: certificate).send(
                     request(port), body: [])
             }
             #expect(error?.code == .unavailable)
@@ -104,7 +104,7 @@ struct TLSTests {
         try await RawServer.with("") { server in
             let request = HTTPRequest(method: .get, scheme: "https", authority: server.authority, path: "/")
             await #expect(throws: keystore(.unavailable)) {
-                try await CurlTransport(timeout: 5).send(request, body: [])
+                try await CurlTransport(timeout: 300).send(request, body: [])
             }
             // The protocols that the client offers (RFC 7301 section 3.1), each with its length before it.
             let hello = try #require(server.requests.first)

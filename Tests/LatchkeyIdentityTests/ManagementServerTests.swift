@@ -55,7 +55,7 @@ import Testing
     @Test func `a server that drains is not ready, and serves`() async throws {
         let server = try await IdentityProcess(["--demo", "--management-port", "0", "--drain-seconds", "3600"])
         #expect(try await get(server.management, "/health/live").status == 200)
-        #expect(try await get(server.management, "/health/ready").status == 200)
+        #expect(try await poll { try await get(server.management, "/health/ready").status == 200 })
         server.terminate()
         #expect(try await poll { try await get(server.management, "/health/ready").status == 503 })
         #expect(try await get(server.management, "/health/live").status == 200)
@@ -87,7 +87,7 @@ import Testing
             "--demo", "--management-port", "0", "--database", address, "--signing-key-file",
             IdentityProcess.signingKeyFile(in: directory),
         ])
-        #expect(try await get(server.management, "/health/ready").status == 200)
+        #expect(try await poll { try await get(server.management, "/health/ready").status == 200 })
         try await postgres.end()
         #expect(try await poll { try await get(server.management, "/health/ready").status == 503 })
         #expect(try await get(server.management, "/health/live").status == 200)

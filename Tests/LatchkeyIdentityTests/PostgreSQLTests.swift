@@ -192,7 +192,7 @@ struct PostgreSQLTests {
 
     @Test func `a statement that takes too long ends with an error, and the connection remains usable`() async throws {
         var configuration = PostgreSQLConfiguration(address: try await PostgreSQLServer.shared.database())
-        (configuration.maximumConnections, configuration.statementTimeout) = (1, .milliseconds(100))
+        (configuration.maximumConnections, configuration.statementTimeout) = (1, .seconds(3))
         let database = try PostgreSQLDatabase(configuration)
         let failure = await #expect(throws: SQLFailure.self) {
             try await database.read { try $0.rows("SELECT pg_sleep(600)::text AS done") }

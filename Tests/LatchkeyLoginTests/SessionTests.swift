@@ -12,7 +12,7 @@ import Testing
     @Test func `an access token is used for nine tenths of its lifetime`() async throws {
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
-            let clock = SettableClock()
+            let clock = SettableClock(stoppedAt: Date())
             let container = try await bench.start(transport: wire, now: { clock.now })
             try await container.authorize()
             let token = try await container.accessToken

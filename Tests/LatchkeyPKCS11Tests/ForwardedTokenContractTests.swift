@@ -29,7 +29,7 @@ struct `A keystore on a token behind p11-kit server` {
     }
 
     private static func keystore(on token: ForwardedToken) throws -> PKCS11Keystore {
-        let options = TokenOptions(isolation: .always, environment: token.environment)
+        let options = TokenOptions(isolation: .always, environment: token.environment, deadlines: .hangLimit)
         return try PKCS11Keystore(uri: token.uri, options: PKCS11Options(token: options))
     }
 }

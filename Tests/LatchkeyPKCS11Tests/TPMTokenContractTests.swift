@@ -26,7 +26,7 @@ struct `A keystore on a token in a TPM` {
     }
 
     private static func keystore(on token: SoftwareTPMToken) throws -> PKCS11Keystore {
-        let options = TokenOptions(isolation: .always, environment: token.environment)
+        let options = TokenOptions(isolation: .always, environment: token.environment, deadlines: .hangLimit)
         return try PKCS11Keystore(uri: token.uri, options: PKCS11Options(token: options))
     }
 }

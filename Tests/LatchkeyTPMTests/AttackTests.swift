@@ -180,7 +180,7 @@ struct AttackTests {
     }
 
     @Test func `an expired approval`() async throws {
-        let policy = try #require(AccessPolicy(.biometryAny, reuseSeconds: 3))
+        let policy = try #require(AccessPolicy(.biometryAny, reuseSeconds: 14))
         try await with(policy) { attacker, broker, _, _ in
             // The program has the store, and with it the key's authValue.
             let own = try #require(attacker.blob.protection?.ownAuthValue)
@@ -192,7 +192,7 @@ struct AttackTests {
                     signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
                 try attacker.join(tpm, session)
                 try tpm.policyAuthValue(session)
-                let end = try tpm.readClock().time + 4500
+                let end = try tpm.readClock().time + 15_500
                 while try tpm.readClock().time < end { try await Task.sleep(for: .milliseconds(20)) }
             }
             #expect(refused == 0x9a3)

@@ -148,9 +148,9 @@ struct FingerPolicyTests {
             #expect(broker.requests.count == 1)
 
             let brief = try await Scene.key(
-                keystore, #require(AccessPolicy(.biometryAny, reuseSeconds: 1)), presence)
+                keystore, #require(AccessPolicy(.biometryAny, reuseSeconds: 9)), presence)
             try await Scene.sign(keystore, brief, presence)
-            let end = try Scene.look { try $0.readClock().time } + 3000
+            let end = try Scene.look { try $0.readClock().time } + 11_500
             while try Scene.look({ try $0.readClock().time }) < end { try await Task.sleep(for: .milliseconds(50)) }
             try await Scene.sign(keystore, brief, presence)
             #expect(broker.requests.count == 3, "the TPM no longer accepted the ticket")

@@ -62,7 +62,7 @@ struct FingerTests {
     }
 
     @Test func `a timeout declines the request`() async throws {
-        try await BrokerScene.with(timeLimit: 1) { scene in
+        try await BrokerScene.with(timeLimit: 15) { scene in
             let key = try await scene.key(.biometryAny)
             let error = try await scene.refusal(key)
             #expect(error?.code == .cancelled)

@@ -77,8 +77,8 @@ struct PresencePolicyTests {
             let valid = try ticket(seconds: 3600)
             try sign(valid)
             try sign(valid)
-            let expired = try ticket(seconds: 1)
-            try test.passTime(seconds: 1)
+            let expired = try ticket(seconds: 4)
+            try test.passTime(seconds: 4)
             #expect(TestTPM.code { () throws(TPMError) in try sign(expired) } == 0x1e3)
         }
     }
@@ -92,8 +92,8 @@ struct PresencePolicyTests {
                 TestTPM.code { () throws(TPMError) in
                     _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
                         try test.approve(
-                            Approval(nonceTPM: session.nonceTPM, expiration: 2), authority, session)
-                        try test.passTime(seconds: 2)
+                            Approval(nonceTPM: session.nonceTPM, expiration: 5), authority, session)
+                        try test.passTime(seconds: 5)
                     }
                 } == 0x9a3)
         }

@@ -136,7 +136,7 @@ final class ModuleProcess: Sendable {
     /// Why the process never answered.
     var complaint: String? {
         // A process closes the connection shortly before it can be reaped.
-        for _ in 0..<100 {
+        for _ in 0..<5000 {
             let (complaint, isRunning) = state.withLock { ($0.reap(module), $0.processIdentifier != nil) }
             if complaint != nil || !isRunning { return complaint }
             usleep(1000)

@@ -62,7 +62,7 @@ struct CanailleTests {
 
     @Test func `two programs that refresh at once make one request, and the next refresh works`() async throws {
         let bench = try Bench()
-        let (_, requests) = try await OpenIDProvider.withRunning(holding: 1) { provider in
+        let (_, requests) = try await OpenIDProvider.withRunning(holding: 6) { provider in
             let first = try await start(bench).store(token(provider))
             let second = try #require(try await start(bench).credential(id: first.id))
             async let one = first.refresh()

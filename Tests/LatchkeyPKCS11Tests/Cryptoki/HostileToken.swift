@@ -50,7 +50,7 @@ struct HostileToken {
     /// Deadlines for calls that hang. The calls of a software token take milliseconds, also on a busy machine.
     static let quick = TokenOptions(
         isolation: .never,
-        deadlines: TokenOptions.Deadlines(data: .seconds(4), person: .seconds(5), load: .seconds(6)),
+        deadlines: TokenOptions.Deadlines(data: .seconds(10), person: .seconds(12), load: .seconds(20)),
         settlingTime: .milliseconds(20))
     /// Deadlines that no call exceeds.
     static let patient = TokenOptions(isolation: .never, deadlines: .hangLimit, settlingTime: .milliseconds(20))

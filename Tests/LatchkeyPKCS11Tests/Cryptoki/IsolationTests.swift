@@ -14,7 +14,7 @@ struct IsolationTests {
     private func find(_ token: SoftwareToken) async throws -> Token {
         try await Token.find(
             TokenURI(token.uri),
-            options: TokenOptions(isolation: .always, environment: token.environment))
+            options: TokenOptions(isolation: .always, environment: token.environment, deadlines: .hangLimit))
     }
 
     @Test func `modules with different environments run at the same time, each with its tokens`() async throws {

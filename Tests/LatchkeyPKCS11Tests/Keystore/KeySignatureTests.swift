@@ -61,7 +61,7 @@ struct KeySignatureTests {
         .requires(program: "p11-kit"), .timeLimit(.minutes(15)))
     func `a forged box does not open, and other boxes still do`() async throws {
         try await SoftwareTPMToken.withToken { token in
-            let options = TokenOptions(isolation: .always, environment: token.environment)
+            let options = TokenOptions(isolation: .always, environment: token.environment, deadlines: .hangLimit)
             let keystore = try PKCS11Keystore(uri: token.uri, options: PKCS11Options(token: options))
             let owner = ScriptedPresence(Array(repeating: .pin(token.userPIN), count: 4))
             let bytes = SecretBytes.random(count: 32)

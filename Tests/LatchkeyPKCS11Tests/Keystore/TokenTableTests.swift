@@ -24,7 +24,9 @@ struct TokenTableTests {
     func `SoftHSM2 behind a server of p11-kit`() async throws {
         let token = try SoftwareToken.current
         try await ForwardedToken.withServer(for: token) { forwarded in
-            let options = PKCS11Options(token: TokenOptions(isolation: .always, environment: forwarded.environment))
+            let options = PKCS11Options(
+                token: TokenOptions(
+                    isolation: .always, environment: forwarded.environment, deadlines: .hangLimit))
             let user = TokenUser(pin: token.userPIN, newPIN: "another", options: options)
             try await expectRow(
                 "p11-kit client", "SoftHSM2 behind `p11-kit server`",
@@ -37,7 +39,9 @@ struct TokenTableTests {
         .requires(program: "p11-kit"))
     func `tpm2-pkcs11`() async throws {
         try await SoftwareTPMToken.withToken { token in
-            let options = PKCS11Options(token: TokenOptions(isolation: .always, environment: token.environment))
+            let options = PKCS11Options(
+                token: TokenOptions(
+                    isolation: .always, environment: token.environment, deadlines: .hangLimit))
             let user = TokenUser(pin: token.userPIN, newPIN: "654321", options: options)
             try await expectRow(
                 "tpm2-pkcs11", "TPM 2.0", user.cells(PKCS11Keystore(uri: token.uri, options: options)))

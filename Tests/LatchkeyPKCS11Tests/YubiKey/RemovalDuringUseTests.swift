@@ -23,13 +23,11 @@ struct RemovalDuringUseTests {
         let scene = try await YubiKeyScene(module.kind, options: TokenOptions(isolation: module.isolation))
         try await scene.expectSignature()
         scene.yubiKey.card.inject(CardFault(.removal, instruction: instruction))
-        let presence = ScriptedPresence(pins: CardProfile.defaultPIN)
         let start = ContinuousClock.now
-        let error = await scene.failure(presence)
+        let error = await scene.failure()
         let duration = ContinuousClock.now - start
         print("\(module): a removal at the instruction \(instruction) is reported after \(duration)")
         #expect(error?.code == .unavailable, "\(String(describing: error))")
-        #expect(presence.notices.isEmpty)
     }
 
     private var reader: String { SmartCardReader.name(ofSlot: 0) }

@@ -14,7 +14,7 @@ struct UnblockingTests {
         try await withLockedOutVault(Self.puk, .pin("7777777"), .pin("7777777")) { locked, presence in
             #expect(try await locked.reauthenticateOwner())
             #expect(presence.requests.suffix(2).map(\.purpose) == [.unblocking, .new])
-            #expect(presence.notices.isEmpty)
+            #expect(Self.lockouts(presence).isEmpty)
             let count = presence.requests.count
             let unlocked = try await locked.unlock()
             #expect(try unlocked.credentials == "a token")
@@ -27,10 +27,10 @@ struct UnblockingTests {
     @Test func `a declined prompt and a wrong PUK leave the lockout`() async throws {
         try await withLockedOutVault(.decline, .pin("87654321"), .pin("7777777")) { locked, presence in
             var isOwner = try await locked.reauthenticateOwner()
-            #expect(!isOwner && presence.notices.isEmpty)
+            #expect(!isOwner && Self.lockouts(presence).isEmpty)
             isOwner = try await locked.reauthenticateOwner()
             #expect(!isOwner)
-            guard case .lockedOut(let reason, let recovery, until: nil) = presence.notices.first else {
+            guard case .lockedOut(let reason, let recovery, until: nil) = Self.lockouts(presence).first else {
                 Issue.record("no notice: \(presence.notices)")
                 return
             }
@@ -40,6 +40,11 @@ struct UnblockingTests {
             #expect(next?.code == .lockedOut)
             #expect(next?.recovery.contains("latchkey token pin --unblock") == true)
         }
+    }
+
+    /// The notices besides those about a touch, which appear whenever the token needs more than half a second.
+    private static func lockouts(_ presence: ScriptedPresence) -> [PresenceNotice] {
+        presence.notices.filter { if case .touch = $0 { false } else { true } }
     }
 
     private func withLockedOutVault(

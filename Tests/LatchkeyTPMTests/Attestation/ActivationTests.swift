@@ -78,7 +78,7 @@ struct ActivationTests {
 
     // MARK: Endorsement keys
 
-    @Test(.timeLimit(.minutes(5))) func `an RSA endorsement key activates, persistent or derived from its template`()
+    @Test(.timeLimit(.minutes(60))) func `an RSA endorsement key activates, persistent or derived from its template`()
         async throws
     {
         let (wire, rig) = (Wire(), try EnrolmentRig())
