@@ -87,7 +87,8 @@ package actor SmartCardReader {
         return await waitUntil { $0.contains { $0.name == name && $0.hasCard == hasCard } }
     }
 
-    /// The number of insertions and removals that pcscd has seen in the slot, or nil if pcscd has ended.
+    /// The number of insertions and removals that pcscd has seen in the slot; nil if pcscd has ended, or has
+    /// not answered within five minutes.
     package func changes(slot: Int) async -> UInt32? {
         let name = Self.name(ofSlot: slot)
         var changes: UInt32?

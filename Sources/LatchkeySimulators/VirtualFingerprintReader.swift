@@ -202,7 +202,7 @@ public actor VirtualFingerprintReader {
                 // The sensor accepts one command per connection, and closes it when the command is queued.
                 return await UNIXSocket.deliver(
                     Array(touch.command.utf8), to: directory.path(of: Self.socketName),
-                    within: Int32(hangLimit / .milliseconds(1)))
+                    within: Int32(clamping: max(0, Int((deadline - .now) / .milliseconds(1)))))
             }
             guard isTaken else { return false }
         }

@@ -53,7 +53,7 @@ struct FleetExampleTests {
         var (issued, failed) = (0, 0)
         while issued < count, failed <= count {
             before(issued)
-            let (response, body) = try await CurlTransport(timeout: 300).send(
+            let (response, body) = try await CurlTransport(timeout: 20).send(
                 request, body: Array(#"{"purpose":"biometric_request"}"#.utf8))
             switch response.status.code {
             case 200: issued += 1

@@ -19,6 +19,14 @@ import Testing
         return "\(cache)/latchkey/webauthn/bin/python"
     }
 
+    /// A tenth of the system's speed. A busy machine needs longer than the half second between the packets of a message.
+    private static let slowClock: PasskeyClock = {
+        let start = ContinuousClock.now
+        return PasskeyClock(
+            now: { (ContinuousClock.now - start) / 10 },
+            sleep: { try await Task.sleep(until: start + $0 * 10, clock: .continuous) })
+    }()
+
     private func with(_ body: (PacketNode, ScriptedPrompt, PasskeyStore, String) async throws -> Void) async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let node = try PacketNode(path: directory.path + "/hidraw")
@@ -40,7 +48,8 @@ import Testing
             let store = PasskeyStore(records: records)
             try await store.open()
             let device = node.serve(
-                PasskeyEngine(keystore: keystore, store: store, prompt: prompt, policy: .pin, aaguid: .software))
+                PasskeyEngine(keystore: keystore, store: store, prompt: prompt, policy: .pin, aaguid: .software),
+                clock: Self.slowClock)
             try await body(node, prompt, store, directory.path)
             node.close()
             await device.close()

@@ -49,9 +49,10 @@ struct ImpostorTests {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             let (stranger, broker, fprintd) = try await parts(scene)
+            let names = try await [Self.fprintd] + stranger.names()
             async let signature = scene.sign(key)
             try await scene.progress.wait(for: .waiting)
-            for name in try await [Self.fprintd] + stranger.names() {
+            for name in names {
                 let complaint = try await stranger.emit(
                     "org.freedesktop.DBus.NameOwnerChanged", from: "/org/freedesktop/DBus", name,
                     name == Self.fprintd ? fprintd : name, "", to: broker)
@@ -82,9 +83,10 @@ struct ImpostorTests {
             let key = try await scene.key(.biometryAny)
             let desktop = try await scene.client.prompts()
             let (stranger, broker, _) = try await parts(scene)
+            let destinations = try await [nil] + stranger.names().filter { $0 != broker }
             async let signature = scene.sign(key)
             try await scene.progress.wait(for: .waiting)
-            for destination in try await [nil] + stranger.names().filter({ $0 != broker }) {
+            for destination in destinations {
                 let complaint = try await stranger.emit(
                     "\(PresenceWire.interface).Progress", from: PresenceWire.path, "withdrawn", "all is well",
                     to: destination)

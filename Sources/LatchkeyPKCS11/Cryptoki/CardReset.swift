@@ -40,12 +40,15 @@ enum CardReset {
         }
     }
 
-    /// Whether PC/SC knows that no card is in a reader, which may itself be removed. Blocks for at most five seconds.
+    /// How long ``findsNoCard(in:)`` waits for pcscd.
+    static let answerLimit: Duration = .seconds(5)
+
+    /// Whether PC/SC knows that no card is in a reader, which may itself be removed. Blocks for at most ``answerLimit``.
     ///
     /// - Parameter reader: Its name like in ``reset(reader:within:)``; empty for all readers.
     static func findsNoCard(in reader: String) -> Bool {
         guard let library = PCSCLibrary.loaded else { return false }
-        return BlockingThread.run(within: .seconds(5), unstarted: {}) { library.findsNoCard(in: reader) } ?? false
+        return BlockingThread.run(within: answerLimit, unstarted: {}) { library.findsNoCard(in: reader) } ?? false
     }
 
     static func findsNoCard(in reader: String) async -> Bool {

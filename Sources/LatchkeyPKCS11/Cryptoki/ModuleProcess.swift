@@ -133,10 +133,10 @@ final class ModuleProcess: Sendable {
     /// The running process.
     var processIdentifier: pid_t? { state.withLock { $0.processIdentifier } }
 
-    /// Why the process never answered.
+    /// Why the process never answered. Waits up to two seconds for its end.
     var complaint: String? {
         // A process closes the connection shortly before it can be reaped.
-        for _ in 0..<5000 {
+        for _ in 0..<2000 {
             let (complaint, isRunning) = state.withLock { ($0.reap(module), $0.processIdentifier != nil) }
             if complaint != nil || !isRunning { return complaint }
             usleep(1000)

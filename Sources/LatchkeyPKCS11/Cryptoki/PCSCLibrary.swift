@@ -179,7 +179,7 @@ extension PCSCLibrary {
             usleep(2000)
         }
         let finish: @Sendable () -> Void = { readersInUse.withLock { _ = $0.remove(reader) } }
-        let responses = BlockingThread.run(within: limit, unstarted: finish) { () -> [[UInt8]]? in
+        let responses = BlockingThread.run(within: deadline - .now, unstarted: finish) { () -> [[UInt8]]? in
             defer { finish() }
             return library.responses(in: reader, until: deadline, to: commands)
         }

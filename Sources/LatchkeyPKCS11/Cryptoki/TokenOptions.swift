@@ -12,7 +12,7 @@ public struct TokenOptions: Hashable, Sendable {
 
     /// The maximum time for a call, by its kind.
     package struct Deadlines: Hashable, Sendable {
-        /// A call that only moves data, and reading a smart card's own state.
+        /// A call that only moves data, or a read of a smart card's state through PC/SC.
         package var data: Duration
         /// A call in which the token may wait for the user: use and generation of a key, login with the token's own PIN pad.
         package var person: Duration

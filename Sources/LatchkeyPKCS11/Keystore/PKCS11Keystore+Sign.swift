@@ -82,6 +82,7 @@ struct TouchHint: Sendable {
         let task = Task { [presence, notice, reader] in
             guard (try? await Task.sleep(for: Self.delay)) != nil else { return }
             if let reader, await CardReset.findsNoCard(in: reader) { return }
+            guard !Task.isCancelled else { return }
             await presence.notice(notice)
         }
         defer { task.cancel() }

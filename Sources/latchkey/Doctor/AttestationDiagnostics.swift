@@ -9,7 +9,7 @@ import LatchkeyTPM
 /// Checks what this machine's TPM can prove to servers, and whether the configured server requires more.
 struct AttestationDiagnostics {
     private static let name = "attestation"
-    private static let timeoutSeconds = 5
+    private static let timeoutSeconds = 10
 
     let context: CommandContext
 

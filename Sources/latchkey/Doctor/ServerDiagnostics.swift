@@ -7,7 +7,7 @@ import LatchkeySettings
 
 /// Checks that the identity server answers and knows the client. Does not log in.
 struct ServerDiagnostics {
-    private static let timeoutSeconds = 5
+    private static let timeoutSeconds = 10
 
     let settings: Settings
 

@@ -186,7 +186,8 @@ enum PythonClients {
         import sys, paramiko
         client = paramiko.SSHClient()
         client.set_missing_host_key_policy(paramiko.AutoAddPolicy())
-        client.connect('one', username=sys.argv[2], sock=paramiko.ProxyCommand(sys.argv[1]), look_for_keys=False)
+        client.connect('one', username=sys.argv[2], sock=paramiko.ProxyCommand(sys.argv[1]), look_for_keys=False,
+                       banner_timeout=300, auth_timeout=300)
         print(client.exec_command('echo hello')[1].read().decode(), end='')
         client.close()
         """

@@ -14,7 +14,7 @@ import Testing
 /// article on operating servers documents. Any other result is an issue of the test.
 actor FleetClient {
     /// The seconds within which each request ends.
-    private static let deadline = 60
+    private static let deadline = 20
 
     /// The devices whose set-up the server confirmed.
     private var devices: [TestDevice]

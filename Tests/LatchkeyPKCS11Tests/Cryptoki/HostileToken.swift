@@ -47,7 +47,7 @@ struct HostileToken {
         try await Token.find(TokenURI(uri), options: options)
     }
 
-    /// Deadlines for calls that hang. The calls of a software token take milliseconds, also on a busy machine.
+    /// Deadlines for calls that hang, long enough for the other calls on a busy machine.
     static let quick = TokenOptions(
         isolation: .never,
         deadlines: TokenOptions.Deadlines(data: .seconds(10), person: .seconds(12), load: .seconds(20)),

@@ -74,7 +74,8 @@ struct IsolationTests {
     @Test func `the environment of this process does not change`() async throws {
         let token = try await SoftwareToken(placement: .ownDirectory)
         _ = try await find(token)
-        #expect(getenv("P11_KIT_SERVER_ADDRESS") == nil)
+        // Other tests load isolated modules at the same time.
+        #expect(await poll { getenv("P11_KIT_SERVER_ADDRESS") == nil })
         #expect(getenv("PATH") != nil)
     }
 

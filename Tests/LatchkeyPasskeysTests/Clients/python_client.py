@@ -158,9 +158,8 @@ except CtapError as error:
 print("refused ok")
 
 event = threading.Event()
-threading.Timer(0.3, event.set).start()
 try:
-    Ctap2(first).selection(event=event)
+    Ctap2(first).selection(event=event, on_keepalive=lambda status: event.set())
     raise AssertionError("the selection was not cancelled")
 except CtapError as error:
     check(error.code == CtapError.ERR.KEEPALIVE_CANCEL, str(error))
