@@ -36,7 +36,7 @@ package struct SystemProgram: Sendable {
         let result = try await Subprocess.run(
             name.contains("/") ? .path(FilePath(name)) : .name(name), arguments: Arguments(arguments),
             environment: .inherit.updating(Dictionary(uniqueKeysWithValues: variables)),
-            input: .array(input), output: .string(limit: 1 << 20), error: .string(limit: 1 << 20))
+            input: try .file(with: input), output: .string(limit: 1 << 20), error: .string(limit: 1 << 20))
         let status: Int32? = if case .exited(let code) = result.terminationStatus { code } else { nil }
         return Outcome(status: status, output: result.standardOutput, errors: result.standardError)
     }

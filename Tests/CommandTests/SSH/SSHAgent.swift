@@ -128,7 +128,7 @@ final class SSHAgent: Sendable {
         let result = try await Subprocess.run(
             name.hasPrefix("/") ? .path(FilePath(name)) : .name(name), arguments: Arguments(arguments),
             environment: .custom(Machine.keys(clientEnvironment)), workingDirectory: FilePath(directory.path),
-            input: .string(input), output: .string(limit: 1 << 20), error: .string(limit: 1 << 20))
+            input: try .file(with: input.utf8), output: .string(limit: 1 << 20), error: .string(limit: 1 << 20))
         let status: Int32? = if case .exited(let code) = result.terminationStatus { code } else { nil }
         return Outcome(status: status, output: result.standardOutput, errors: result.standardError)
     }

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import LatchkeySimulators
+import LatchkeyTestSupport
 import Subprocess
 import SystemPackage
 import Testing
@@ -89,7 +90,7 @@ struct Machine: Sendable {
         }
         let result = try await Subprocess.run(
             .path(program), arguments: Arguments(arguments), environment: .custom(Self.keys(variables)),
-            input: .string(input), output: .sequence, error: .sequence
+            input: try .file(with: input.utf8), output: .sequence, error: .sequence
         ) { execution in
             let process = execution.processIdentifier.value
             let watchdog = Task {
