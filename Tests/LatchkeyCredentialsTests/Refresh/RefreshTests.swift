@@ -54,7 +54,7 @@ struct RefreshTests {
         let credential = try await bench.start().store(bench.provider.signIn())
         let hold = bench.provider.hold()
         let tokens = try await withThrowingTaskGroup(of: Token.self) { group in
-            for _ in 0..<32 { group.addTask { try await credential.refresh() } }
+            for _ in 0..<32 { group.addImmediateTask { try await credential.refresh() } }
             await hold.reached()
             hold.go()
             return try await group.reduce(into: Set<Token>()) { $0.insert($1) }
@@ -69,7 +69,7 @@ struct RefreshTests {
         let hold = bench.provider.hold()
         let leader = Task { try await credential.refresh() }
         await hold.reached()
-        let follower = Task { try await credential.refresh() }
+        let follower = Task.immediate { try await credential.refresh() }
         leader.cancel()
         hold.go()
         #expect(try await follower.value.accessToken == "access-2")
