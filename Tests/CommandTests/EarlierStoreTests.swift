@@ -37,18 +37,7 @@ struct EarlierStoreTests {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
     }
 
-    /// Whether no IPv4 socket has the port, except in TIME_WAIT. The port is ephemeral, so the system can give it to another test.
-    private static func isPortFree() throws -> Bool {
-        // Columns 1 and 3 are the local address and the state in hexadecimal digits; 06 is TIME_WAIT (proc(5)).
-        let end = ":\(String(port, radix: 16).uppercased())"
-        let sockets = try String(contentsOfFile: "/proc/net/tcp", encoding: .utf8).split(separator: "\n")
-        return !sockets.map { $0.split(separator: " ") }.contains {
-            $0.count > 3 && $0[1].hasSuffix(end) && $0[3] != "06"
-        }
-    }
-
     private func withServer(_ machine: Machine, _ body: (Machine) async throws -> Void) async throws {
-        try #require(try await poll { try Self.isPortFree() }, "the port \(Self.port) is still in use")
         try await IdentityProcess.withRunning(
             database: machine.directory.path(of: "identity.sqlite"), port: "\(Self.port)"
         ) { server in

@@ -204,16 +204,15 @@ struct PostgreSQLTests {
     @Test func `a connection prepares its statements again after the schema changed`() async throws {
         let address = try await PostgreSQLServer.shared.database()
         var configuration = PostgreSQLConfiguration(address: address)
-        configuration.maximumConnections = 2
+        configuration.maximumConnections = 1
         let database = try PostgreSQLDatabase(configuration)
         try await database.write { try $0.script("CREATE TABLE item (id TEXT)") }
         let read: @Sendable () async throws -> [SQLRow] = {
             try await database.read { try $0.rows("SELECT * FROM item") }
         }
-        // Both connections prepare it.
-        _ = try await (read(), read())
+        _ = try await read()
         try await PostgreSQLServer.shared.psql(address, "ALTER TABLE item ADD COLUMN more TEXT")
-        for _ in 1...4 { #expect(try await read().isEmpty) }
+        #expect(try await read().isEmpty)
         try await PostgreSQLServer.shared.psql(address, "INSERT INTO item VALUES ('a', 'b')")
         #expect(try await read().first?.text("more") == "b")
     }

@@ -55,17 +55,25 @@ package struct IdentityProcess: Sendable {
             directory = folder
         }
         self.directory = directory
-        let command = launcher + [try Self.program, "serve"] + arguments
-        let process = try RunningProgram(URL(filePath: command[0]), Array(command.dropFirst()))
-        let line = await process.output { _ in true }
-        let ready = try? JSONDecoder().decode(Ready.self, from: Data(line.utf8))
-        if ready == nil { await process.stop(SIGKILL) }
+        let (process, ready) = try await Self.start(launcher + [try Self.program, "serve"] + arguments)
         rest = Task { await process.remainder() }
-        let errors = ready == nil ? await rest.value.errors : ""
-        let started = try #require(ready, "the server did not start: \(line)\(errors)")
-        (endpoint, clientID, users) = (started.endpoint, started.clientID, started.users ?? [])
-        management = started.management
+        (endpoint, clientID, users) = (ready.endpoint, ready.clientID, ready.users ?? [])
+        management = ready.management
         self.process = process
+    }
+
+    /// Starts a server. Tries again while another process has the port: the system may have assigned a port that the test chose.
+    private static func start(_ command: [String]) async throws -> (RunningProgram, Ready) {
+        let end = ContinuousClock.now + hangLimit
+        while true {
+            let process = try RunningProgram(URL(filePath: command[0]), Array(command.dropFirst()))
+            let line = await process.output { _ in true }
+            if let ready = try? JSONDecoder().decode(Ready.self, from: Data(line.utf8)) { return (process, ready) }
+            await process.stop(SIGKILL)
+            let errors = await process.remainder().errors
+            let isPortTaken = errors.contains("is in use by another program")
+            try #require(isPortTaken && ContinuousClock.now < end, "the server did not start: \(line)\(errors)")
+        }
     }
 
     /// Returns the location of a new database that several servers can use, and the arguments for them: a file in the directory or,

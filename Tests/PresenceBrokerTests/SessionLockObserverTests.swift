@@ -155,8 +155,12 @@ struct SessionLockObserverTests {
         try await LoginManagerScene.with { scene in
             try await scene.addSession("1")
             let error = try await scene.following {
-                if isBus { await scene.bus.end() } else { await scene.stopLogind() }
+                // The first lock shows that the observer has read the session's state.
+                try await scene.lockSession("1")
                 try await scene.locks.wait(for: 1)
+                try await scene.open()
+                if isBus { await scene.bus.end() } else { await scene.stopLogind() }
+                try await scene.locks.wait(for: 2)
                 #expect(!scene.isOpen)
             }
             #expect(error?.code == .unavailable)

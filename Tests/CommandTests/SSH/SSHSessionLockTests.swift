@@ -68,10 +68,11 @@ struct SSHSessionLockTests {
                 // The agent may still be subscribing to the signals.
                 #expect(
                     try await poll {
+                        if hasEnded.withLock({ $0 }) { return true }
                         try await call(
                             "\(Self.manager)/session/c1", "EmitSignal", "org.freedesktop.login1.Session", "Lock", "",
                             "[]")
-                        return hasEnded.withLock { $0 }
+                        return false
                     })
                 #expect(try await status != 0)
             }

@@ -66,7 +66,8 @@ struct TokenAdministratorTests {
         _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: "correct"))
         let silent = ScriptedPresence([])
         _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: silent)
-        async let loan: Void = keystore.withEVPKey(of: key, for: prompt, authorizedBy: silent) { evpKey in
+        let declining = ScriptedPresence([.decline])
+        async let loan: Void = keystore.withEVPKey(of: key, for: prompt, authorizedBy: declining) { evpKey in
             for _ in 1...200 { _ = try OpenSSLUser.sign([1], with: evpKey) }
         }
         try await administrator("correct", "brand new").changePIN()
