@@ -59,6 +59,7 @@ import Testing
                     #expect(try await browser.text(of: "main").contains("2 devices"))
                     try await browser.screenshot(to: pictures.appending(path: "3-settings.png"))
                     try await browser.click("a[href='/settings/biometric']")
+                    // The click may return before the next page, which has this button, has loaded.
                     _ = try await browser.text(of: "button.danger")
                     #expect(try await browser.text(of: "main").contains(removed.kid))
                     try await browser.screenshot(to: pictures.appending(path: "4-devices.png"))

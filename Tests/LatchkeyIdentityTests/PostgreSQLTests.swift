@@ -207,9 +207,7 @@ struct PostgreSQLTests {
         configuration.maximumConnections = 1
         let database = try PostgreSQLDatabase(configuration)
         try await database.write { try $0.script("CREATE TABLE item (id TEXT)") }
-        let read: @Sendable () async throws -> [SQLRow] = {
-            try await database.read { try $0.rows("SELECT * FROM item") }
-        }
+        let read: () async throws -> [SQLRow] = { try await database.read { try $0.rows("SELECT * FROM item") } }
         _ = try await read()
         try await PostgreSQLServer.shared.psql(address, "ALTER TABLE item ADD COLUMN more TEXT")
         #expect(try await read().isEmpty)

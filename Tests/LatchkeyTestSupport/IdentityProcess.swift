@@ -64,16 +64,19 @@ package struct IdentityProcess: Sendable {
 
     /// Starts a server. Tries again while another process has the port: the system may have assigned a port that the test chose.
     private static func start(_ command: [String]) async throws -> (RunningProgram, Ready) {
-        let end = ContinuousClock.now + hangLimit
-        while true {
+        var (started, failure) = ((RunningProgram, Ready)?.none, "")
+        try await poll {
             let process = try RunningProgram(URL(filePath: command[0]), Array(command.dropFirst()))
             let line = await process.output { _ in true }
-            if let ready = try? JSONDecoder().decode(Ready.self, from: Data(line.utf8)) { return (process, ready) }
+            if let ready = try? JSONDecoder().decode(Ready.self, from: Data(line.utf8)) {
+                started = (process, ready)
+                return true
+            }
             await process.stop(SIGKILL)
-            let errors = await process.remainder().errors
-            let isPortTaken = errors.contains("is in use by another program")
-            try #require(isPortTaken && ContinuousClock.now < end, "the server did not start: \(line)\(errors)")
+            failure = await line + process.remainder().errors
+            return !failure.contains("is in use by another program")
         }
+        return try #require(started, "the server did not start: \(failure)")
     }
 
     /// Returns the location of a new database that several servers can use, and the arguments for them: a file in the directory or,
