@@ -13,14 +13,14 @@ import sys
 # Files outside the targets, or with tests in other targets, by the start of their path.
 OTHERS = [
     ("Package.", ["*"]),
-    ("Tests/HostileModule/", ["LatchkeyPKCS11Tests"]),
-    ("Tests/FingerprintToken/", ["LatchkeyPKCS11Tests", "LatchkeySimulatorsTests"]),
-    ("Tests/KillSwitch/", ["CommandTests"]),
+    ("Tests/C/HostileModule/", ["LatchkeyPKCS11Tests"]),
+    ("Tests/C/FingerprintToken/", ["LatchkeyPKCS11Tests", "LatchkeySimulatorsTests"]),
+    ("Tests/C/KillSwitch/", ["CommandTests"]),
     ("Examples/", ["CommandTests", "DocumentationTests"]),
     ("packaging/", ["CommandTests"]),
     ("README.md", ["CommandTests", "DocumentationTests"]),
     ("scripts/", ["LatchkeySimulatorsTests"]),
-    ("Sources/LatchkeyRelyingParty/LatchkeyRelyingParty.docc/Tables.md", ["DocumentationTests", "LatchkeyRelyingPartyTests"]),
+    ("Sources/Server/LatchkeyRelyingParty/LatchkeyRelyingParty.docc/Tables.md", ["DocumentationTests", "LatchkeyRelyingPartyTests"]),
 ]
 # The tests with another name than their target.
 OWN = {"latchkey": ["CommandTests"], "latchkey-identity": ["LatchkeyIdentityTests"],

@@ -9,9 +9,9 @@ import Testing
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
         let documents = [
-            "README.md", "swtpm/README.md", "Sources/Latchkey/Latchkey.docc/Administration.md",
-            "Sources/Latchkey/Latchkey.docc/Recovery.md",
-            "Sources/LatchkeyPKCS11/LatchkeyPKCS11.docc/TokensAndYubiKeys.md",
+            "README.md", "swtpm/README.md", "Sources/Core/Latchkey/Latchkey.docc/Administration.md",
+            "Sources/Core/Latchkey/Latchkey.docc/Recovery.md",
+            "Sources/Hardware/LatchkeyPKCS11/LatchkeyPKCS11.docc/TokensAndYubiKeys.md",
         ]
         let texts = documents.compactMap { try? String(contentsOf: root.appending(path: $0), encoding: .utf8) }
         let lines = texts.joined().matches(of: /(?m)^ *\$ latchkey (?:--token \S+ )?(?<words>[a-z][a-z -]*)/)

@@ -118,7 +118,7 @@ private struct Article {
     private(set) var keys: [String: Set<String>] = [:]
 
     init() throws {
-        let path = "Sources/LatchkeyRelyingParty/LatchkeyRelyingParty.docc/Tables.md"
+        let path = "Sources/Server/LatchkeyRelyingParty/LatchkeyRelyingParty.docc/Tables.md"
         let text = try String(contentsOf: BuiltProduct.packageFolder.appending(path: path), encoding: .utf8)
         var table: String?
         for line in text.split(separator: "\n") {

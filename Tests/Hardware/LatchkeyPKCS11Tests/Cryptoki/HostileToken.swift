@@ -6,7 +6,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// The test's software token behind a module that misbehaves on request (`Tests/HostileModule`), in a separate
+/// The test's software token behind a module that misbehaves on request (`Tests/C/HostileModule`), in a separate
 /// file.
 struct HostileToken {
     let modulePath: String

@@ -31,7 +31,7 @@ struct Document: CustomTestStringConvertible {
 
     /// The Swift files that are compiled with an app's settings and access.
     static let compiled =
-        (files(under: "Tests/DocumentationTests/Snippets") + files(under: "Examples/Sources"))
+        (files(under: "Tests/Testing/DocumentationTests/Snippets") + files(under: "Examples/Sources"))
         .filter { $0.hasSuffix(".swift") }
 
     /// The text of a file, or nil if it does not exist.

@@ -63,7 +63,7 @@ package enum KillPoints {
 
 /// Kills a program (SIGKILL) before its n-th external effect, and counts the effects.
 ///
-/// It preloads `Tests/KillSwitch` into any program that links the C library dynamically. It does not affect the program's child
+/// It preloads `Tests/C/KillSwitch` into any program that links the C library dynamically. It does not affect the program's child
 /// processes.
 package final class KillSwitch: Sendable {
     /// The numbers of a program's effects.
@@ -103,7 +103,7 @@ package final class KillSwitch: Sendable {
         try file.close()
     }
 
-    /// `struct kill_switch` of `Tests/KillSwitch`.
+    /// `struct kill_switch` of `Tests/C/KillSwitch`.
     private static func counters(lethal: Int?) -> Data {
         var bytes = Data(count: 5 * MemoryLayout<UInt64>.size)
         withUnsafeBytes(of: UInt64(lethal ?? 0)) { bytes.replaceSubrange(0..<$0.count, with: $0) }

@@ -76,7 +76,7 @@ struct TokenTableTests {
         let row = "| \(([module, token] + cells).joined(separator: " | ")) |"
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..")
         let article = try String(
-            contentsOf: root.appending(path: "Sources/LatchkeyPKCS11/LatchkeyPKCS11.docc/TokensAndYubiKeys.md"),
+            contentsOf: root.appending(path: "Sources/Hardware/LatchkeyPKCS11/LatchkeyPKCS11.docc/TokensAndYubiKeys.md"),
             encoding: .utf8)
         #expect(article.contains("\n\(row)\n"), "the article needs this row:\n\(row)")
     }

@@ -6,7 +6,7 @@ package import LatchkeyTesting
 internal import Synchronization
 
 /// A PKCS#11 token that verifies a fingerprint instead of a PIN: a `SoftwareToken` behind the module of
-/// `Tests/FingerprintToken`.
+/// `Tests/C/FingerprintToken`.
 ///
 /// It has the flag `CKF_PROTECTED_AUTHENTICATION_PATH`. A login waits for a finger; the token rejects a login with a PIN.
 package final class FingerprintToken: Sendable {
