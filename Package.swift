@@ -51,9 +51,10 @@ func support(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 
 // MARK: - Packages of others
 
-/// A product that only builds with the trait use.
+/// A product of another package, with a trait only if that is enabled.
 func product(_ name: String, _ package: String, trait: String? = nil) -> Target.Dependency {
-    .product(name: name, package: package, condition: trait.map { .when(traits: [$0]) })
+    guard let trait else { return .product(name: name, package: package) }
+    return .product(name: name, package: package, condition: .when(traits: [trait]))
 }
 
 let crypto = product("Crypto", "swift-crypto")

@@ -1,7 +1,7 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyLogin
 
 /// A browser that logs in on the server's page.

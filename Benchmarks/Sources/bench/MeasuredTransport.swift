@@ -1,6 +1,6 @@
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 
 /// A transport that measures the time of requests.
 struct MeasuredTransport: HTTPTransport {

@@ -2,10 +2,9 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Latchkey
-import LatchkeyLogging
+import LatchkeyServices
 import LatchkeyPKCS11
 import LatchkeyPresence
-import LatchkeySettings
 import Logging
 import UnixSignals
 

@@ -1,6 +1,6 @@
 import Latchkey
 import LatchkeySSH
-import LatchkeySettings
+import LatchkeyServices
 import Logging
 import Synchronization
 

@@ -1,6 +1,6 @@
 import LatchkeyPresence
 import LatchkeySSH
-import LatchkeySettings
+import LatchkeyServices
 
 /// The agent's settings.
 struct AgentSettings: Sendable {

@@ -1,6 +1,6 @@
 import Glibc
 import Latchkey
-import UNIXSockets
+import LatchkeyPlatform
 
 /// The agent's socket: passed by systemd, or created at a path.
 final class ListeningSocket: Sendable {

@@ -2,11 +2,10 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Latchkey
-import LatchkeyLogging
+import LatchkeyServices
 import LatchkeyPKCS11
 import LatchkeyPasskeys
 import LatchkeyPresence
-import LatchkeySettings
 import Logging
 import UnixSignals
 

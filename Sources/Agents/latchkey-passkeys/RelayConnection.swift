@@ -1,7 +1,7 @@
 import Glibc
 import Latchkey
 import LatchkeyPasskeys
-import UNIXSockets
+import LatchkeyPlatform
 
 /// The connection to the relay `latchkey-uhid`: messages of 64 bytes in both directions. The device exists while it is open.
 final class RelayConnection: Sendable {

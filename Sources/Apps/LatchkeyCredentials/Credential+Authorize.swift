@@ -1,9 +1,8 @@
 public import FoundationEssentials
 public import HTTPTypes
 internal import Latchkey
-internal import LatchkeyHTTP
-public import LatchkeyJOSE
 internal import LatchkeyOAuth
+public import LatchkeyJOSE
 
 extension Credential {
     /// Adds the access token to a request. A token that is about to expire is refreshed first. If that fails, a token that

@@ -1,8 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
-internal import LatchkeyHTTP
-public import LatchkeyJOSE
 internal import LatchkeyOAuth
+public import LatchkeyJOSE
 
 /// The server of a token as calls, for the token's client. It stores nothing.
 struct CredentialServer: Sendable {

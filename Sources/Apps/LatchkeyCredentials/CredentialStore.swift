@@ -1,7 +1,6 @@
 internal import Dispatch
 public import Latchkey
-public import LatchkeyHTTP
-internal import LatchkeyOAuth
+public import LatchkeyOAuth
 internal import Synchronization
 
 /// The stored tokens of an app's users, in one container.

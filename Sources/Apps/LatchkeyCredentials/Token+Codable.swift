@@ -1,7 +1,6 @@
 public import FoundationEssentials
-internal import LatchkeyHTTP
-internal import LatchkeyJOSE
 internal import LatchkeyOAuth
+internal import LatchkeyJOSE
 
 extension Token {
     /// Parses a token endpoint's response.

@@ -1,6 +1,5 @@
 internal import FoundationEssentials
 public import Latchkey
-internal import LatchkeyHTTP
 internal import LatchkeyOAuth
 
 extension Container {

@@ -1,8 +1,7 @@
 internal import FoundationEssentials
 public import Latchkey
-public import LatchkeyHTTP
-internal import LatchkeyJOSE
 public import LatchkeyOAuth
+internal import LatchkeyJOSE
 
 /// A user's login on this device: first in the browser, then with a hardware key that a PIN or finger unlocks.
 ///

@@ -1,6 +1,5 @@
 internal import FoundationEssentials
 internal import Latchkey
-internal import LatchkeyHTTP
 internal import LatchkeyOAuth
 
 /// The endpoints of an identity server as calls.

@@ -1,6 +1,5 @@
 internal import FoundationEssentials
 internal import Latchkey
-internal import LatchkeyHTTP
 internal import LatchkeyOAuth
 
 /// The server and OAuth client that a stored login belongs to.

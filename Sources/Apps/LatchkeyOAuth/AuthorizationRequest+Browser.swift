@@ -1,5 +1,4 @@
 internal import Latchkey
-package import LatchkeyHTTP
 
 extension AuthorizationRequest {
     /// Opens the login page in the browser and waits for the response on a loopback port (RFC 8252).

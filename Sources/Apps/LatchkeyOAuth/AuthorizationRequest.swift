@@ -1,7 +1,6 @@
 internal import Crypto
 internal import FoundationEssentials
 internal import Latchkey
-package import LatchkeyHTTP
 
 /// An OAuth 2.0 authorization request with PKCE, `state` and `nonce` (RFC 6749 section 4.1.1, RFC 7636 section 4.3).
 package struct AuthorizationRequest: Sendable {

@@ -1,6 +1,5 @@
 package import FoundationEssentials
 internal import Latchkey
-internal import LatchkeyHTTP
 package import LatchkeyJOSE
 
 extension KeyProver {

@@ -1,6 +1,5 @@
 package import FoundationEssentials
 package import Latchkey
-internal import LatchkeyHTTP
 package import LatchkeyJOSE
 
 /// Proves to a server that new keys are in hardware, and which user verification the hardware enforces.

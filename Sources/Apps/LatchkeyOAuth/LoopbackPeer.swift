@@ -1,5 +1,4 @@
 internal import Glibc
-internal import LatchkeyHTTP
 internal import NIOCore
 
 /// The client of a TCP connection within this machine.

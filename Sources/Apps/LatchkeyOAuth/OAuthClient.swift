@@ -1,7 +1,6 @@
 package import FoundationEssentials
 package import HTTPTypes
 package import Latchkey
-package import LatchkeyHTTP
 package import LatchkeyJOSE
 
 /// The OAuth 2.0 and OpenID Connect endpoints of one server as calls, for one client.

@@ -1,7 +1,6 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 package import Latchkey
-package import LatchkeyHTTP
 
 /// The members of a server's metadata that Latchkey uses (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2).
 ///

@@ -1,7 +1,6 @@
 package import FoundationEssentials
 package import HTTPTypes
 package import Latchkey
-package import LatchkeyHTTP
 package import LatchkeyJOSE
 
 /// Sends requests, and throws a facade's errors.

@@ -1,4 +1,4 @@
-internal import CEnvironment
+internal import CPlatform
 internal import CTSS2
 internal import Glibc
 internal import Synchronization

@@ -3,7 +3,7 @@ import Crypto
 import FoundationEssentials
 import Glibc
 import Latchkey
-import LatchkeyLogging
+import LatchkeyServices
 import LatchkeyPresence
 import LatchkeyTPM
 import Logging

@@ -3,7 +3,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPKCS11
-import LatchkeySettings
+import LatchkeyServices
 
 /// Starts the tool and ends the process.
 @main

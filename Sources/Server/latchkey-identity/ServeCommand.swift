@@ -5,7 +5,7 @@ import Glibc
 import Hummingbird
 import Latchkey
 import LatchkeyJOSE
-import LatchkeyLogging
+import LatchkeyServices
 import Logging
 import NIOCore
 import ServiceLifecycle

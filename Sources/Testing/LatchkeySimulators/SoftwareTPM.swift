@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import Glibc
 public import Latchkey
-internal import UNIXSockets
+internal import LatchkeyPlatform
 
 /// A private software TPM 2.0: an `swtpm` process with its own state and UNIX socket.
 ///

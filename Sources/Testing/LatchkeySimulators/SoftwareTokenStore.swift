@@ -1,4 +1,4 @@
-internal import CEnvironment
+internal import CPlatform
 internal import FoundationEssentials
 internal import Glibc
 internal import Latchkey

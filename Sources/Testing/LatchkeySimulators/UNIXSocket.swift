@@ -1,6 +1,6 @@
 internal import Glibc
 internal import Latchkey
-internal import UNIXSockets
+internal import LatchkeyPlatform
 
 /// A connection to a server on a UNIX socket, for one request and its response.
 struct UNIXSocket: ~Copyable {

@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import Glibc
 public import Latchkey
-internal import UNIXSockets
+internal import LatchkeyPlatform
 
 /// A virtual fingerprint reader: the real `fprintd` with libfprint's virtual sensor and a polkit that allows everything, on a
 /// private system bus.

@@ -1,6 +1,6 @@
 public import HTTPTypes
 public import Latchkey
-public import LatchkeyHTTP
+public import LatchkeyOAuth
 internal import Synchronization
 
 /// A transport that records every request, and responds from a script or through another transport.

@@ -2,7 +2,7 @@ import CUHID
 import Foundation
 import LatchkeySimulators
 import Testing
-import UNIXSockets
+import LatchkeyPlatform
 
 @testable import latchkey_uhid
 

@@ -31,7 +31,7 @@ struct UHIDEventTests {
 
     @Test func `the product number is the one of the udev rule`() throws {
         let rules = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../packaging/udev/65-latchkey-passkeys.rules")
+            .appending(path: "../../../packaging/udev/65-latchkey-passkeys.rules")
         let text = try String(contentsOf: rules, encoding: .utf8)
         let pattern = String(format: "%04X:%04X:%04X.*", Int(HIDIdentity.bus), HIDIdentity.vendor, HIDIdentity.product)
         let matches = text.split(separator: "\n").filter { $0.contains("KERNELS==") }

@@ -2,7 +2,7 @@ import Foundation
 import Latchkey
 import LatchkeySimulators
 import Testing
-import UNIXSockets
+import LatchkeyPlatform
 
 @testable import latchkey_passkeys
 

@@ -1,5 +1,5 @@
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyLogin
 import LatchkeyTestSupport
 import LatchkeyTesting

@@ -1,8 +1,7 @@
 import Foundation
 import Latchkey
-import LatchkeyHTTP
-import LatchkeyLocker
 import LatchkeyOAuth
+import LatchkeyLocker
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport

@@ -7,7 +7,7 @@ import Testing
     /// The words before the first argument of each line that begins with `$ latchkey`.
     private static let commands: [String] = {
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
         let documents = [
             "README.md", "swtpm/README.md", "Sources/Core/Latchkey/Latchkey.docc/Administration.md",
             "Sources/Core/Latchkey/Latchkey.docc/Recovery.md",

@@ -5,7 +5,7 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import SystemPackage
 import Testing
-import UNIXSockets
+import LatchkeyPlatform
 
 /// `latchkey passkey serve`, which runs the `latchkey-passkeys` in its folder, and `latchkey-passkeys` as a process.
 @Suite(.timeLimit(.minutes(15)))

@@ -11,7 +11,7 @@ struct UsageTests {
     private func machine() throws -> Machine { try Machine(tcti: "device:/nonexistent/tpm") }
 
     private static let root = FilePath(#filePath).removingLastComponent().removingLastComponent()
-        .removingLastComponent()
+        .removingLastComponent().removingLastComponent()
 
     @Test func `status of an empty container does not prompt or use hardware or network`() async throws {
         let outcome = try await machine().run("status", "--json")

@@ -2,7 +2,7 @@ import Glibc
 import LatchkeyPresence
 import LatchkeySimulators
 import Testing
-import UNIXSockets
+import LatchkeyPlatform
 
 /// The end of the connection to the bus.
 struct LostBusTests {

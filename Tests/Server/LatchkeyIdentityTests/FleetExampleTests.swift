@@ -1,6 +1,6 @@
 import Foundation
 import HTTPTypes
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting

@@ -1,6 +1,6 @@
 import FoundationEssentials
 import HTTPTypes
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyRelyingParty
 import LatchkeySimulators
 import LatchkeyTestSupport

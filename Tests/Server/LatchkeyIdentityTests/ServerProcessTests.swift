@@ -1,7 +1,7 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyRelyingParty
 import LatchkeySimulators
 import LatchkeyTestSupport

@@ -10,7 +10,7 @@ struct Document: CustomTestStringConvertible {
     var testDescription: String { path }
 
     static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent()
 
     /// The documents in the root folder and the catalogues.
     static let all: [Document] = {

@@ -6,7 +6,7 @@ import PackageDescription
 /// that the build with coverage includes the dependencies and does not affect other builds. Run it with `scripts/fuzz`.
 let package = Package(
     name: "latchkey-fuzz",
-    dependencies: [.package(name: "latchkey", path: "../..")],
+    dependencies: [.package(name: "latchkey", path: "../../..")],
     targets: [
         // Part of the toolchain: `-sanitize=fuzzer` links it.
         .systemLibrary(name: "CLibFuzzer", path: "CLibFuzzer"),
@@ -15,7 +15,7 @@ let package = Package(
             dependencies: ["CLibFuzzer"]
                 + [
                     "TPM2", "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
-                    "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyRelyingParty",
+                    "LatchkeyOAuth", "LatchkeyLogin", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyRelyingParty",
                     "LatchkeyPasskeys", "LatchkeySSH",
                     "VirtualSmartCard",
                 ].map { .product(name: $0, package: "latchkey") },

@@ -3,7 +3,7 @@ internal import Glibc
 package import LatchkeySimulators
 internal import Synchronization
 internal import Testing
-internal import UNIXSockets
+internal import LatchkeyPlatform
 
 /// A proxy between programs and a software TPM that injects a fault at one command. It implements the `swtpm` TCTI.
 package final class FaultyTPM: Sendable {

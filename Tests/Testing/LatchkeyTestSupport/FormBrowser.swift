@@ -1,6 +1,6 @@
 internal import Foundation
 internal import HTTPTypes
-package import LatchkeyHTTP
+package import LatchkeyOAuth
 
 /// A browser without a screen: it keeps cookies, fills in the last form of a page and follows redirects.
 package actor FormBrowser {

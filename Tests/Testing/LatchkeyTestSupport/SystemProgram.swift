@@ -60,7 +60,7 @@ package struct SystemProgram: Sendable {
 package enum BuiltProduct {
     /// The root folder of this package.
     package static let packageFolder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent()
 
     private static let libraries = Mutex<[String: String]>([:])
 

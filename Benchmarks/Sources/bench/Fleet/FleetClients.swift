@@ -1,6 +1,6 @@
 import Foundation
 import HTTPTypes
-import LatchkeyHTTP
+import LatchkeyOAuth
 import Synchronization
 
 /// Clients that log in at the same time, each with the next device after a login.

@@ -1,6 +1,6 @@
 import Foundation
 import HTTPTypes
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeySimulators
 
 /// Identity servers on one database, with HAProxy in front of them if it is installed.

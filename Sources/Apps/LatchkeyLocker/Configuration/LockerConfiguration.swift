@@ -1,6 +1,5 @@
 public import FoundationEssentials
 public import Latchkey
-public import LatchkeyHTTP
 public import LatchkeyOAuth
 
 /// The configuration of a ``Locker``.

@@ -1,5 +1,4 @@
 internal import Latchkey
-internal import LatchkeyHTTP
 public import LatchkeyOAuth
 
 /// Lets the user log in at the server: strong authentication with the authorization code of OAuth 2.0 and PKCE.

@@ -1,9 +1,8 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 public import Latchkey
-internal import LatchkeyHTTP
-internal import LatchkeyJOSE
 internal import LatchkeyOAuth
+internal import LatchkeyJOSE
 internal import Synchronization
 
 /// A user's session on this device, and the encryption of data that only a session opens.

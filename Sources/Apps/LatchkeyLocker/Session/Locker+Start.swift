@@ -1,6 +1,5 @@
 internal import FoundationEssentials
 internal import Latchkey
-internal import LatchkeyHTTP
 internal import LatchkeyOAuth
 internal import Synchronization
 

@@ -1,9 +1,8 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
-internal import LatchkeyHTTP
-internal import LatchkeyJOSE
 internal import LatchkeyOAuth
+internal import LatchkeyJOSE
 
 /// The endpoints of a server with the locker protocol as calls: <doc:LockerProtocol>.
 struct LockerServer: Sendable {

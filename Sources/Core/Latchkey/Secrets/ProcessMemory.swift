@@ -1,4 +1,4 @@
-internal import CProcess
+internal import CPlatform
 internal import Glibc
 
 /// Protects the memory of this process from other processes of the same user.

@@ -1,11 +1,10 @@
-internal import CEnvironment
+internal import CPlatform
 internal import CPKCS11
-internal import CProcess
 internal import FoundationEssentials
 internal import Glibc
 internal import Latchkey
 internal import Synchronization
-internal import UNIXSockets
+internal import LatchkeyPlatform
 
 /// The process of an isolated module, so that a module that hangs or crashes can be killed and restarted.
 ///

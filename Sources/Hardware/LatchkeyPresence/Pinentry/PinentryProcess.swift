@@ -1,4 +1,4 @@
-internal import CProcess
+internal import CPlatform
 internal import Glibc
 internal import Latchkey
 

@@ -3,10 +3,9 @@ import FoundationEssentials
 import Glibc
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyJOSE
 import LatchkeyLogin
-import LatchkeyOAuth
 import LatchkeyPresence
 import LatchkeyTPM
 

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyLogin
 
 /// The demo's browser: fetches the login page over HTTP, fills in its form, and follows the redirects.

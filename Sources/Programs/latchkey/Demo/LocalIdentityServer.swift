@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Latchkey
-internal import LatchkeyHTTP
+internal import LatchkeyOAuth
 import Subprocess
 import SystemPackage
 

@@ -1,8 +1,7 @@
 import FoundationEssentials
 import Latchkey
-import LatchkeyHTTP
-import LatchkeyLogin
 import LatchkeyOAuth
+import LatchkeyLogin
 import LatchkeyRelyingParty
 import LatchkeyTPM
 

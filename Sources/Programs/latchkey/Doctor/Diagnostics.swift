@@ -3,7 +3,7 @@ import Glibc
 import Latchkey
 import LatchkeyPKCS11
 import LatchkeyPresence
-import LatchkeySettings
+import LatchkeyServices
 import LatchkeyTPM
 
 /// Checks everything that a key requires: store, hardware, user verification and server.

@@ -1,9 +1,9 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyLogin
-import LatchkeySettings
+import LatchkeyServices
 
 /// Checks that the identity server answers and knows the client. Does not log in.
 struct ServerDiagnostics {

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPKCS11
-import UNIXSockets
+import LatchkeyPlatform
 
 /// Checks the configured token and its module. Does not prompt, and does not send a PIN to the token.
 struct TokenDiagnostics {

@@ -1,7 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
-import LatchkeySettings
+import LatchkeyServices
 
 /// The exit status of the process. Scripts depend on the numbers: their meanings do not change.
 enum ExitStatus: Int32, Sendable {

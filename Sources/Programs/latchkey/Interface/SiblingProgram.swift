@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Latchkey
-import LatchkeySettings
+import LatchkeyServices
 
 /// Another program of Latchkey, in the folder of this one.
 enum SiblingProgram {

@@ -3,7 +3,7 @@ import Latchkey
 import LatchkeyJOSE
 import LatchkeyPKCS11
 import LatchkeySSH
-import LatchkeySettings
+import LatchkeyServices
 
 extension KeyCommand {
     /// `latchkey key create`.

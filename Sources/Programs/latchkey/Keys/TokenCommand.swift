@@ -2,7 +2,7 @@ import ArgumentParser
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyPKCS11
-import LatchkeySettings
+import LatchkeyServices
 
 /// `latchkey token`.
 struct TokenCommand: AsyncParsableCommand {

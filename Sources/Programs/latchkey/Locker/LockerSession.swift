@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeyLocker
-import LatchkeySettings
+import LatchkeyServices
 import Logging
 
 /// The container's locker for one command.

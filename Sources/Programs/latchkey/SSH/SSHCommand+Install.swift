@@ -3,7 +3,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import SystemPackage
-import UNIXSockets
+import LatchkeyPlatform
 
 extension SSHCommand {
     /// `latchkey ssh install`.

@@ -3,7 +3,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyJOSE
 import LatchkeySSH
-import LatchkeySettings
+import LatchkeyServices
 
 /// `latchkey ssh`.
 struct SSHCommand: AsyncParsableCommand {

@@ -1,10 +1,9 @@
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
-import LatchkeyLogin
 import LatchkeyOAuth
+import LatchkeyLogin
 import LatchkeyPresence
-import LatchkeySettings
+import LatchkeyServices
 import Logging
 
 extension CommandContext {

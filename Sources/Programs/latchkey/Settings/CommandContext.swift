@@ -2,11 +2,10 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Latchkey
-import LatchkeyLogging
+import LatchkeyServices
 import LatchkeyLogin
 import LatchkeyPKCS11
 import LatchkeyPresence
-import LatchkeySettings
 import LatchkeyTPM
 import Logging
 

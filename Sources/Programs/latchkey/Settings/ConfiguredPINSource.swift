@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPresence
-import LatchkeySettings
+import LatchkeyServices
 import Synchronization
 
 /// The configured source of PINs. Opens it at the first prompt and keeps it open, because a file has one PIN per line.

@@ -1,9 +1,9 @@
 import FoundationEssentials
 import Latchkey
-internal import LatchkeyHTTP
+internal import LatchkeyOAuth
 import LatchkeyPKCS11
 import LatchkeyPresence
-import LatchkeySettings
+import LatchkeyServices
 import LatchkeyTPM
 
 /// The settings of one run: each value from its option, otherwise from the environment, otherwise from the configuration

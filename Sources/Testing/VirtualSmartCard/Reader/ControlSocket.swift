@@ -1,7 +1,7 @@
 internal import Dispatch
 internal import FoundationEssentials
 internal import Glibc
-internal import UNIXSockets
+internal import LatchkeyPlatform
 
 /// A UNIX socket on which other programs control a card: one request per line, answered by one JSON object per line.
 ///

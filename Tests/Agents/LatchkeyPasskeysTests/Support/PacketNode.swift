@@ -3,7 +3,7 @@ import Glibc
 import LatchkeyPasskeys
 import Synchronization
 import Testing
-import UNIXSockets
+import LatchkeyPlatform
 
 /// A UNIX socket in place of /dev/hidraw: each program that has connected sends packets of 64 bytes, and reads every packet
 /// of the device, as with hidraw.

@@ -1,6 +1,5 @@
 import Foundation
 import Latchkey
-import LatchkeyHTTP
 import LatchkeyOAuth
 import LatchkeyTestSupport
 import LatchkeyTesting

@@ -1,7 +1,6 @@
 import Crypto
 import Foundation
 import Latchkey
-import LatchkeyHTTP
 import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTestSupport

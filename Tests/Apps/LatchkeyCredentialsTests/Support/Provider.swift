@@ -2,7 +2,7 @@ import Foundation
 import HTTPTypes
 import Latchkey
 import LatchkeyCredentials
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyJOSE
 import LatchkeyTestSupport
 import Synchronization

@@ -1,6 +1,6 @@
 import Foundation
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyJOSE
 import LatchkeyLocker
 import LatchkeySimulators

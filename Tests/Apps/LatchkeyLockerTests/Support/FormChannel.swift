@@ -1,9 +1,8 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
-import LatchkeyLocker
 import LatchkeyOAuth
+import LatchkeyLocker
 import LatchkeyTestSupport
 import Testing
 

@@ -1,7 +1,7 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import Synchronization
 
 /// The network between a program and its server. It can be down, and fail at any request.

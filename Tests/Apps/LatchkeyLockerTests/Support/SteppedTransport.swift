@@ -1,6 +1,6 @@
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 
 /// The requests of one program.
 struct SteppedTransport: HTTPTransport {

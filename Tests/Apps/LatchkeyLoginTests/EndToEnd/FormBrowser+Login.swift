@@ -1,4 +1,4 @@
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyLogin
 import LatchkeySimulators
 import LatchkeyTestSupport

@@ -1,8 +1,7 @@
 import Latchkey
-import LatchkeyHTTP
+@testable import LatchkeyOAuth
 import Testing
 
-@testable import LatchkeyOAuth
 
 struct AuthorizationRequestTests {
     private static func request(

@@ -1,6 +1,6 @@
 import Foundation
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyLogin
 import LatchkeySimulators
 import LatchkeyTPM

@@ -2,7 +2,7 @@ import Crypto
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyJOSE
 
 /// A server that behaves as `authgear.md` sections 2 and 3 say, in memory: the other side of the wire, with switches

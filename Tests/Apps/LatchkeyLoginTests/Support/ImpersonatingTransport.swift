@@ -1,7 +1,7 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 
 /// A malicious server that relays another server: the discovery document names this server, and challenges and tokens are
 /// the other server's.

@@ -1,6 +1,6 @@
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import Synchronization
 
 /// A transport that stops for good at one request, as if the program were killed there.

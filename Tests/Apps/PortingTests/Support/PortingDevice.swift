@@ -1,9 +1,8 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
-import LatchkeyLogin
 import LatchkeyOAuth
+import LatchkeyLogin
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport

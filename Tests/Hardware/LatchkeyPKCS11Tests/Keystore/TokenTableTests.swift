@@ -74,7 +74,7 @@ struct TokenTableTests {
 
     private func expectRow(_ module: String, _ token: String, _ cells: [String]) throws {
         let row = "| \(([module, token] + cells).joined(separator: " | ")) |"
-        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..")
+        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../..")
         let article = try String(
             contentsOf: root.appending(path: "Sources/Hardware/LatchkeyPKCS11/LatchkeyPKCS11.docc/TokensAndYubiKeys.md"),
             encoding: .utf8)

@@ -4,7 +4,7 @@ import LatchkeyTestSupport
 import Subprocess
 import SystemPackage
 import Testing
-import UNIXSockets
+import LatchkeyPlatform
 
 /// A running `latchkey-agent` of a machine, and the programs that use it.
 ///

@@ -3,7 +3,7 @@ import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
-import UNIXSockets
+import LatchkeyPlatform
 
 /// The agent as a process: its socket, hostile clients, and the life of prompts.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "ssh-add"), .timeLimit(.minutes(15)))

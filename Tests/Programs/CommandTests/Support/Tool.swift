@@ -11,7 +11,7 @@ enum Products {
     /// SwiftPM's directory, which also has the test bundle.
     static let directory: FilePath = {
         let root = FilePath(#filePath).removingLastComponent().removingLastComponent().removingLastComponent()
-            .removingLastComponent()
+            .removingLastComponent().removingLastComponent()
         #if DEBUG
             return root.appending(".build/debug")
         #else

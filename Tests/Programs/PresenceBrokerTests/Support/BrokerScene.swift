@@ -13,7 +13,8 @@ import Testing
 /// A broker in a separate process, and a client in this one: the test's bus, fprintd, reader and TPM.
 struct BrokerScene {
     static let program = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent().appending(path: ".build/debug/latchkey-presenced")
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .appending(path: ".build/debug/latchkey-presenced")
     static let prompt = PromptContext(reason: "test a finger", container: "tests")
     static let digest = MessageDigest(sha256: Array("a message".utf8))
     /// The user that runs the tests.

@@ -9,7 +9,7 @@ import Testing
 enum SystemBus {
     static let distribution = "/usr/share/dbus-1/system.conf"
     private static let shipped = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         .appending(path: "packaging/dbus-1/system.d/org.latchkey.Presence1.conf")
 
     /// Runs a bus during the closure, which gets its address.

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyJOSE
 import LatchkeyRelyingParty
 import LatchkeySimulators

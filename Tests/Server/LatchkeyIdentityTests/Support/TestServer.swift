@@ -3,7 +3,7 @@ import FoundationEssentials
 import HTTPTypes
 import Hummingbird
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyJOSE
 import LatchkeyRelyingParty
 import LatchkeyTestSupport

@@ -1,13 +1,12 @@
 import FoundationEssentials
 import HTTPTypes
-import LatchkeyHTTP
+@testable import LatchkeyOAuth
 import LatchkeyJOSE
 
 @testable import Latchkey
 @testable import LatchkeyCredentials
 @testable import LatchkeyLocker
 @testable import LatchkeyLogin
-@testable import LatchkeyOAuth
 
 /// Responses of servers: each body is read as every response that a facade expects.
 extension FuzzTarget {

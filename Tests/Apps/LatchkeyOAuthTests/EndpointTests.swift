@@ -1,6 +1,6 @@
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import Testing
 
 struct EndpointTests {

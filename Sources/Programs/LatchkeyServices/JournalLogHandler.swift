@@ -1,6 +1,6 @@
 internal import Glibc
 package import Logging
-internal import UNIXSockets
+internal import LatchkeyPlatform
 
 /// Sends each log event to the journal as an entry.
 package struct JournalLogHandler: LogHandler {

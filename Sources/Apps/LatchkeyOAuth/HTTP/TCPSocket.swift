@@ -1,6 +1,6 @@
 // In a release build, the constants of <sys/socket.h> belong to the first module that includes it.
 internal import CCurl
-internal import CSocketDiagnosis
+internal import CPlatform
 internal import Glibc
 
 /// A TCP socket of this machine, as the kernel describes it (sock_diag(7)). Any user may ask for every socket.

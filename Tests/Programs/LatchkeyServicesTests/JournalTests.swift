@@ -1,9 +1,9 @@
 import Foundation
-import LatchkeyLogging
+import LatchkeyServices
 import LatchkeySimulators
 import Logging
 import Testing
-import UNIXSockets
+import LatchkeyPlatform
 
 struct JournalTests {
     @Test func `an event goes to the journal's socket with the metadata of logger and event`() throws {

@@ -1,5 +1,5 @@
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 import Testing
 
 struct FormEncodingTests {

@@ -1,6 +1,6 @@
 import HTTPTypes
 import Latchkey
-import LatchkeyHTTP
+import LatchkeyOAuth
 
 /// A transport that counts, in front of the standard one.
 actor CountingTransport: HTTPTransport {

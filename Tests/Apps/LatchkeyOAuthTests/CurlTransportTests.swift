@@ -4,7 +4,7 @@ import Latchkey
 import LatchkeySimulators
 import Testing
 
-@testable import LatchkeyHTTP
+@testable import LatchkeyOAuth
 
 @Suite(.timeLimit(.minutes(15))) struct CurlTransportTests {
     private func request(_ server: RawServer, _ path: String = "/", fields: HTTPFields = [:]) -> HTTPRequest {

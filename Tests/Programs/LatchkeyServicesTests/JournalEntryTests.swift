@@ -1,4 +1,4 @@
-import LatchkeyLogging
+import LatchkeyServices
 import Logging
 import Testing
 

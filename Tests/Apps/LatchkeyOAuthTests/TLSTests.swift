@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Subprocess
 import Testing
 
-@testable import LatchkeyHTTP
+@testable import LatchkeyOAuth
 
 /// Servers with certificates of a private authority.
 @Suite(.requires(program: "openssl"), .timeLimit(.minutes(2)))

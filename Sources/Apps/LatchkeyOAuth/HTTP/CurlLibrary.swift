@@ -1,5 +1,5 @@
 internal import CCurl
-internal import CEnvironment
+internal import CPlatform
 internal import Glibc
 internal import Latchkey
 

@@ -6,7 +6,7 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-@testable import LatchkeyHTTP
+@testable import LatchkeyOAuth
 
 /// A loopback port that another user of the machine has taken.
 struct LoopbackServerOwnerTests {
