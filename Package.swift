@@ -17,8 +17,10 @@ let strict: [SwiftSetting] = [
 /// The settings of an app from `swift package init`.
 let app: [SwiftSetting] = [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
 
-/// A system library of `Sources/C`: a module map and the names of its Debian packages. Without `pkgConfig`, only the headers.
-func system(_ name: String, pkgConfig: String? = nil, apt: String..., path: String? = nil) -> Target {
+/// A system library of `Sources/C`: a module map and the names of its Debian packages. Without
+/// `pkgConfig`, only the headers.
+func system(_ name: String, pkgConfig: String? = nil, apt: String..., path: String? = nil) -> Target
+{
     .systemLibrary(
         name: name, path: path ?? "Sources/C/\(name)", pkgConfig: pkgConfig,
         providers: apt.isEmpty ? nil : [.apt(apt)])
@@ -26,12 +28,14 @@ func system(_ name: String, pkgConfig: String? = nil, apt: String..., path: Stri
 
 func library(_ room: String, _ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
     .target(
-        name: name, dependencies: dependencies, path: "Sources/\(room)/\(name)", swiftSettings: strict)
+        name: name, dependencies: dependencies, path: "Sources/\(room)/\(name)",
+        swiftSettings: strict)
 }
 
 func program(_ room: String, _ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
     .executableTarget(
-        name: name, dependencies: dependencies, path: "Sources/\(room)/\(name)", swiftSettings: strict)
+        name: name, dependencies: dependencies, path: "Sources/\(room)/\(name)",
+        swiftSettings: strict)
 }
 
 func tests(
@@ -46,7 +50,8 @@ func tests(
 /// A library that only tests of this package use.
 func support(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .target(
-        name: name, dependencies: dependencies, path: "Tests/Testing/\(name)", swiftSettings: strict)
+        name: name, dependencies: dependencies, path: "Tests/Testing/\(name)", swiftSettings: strict
+    )
 }
 
 // MARK: - Packages of others
@@ -99,15 +104,19 @@ let hardware: [Target] = [
     library("Hardware", "TPM2", [crypto, cryptoExtras]),
     // Separate, so that servers read TPM structures without tpm2-tss.
     library("Hardware", "TPM2TCTI", ["CTSS2", "CPlatform", "LatchkeyPlatform", "TPM2"]),
-    library("Hardware", "LatchkeyTPM", ["Latchkey", "LatchkeyPlatform", "TPM2", "TPM2TCTI", asn1, crypto]),
+    library(
+        "Hardware", "LatchkeyTPM",
+        ["Latchkey", "LatchkeyPlatform", "TPM2", "TPM2TCTI", asn1, crypto]),
     library(
         "Hardware", "LatchkeyPKCS11",
         [
-            "CPKCS11", "CLibP11", "CPlatform", "Latchkey", "LatchkeyPlatform", asn1, certificates, crypto,
+            "CPKCS11", "CLibP11", "CPlatform", "Latchkey", "LatchkeyPlatform", asn1, certificates,
+            crypto,
             cryptoExtras,
         ]),
     library("Hardware", "LatchkeyCertificates", ["Latchkey", asn1, certificates]),
-    library("Hardware", "LatchkeyPresence", ["CPlatform", "CSystemd", "Latchkey", "LatchkeyPlatform"]),
+    library(
+        "Hardware", "LatchkeyPresence", ["CPlatform", "CSystemd", "Latchkey", "LatchkeyPlatform"]),
 ]
 
 let oauth: [Target.Dependency] = ["Latchkey", "LatchkeyJOSE", "LatchkeyOAuth", crypto, httpTypes]
@@ -116,27 +125,35 @@ let apps: [Target] = [
     library(
         "Apps", "LatchkeyOAuth",
         [
-            "CCurl", "CPlatform", "Latchkey", "LatchkeyJOSE", "LatchkeyPlatform", crypto, httpTypes, nioCore,
+            "CCurl", "CPlatform", "Latchkey", "LatchkeyJOSE", "LatchkeyPlatform", crypto, httpTypes,
+            nioCore,
             product("NIOHTTP1", "swift-nio", trait: "Network"), nioPosix, subprocess, systemPackage,
         ]),
     library("Apps", "LatchkeyLogin", oauth),
     library("Apps", "LatchkeyVault", ["Latchkey"]),
     library("Apps", "LatchkeyCredentials", oauth),
-    // Separate, because FoundationNetworking, which has URLRequest, adds 8 MB to each program that links it.
+    // Separate, because FoundationNetworking, which has URLRequest, adds 8 MB to each program that
+    // links it.
     library("Apps", "LatchkeyCredentialsFoundation", ["LatchkeyCredentials", httpTypes]),
     library("Apps", "LatchkeyLocker", oauth),
 ]
 
-let backends: [Target.Dependency] = ["Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyPresence"]
+let backends: [Target.Dependency] = [
+    "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyPresence",
+]
 let agents: [Target] = [
     library("Agents", "LatchkeySSH", ["Latchkey", crypto, cryptoExtras]),
     library("Agents", "LatchkeyPasskeys", ["Latchkey", crypto, cryptoExtras]),
     program(
         "Agents", "latchkey-agent",
-        backends + ["LatchkeySSH", "LatchkeyServices", "LatchkeyPlatform", arguments, logging, signals]),
+        backends + [
+            "LatchkeySSH", "LatchkeyServices", "LatchkeyPlatform", arguments, logging, signals,
+        ]),
     program(
         "Agents", "latchkey-passkeys",
-        backends + ["LatchkeyPasskeys", "LatchkeyServices", "LatchkeyPlatform", arguments, logging, signals]),
+        backends + [
+            "LatchkeyPasskeys", "LatchkeyServices", "LatchkeyPlatform", arguments, logging, signals,
+        ]),
     program("Agents", "latchkey-uhid"),
 ]
 
@@ -144,7 +161,8 @@ let server: [Target] = [
     library(
         "Server", "LatchkeyRelyingParty",
         [
-            .target(name: "CLibCrypto", condition: .when(traits: ["Certificates"])), "Latchkey", "LatchkeyJOSE",
+            .target(name: "CLibCrypto", condition: .when(traits: ["Certificates"])), "Latchkey",
+            "LatchkeyJOSE",
             "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
         ]),
     // Separate, so that only servers with PostgreSQL need libpq.
@@ -152,7 +170,8 @@ let server: [Target] = [
     program(
         "Server", "latchkey-identity",
         [
-            "Latchkey", "LatchkeyJOSE", "LatchkeyPostgreSQL", "LatchkeyRelyingParty", "LatchkeyServices",
+            "Latchkey", "LatchkeyJOSE", "LatchkeyPostgreSQL", "LatchkeyRelyingParty",
+            "LatchkeyServices",
             arguments, crypto, cryptoExtras, grdb, jwtKit, logging, nioCore, signals, systemPackage,
             product("CoreMetrics", "swift-metrics", trait: "Programs"),
             product("Hummingbird", "hummingbird", trait: "Programs"),
@@ -169,14 +188,20 @@ let programs: [Target] = [
     program(
         "Programs", "latchkey",
         backends + [
-            "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyJOSE", "LatchkeyLocker", "LatchkeyLogin",
-            "LatchkeyOAuth", "LatchkeyPasskeys", "LatchkeyPlatform", "LatchkeyRelyingParty", "LatchkeySSH",
-            "LatchkeyServices", "LatchkeySimulators", "LatchkeyVault", "TPM2", "TPM2TCTI", arguments, asn1,
+            "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyJOSE", "LatchkeyLocker",
+            "LatchkeyLogin",
+            "LatchkeyOAuth", "LatchkeyPasskeys", "LatchkeyPlatform", "LatchkeyRelyingParty",
+            "LatchkeySSH",
+            "LatchkeyServices", "LatchkeySimulators", "LatchkeyVault", "TPM2", "TPM2TCTI",
+            arguments, asn1,
             certificates, crypto, httpTypes, logging, subprocess, systemPackage,
         ]),
     program(
         "Programs", "latchkey-presenced",
-        ["Latchkey", "LatchkeyPresence", "LatchkeyServices", "LatchkeyTPM", arguments, crypto, logging, signals]),
+        [
+            "Latchkey", "LatchkeyPresence", "LatchkeyServices", "LatchkeyTPM", arguments, crypto,
+            logging, signals,
+        ]),
 ]
 
 let testing: [Target] = [
@@ -188,7 +213,8 @@ let testing: [Target] = [
     library(
         "Testing", "LatchkeyTesting",
         [
-            "Latchkey", "LatchkeyOAuth", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto,
+            "Latchkey", "LatchkeyOAuth", "LatchkeySimulators", "VirtualSmartCard", asn1,
+            certificates, crypto,
             httpTypes,
         ]),
     program(
@@ -198,7 +224,8 @@ let testing: [Target] = [
         "LatchkeyTestSupport",
         [
             "Latchkey", "LatchkeyJOSE", "LatchkeyOAuth", "LatchkeyPlatform", "LatchkeySimulators",
-            "LatchkeyTesting", "TPM2", "TPM2TCTI", "VirtualSmartCard", crypto, httpTypes, subprocess,
+            "LatchkeyTesting", "TPM2", "TPM2TCTI", "VirtualSmartCard", crypto, httpTypes,
+            subprocess,
             systemPackage,
         ]),
     support("RawDatabase", [grdb]),
@@ -206,30 +233,37 @@ let testing: [Target] = [
 
 /// What most tests import.
 let world: [Target.Dependency] = [
-    "Latchkey", "LatchkeyPlatform", "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting", crypto,
+    "Latchkey", "LatchkeyPlatform", "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting",
+    crypto,
 ]
 let hardwareWorld = world + ["LatchkeyPKCS11", "LatchkeyTPM", "TPM2", "TPM2TCTI"]
 let oauthWorld =
-    hardwareWorld + ["LatchkeyJOSE", "LatchkeyOAuth", "RawDatabase", "latchkey-identity", grdb, httpTypes]
+    hardwareWorld + [
+        "LatchkeyJOSE", "LatchkeyOAuth", "RawDatabase", "latchkey-identity", grdb, httpTypes,
+    ]
 
 let suites: [Target] = [
     tests("Core", "LatchkeyTests", hardwareWorld + ["RawDatabase", grdb]),
     tests(
-        "Hardware", "TPM2Tests", hardwareWorld + ["CESAPI", "CTSS2"], resources: [.copy("Fixtures")]),
+        "Hardware", "TPM2Tests", hardwareWorld + ["CESAPI", "CTSS2"], resources: [.copy("Fixtures")]
+    ),
     tests(
         "Hardware", "LatchkeyTPMTests", hardwareWorld + ["LatchkeyRelyingParty", asn1],
         exclude: ["Oracles"]),
     tests(
         "Hardware", "LatchkeyPKCS11Tests",
         hardwareWorld + [
-            "COpenSSL", "LatchkeyCertificates", "LatchkeyVault", "VirtualSmartCard", asn1, certificates,
+            "COpenSSL", "LatchkeyCertificates", "LatchkeyVault", "VirtualSmartCard", asn1,
+            certificates,
         ]),
     tests(
         "Hardware", "LatchkeyCertificatesTests",
         hardwareWorld + ["LatchkeyCertificates", asn1, certificates]),
     tests("Hardware", "LatchkeyPresenceTests", world + ["LatchkeyPresence"]),
     tests("Apps", "LatchkeyJOSETests", ["Latchkey", "LatchkeyJOSE", crypto]),
-    tests("Apps", "LatchkeyOAuthTests", world + ["LatchkeyOAuth", httpTypes, nioCore, nioPosix, subprocess]),
+    tests(
+        "Apps", "LatchkeyOAuthTests",
+        world + ["LatchkeyOAuth", httpTypes, nioCore, nioPosix, subprocess]),
     tests("Apps", "LatchkeyVaultTests", hardwareWorld + ["LatchkeyVault", "RawDatabase", grdb]),
     tests(
         "Apps", "LatchkeyLoginTests",
@@ -244,39 +278,49 @@ let suites: [Target] = [
         oauthWorld + ["LatchkeyCredentials", "LatchkeyLocker", "LatchkeyLogin", "LatchkeyVault"],
         settings: [.swiftLanguageMode(.v6)]),
     tests(
-        "Agents", "LatchkeySSHTests", hardwareWorld + ["LatchkeySSH", "RawDatabase", cryptoExtras, grdb]),
+        "Agents", "LatchkeySSHTests",
+        hardwareWorld + ["LatchkeySSH", "RawDatabase", cryptoExtras, grdb]),
     tests(
         "Agents", "LatchkeyPasskeysTests", hardwareWorld + ["LatchkeyPasskeys", cryptoExtras],
         exclude: ["Clients"]),
-    tests("Agents", "PasskeyRelayTests", ["CUHID", "LatchkeyPlatform", "LatchkeySimulators", "latchkey-uhid"]),
+    tests(
+        "Agents", "PasskeyRelayTests",
+        ["CUHID", "LatchkeyPlatform", "LatchkeySimulators", "latchkey-uhid"]),
     tests(
         "Agents", "PasskeyServiceTests",
         world + ["LatchkeyPasskeys", "latchkey", "latchkey-passkeys", logging]),
     tests(
         "Server", "LatchkeyRelyingPartyTests",
         world + [
-            "LatchkeyJOSE", "LatchkeyPostgreSQL", "LatchkeyRelyingParty", "TPM2", asn1, certificates,
+            "LatchkeyJOSE", "LatchkeyPostgreSQL", "LatchkeyRelyingParty", "TPM2", asn1,
+            certificates,
             cryptoExtras, grdb,
         ],
         exclude: ["Fixtures"]),
     tests(
         "Server", "LatchkeyIdentityTests",
         world + [
-            "LatchkeyJOSE", "LatchkeyOAuth", "LatchkeyPostgreSQL", "LatchkeyRelyingParty", "RawDatabase", "TPM2",
-            "latchkey-identity", asn1, certificates, cryptoExtras, grdb, httpTypes, logging, nioCore,
+            "LatchkeyJOSE", "LatchkeyOAuth", "LatchkeyPostgreSQL", "LatchkeyRelyingParty",
+            "RawDatabase", "TPM2",
+            "latchkey-identity", asn1, certificates, cryptoExtras, grdb, httpTypes, logging,
+            nioCore,
             product("Hummingbird", "hummingbird", trait: "Programs"),
             product("NIOEmbedded", "swift-nio", trait: "Network"),
             product("ServiceLifecycle", "swift-service-lifecycle", trait: "Programs"),
         ]),
-    tests("Programs", "LatchkeyServicesTests", ["LatchkeyPlatform", "LatchkeyServices", "LatchkeySimulators", logging]),
+    tests(
+        "Programs", "LatchkeyServicesTests",
+        ["LatchkeyPlatform", "LatchkeyServices", "LatchkeySimulators", logging]),
     tests(
         "Programs", "PresenceBrokerTests",
         hardwareWorld + ["LatchkeyPresence", "LatchkeyVault", "latchkey-presenced"]),
     tests(
         "Programs", "CommandTests",
         hardwareWorld + [
-            "LatchkeyJOSE", "LatchkeySSH", "LatchkeyVault", "RawDatabase", "VirtualSmartCard", "greeting",
-            "latchkey", "latchkey-agent", "latchkey-identity", "latchkey-passkeys", "latchkey-presenced", "notes",
+            "LatchkeyJOSE", "LatchkeySSH", "LatchkeyVault", "RawDatabase", "VirtualSmartCard",
+            "greeting",
+            "latchkey", "latchkey-agent", "latchkey-identity", "latchkey-passkeys",
+            "latchkey-presenced", "notes",
             grdb, subprocess, systemPackage,
         ],
         exclude: ["Golden", "Stores"]),
@@ -285,9 +329,12 @@ let suites: [Target] = [
     tests(
         "Testing", "DocumentationTests",
         [
-            "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyLogin",
-            "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPostgreSQL", "LatchkeyPresence", "LatchkeyRelyingParty",
-            "LatchkeySimulators", "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", "TPM2TCTI",
+            "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyLocker",
+            "LatchkeyLogin",
+            "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPostgreSQL", "LatchkeyPresence",
+            "LatchkeyRelyingParty",
+            "LatchkeySimulators", "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2",
+            "TPM2TCTI",
             certificates, httpTypes, subprocess,
         ],
         packageAccess: false, settings: app),
@@ -295,34 +342,43 @@ let suites: [Target] = [
     tests(
         "Testing", "FuzzTests",
         [
-            "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyJOSE", "LatchkeyLocker",
-            "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPasskeys", "LatchkeyPresence",
-            "LatchkeyRelyingParty", "LatchkeySSH", "LatchkeyTPM", "TPM2", "VirtualSmartCard", asn1, certificates,
+            "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyJOSE",
+            "LatchkeyLocker",
+            "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPasskeys",
+            "LatchkeyPresence",
+            "LatchkeyRelyingParty", "LatchkeySSH", "LatchkeyTPM", "TPM2", "VirtualSmartCard", asn1,
+            certificates,
             crypto, grdb, httpTypes,
         ],
         exclude: ["Package.swift", "CLibFuzzer", "Driver", "Corpus"]),
 ]
 
-/// The programs of the package `Examples`, so that the tests build and run them, with an app's settings and access.
+/// The programs of the package `Examples`, so that the tests build and run them, with an app's
+/// settings and access.
 let examples: [Target] = [
     ("greeting", ["Latchkey", "LatchkeyPresence", "LatchkeyTPM"]),
     ("notes", ["Latchkey", "LatchkeyLogin", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyVault"]),
 ].map { (name: String, dependencies: [Target.Dependency]) in
     .executableTarget(
-        name: name, dependencies: dependencies, path: "Examples/Sources/\(name)", packageAccess: false,
+        name: name, dependencies: dependencies, path: "Examples/Sources/\(name)",
+        packageAccess: false,
         swiftSettings: app)
 }
 
 // MARK: - Package
 
 let libraries = [
-    "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence", "LatchkeyOAuth",
-    "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyLocker",
-    "LatchkeyPasskeys", "LatchkeySSH", "LatchkeyRelyingParty", "LatchkeyPostgreSQL", "LatchkeySimulators",
+    "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
+    "LatchkeyOAuth",
+    "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyCredentialsFoundation",
+    "LatchkeyLocker",
+    "LatchkeyPasskeys", "LatchkeySSH", "LatchkeyRelyingParty", "LatchkeyPostgreSQL",
+    "LatchkeySimulators",
     "LatchkeyTesting", "VirtualSmartCard",
 ]
 let executables = [
-    "latchkey", "latchkey-agent", "latchkey-passkeys", "latchkey-uhid", "latchkey-presenced", "latchkey-identity",
+    "latchkey", "latchkey-agent", "latchkey-passkeys", "latchkey-uhid", "latchkey-presenced",
+    "latchkey-identity",
     "latchkey-card",
 ]
 
@@ -331,17 +387,24 @@ let package = Package(
     products: [.library(name: "TPM2", targets: ["TPM2", "TPM2TCTI"])]
         + libraries.map { .library(name: $0, targets: [$0]) }
         + executables.map { .executable(name: $0, targets: [$0]) },
-    // A trait names the packages of some products, so that an app fetches only those that it needs: `traits: []` for a TPM.
+    // A trait names the packages of some products, so that an app fetches only those that it needs:
+    // `traits: []` for a TPM.
     traits: [
         .trait(
             name: "Certificates",
-            description: "For LatchkeyCertificates, LatchkeyPKCS11, VirtualSmartCard and EndorsementAuthority."),
-        .trait(name: "Network", description: "For LatchkeyOAuth, LatchkeyLogin, LatchkeyCredentials and LatchkeyLocker."),
+            description:
+                "For LatchkeyCertificates, LatchkeyPKCS11, VirtualSmartCard and EndorsementAuthority."
+        ),
+        .trait(
+            name: "Network",
+            description: "For LatchkeyOAuth, LatchkeyLogin, LatchkeyCredentials and LatchkeyLocker."
+        ),
         .trait(
             name: "Testing", description: "For LatchkeyTesting and LatchkeySimulators.",
             enabledTraits: ["Certificates", "Network"]),
         .trait(
-            name: "Programs", description: "For the command-line tool and the services.", enabledTraits: ["Testing"]),
+            name: "Programs", description: "For the command-line tool and the services.",
+            enabledTraits: ["Testing"]),
         .default(enabledTraits: ["Programs"]),
     ],
     dependencies: [

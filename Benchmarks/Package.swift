@@ -2,8 +2,8 @@
 
 import PackageDescription
 
-/// Compares the time and memory of Latchkey with the bare hardware. A separate package, so that apps and tests of Latchkey do not
-/// build it. Run it with `scripts/bench`.
+/// Compares the time and memory of Latchkey with the bare hardware. A separate package, so that
+/// apps and tests of Latchkey do not build it. Run it with `scripts/bench`.
 let package = Package(
     name: "latchkey-benchmarks",
     dependencies: [
@@ -42,7 +42,9 @@ let package = Package(
                 .product(name: "LatchkeyRelyingParty", package: "latchkey"),
                 .product(name: "X509", package: "swift-certificates"),
             ],
-            swiftSettings: [.swiftLanguageMode(.v6), .enableUpcomingFeature("NonisolatedNonsendingByDefault")]
+            swiftSettings: [
+                .swiftLanguageMode(.v6), .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+            ]
         ),
         .executableTarget(
             name: "bench",
@@ -73,7 +75,9 @@ let package = Package(
                 .product(name: "latchkey-presenced", package: "latchkey"),
                 .product(name: "latchkey-uhid", package: "latchkey"),
             ],
-            swiftSettings: [.swiftLanguageMode(.v6), .enableUpcomingFeature("NonisolatedNonsendingByDefault")]
+            swiftSettings: [
+                .swiftLanguageMode(.v6), .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+            ]
         ),
     ]
 )

@@ -11,12 +11,14 @@ public struct Authority: Sendable {
 
     /// - Parameter names: The number of common names, to make the name long.
     public init(
-        _ name: String, names: Int = 1, key: Certificate.PrivateKey, _ algorithm: Certificate.SignatureAlgorithm
+        _ name: String, names: Int = 1, key: Certificate.PrivateKey,
+        _ algorithm: Certificate.SignatureAlgorithm
     ) {
         self.name = DistinguishedName(
             (0..<names).map { number in
                 RelativeDistinguishedName(
-                    RelativeDistinguishedName.Attribute(type: [2, 5, 4, 3], utf8String: "\(name) \(number)"))
+                    RelativeDistinguishedName.Attribute(
+                        type: [2, 5, 4, 3], utf8String: "\(name) \(number)"))
             })
         self.key = key
         self.algorithm = algorithm
@@ -57,7 +59,8 @@ public struct Authority: Sendable {
         ]
         let tpm = DistinguishedName(
             attributes.map {
-                RelativeDistinguishedName(RelativeDistinguishedName.Attribute(type: $0.0, utf8String: $0.1))
+                RelativeDistinguishedName(
+                    RelativeDistinguishedName.Attribute(type: $0.0, utf8String: $0.1))
             })
         return try certificate(
             key, subject: DistinguishedName(), length: length,
@@ -69,18 +72,21 @@ public struct Authority: Sendable {
     }
 
     private func certificate(
-        _ key: Certificate.PublicKey, subject: DistinguishedName, length: Int?, _ extensions: Certificate.Extensions
+        _ key: Certificate.PublicKey, subject: DistinguishedName, length: Int?,
+        _ extensions: Certificate.Extensions
     ) throws -> Data {
         func make(filler: Int?) throws -> Data {
             var extensions = extensions
             if let filler {
                 try extensions.append(
                     Certificate.Extension(
-                        oid: [1, 2, 3, 4], critical: false, value: [UInt8](repeating: 0, count: max(filler, 1))[...]))
+                        oid: [1, 2, 3, 4], critical: false,
+                        value: [UInt8](repeating: 0, count: max(filler, 1))[...]))
             }
             let certificate = try Certificate(
                 version: .v3, serialNumber: Certificate.SerialNumber(), publicKey: key,
-                notValidBefore: Date() - 300, notValidAfter: Date() + 86_400, issuer: name, subject: subject,
+                notValidBefore: Date() - 300, notValidAfter: Date() + 86_400, issuer: name,
+                subject: subject,
                 signatureAlgorithm: algorithm, extensions: extensions, issuerPrivateKey: self.key)
             var serializer = DER.Serializer()
             try serializer.serialize(certificate)

@@ -19,24 +19,28 @@ struct ForgingClient {
     ///
     /// - Parameter certificates: The certificates of the attestation key and its issuers, DER.
     func pinStatement(_ certificates: [Data]) throws -> Data {
-        let certify = Self.hash(Self.joined(Data(count: 32), Self.bytes(UInt32(0x16c)), Self.bytes(UInt32(0x148))))
+        let certify = Self.hash(
+            Self.joined(Data(count: 32), Self.bytes(UInt32(0x16c)), Self.bytes(UInt32(0x148))))
         return try statement(
             certificates, area: Self.area(key.publicKey, attributes: 0x0004_0072, policy: certify),
             presence: #"{"version":1,"branches":[{"type":"certify"}]}"#)
     }
 
-    /// Returns a statement about a key whose policy is claimed to have eight branches, each with a counter of enrolled fingers
-    /// that `NV_Certify` proves.
+    /// Returns a statement about a key whose policy is claimed to have eight branches, each with a
+    /// counter of enrolled fingers that `NV_Certify` proves.
     func counterStatement(_ certificates: [Data]) throws -> Data {
         let area = Self.area(key.publicKey, attributes: 0x0004_04b2, policy: Data(count: 32))
         let approval = Self.area(approvalKey.publicKey, attributes: 0x0004_0472)
         // PolicySigned of the approval key, for a change of the enrolled fingers.
         let reference = Self.hash(
-            Self.sized(Data("org.latchkey.presence/v1/enrolment-change".utf8)) + Self.bytes(Self.user))
+            Self.sized(Data("org.latchkey.presence/v1/enrolment-change".utf8))
+                + Self.bytes(Self.user))
         let signed = Self.hash(
-            Self.hash(Self.joined(Data(count: 32), Self.bytes(UInt32(0x160)), Self.name(approval))) + reference)
+            Self.hash(Self.joined(Data(count: 32), Self.bytes(UInt32(0x160)), Self.name(approval)))
+                + reference)
         let index = Self.joined(
-            Self.bytes(UInt32(0x0180_4c01)), Self.bytes(UInt16(0x000b)), Self.bytes(UInt32(0x2206_0018)),
+            Self.bytes(UInt32(0x0180_4c01)), Self.bytes(UInt16(0x000b)),
+            Self.bytes(UInt32(0x2206_0018)),
             Self.sized(signed), Self.bytes(UInt16(8)))
         let content = Self.joined(
             Self.sized(Self.name(index)), Self.bytes(UInt16(0)), Self.sized(Self.bytes(UInt64(7))))
@@ -48,12 +52,14 @@ struct ForgingClient {
             "value":7,"certInfo":"\#(certInfo.base64URL)","sig":"\#(signature.base64URL)"}}
             """#
         let branches = [String](repeating: branch, count: 8).joined(separator: ",")
-        return try statement(certificates, area: area, presence: #"{"version":1,"branches":[\#(branches)]}"#)
+        return try statement(
+            certificates, area: area, presence: #"{"version":1,"branches":[\#(branches)]}"#)
     }
 
     /// Returns a YubiKey's statement.
     ///
-    /// - Parameter certificates: The attestation of the key, the certificate in slot F9, and its issuers, DER.
+    /// - Parameter certificates: The attestation of the key, the certificate in slot F9, and its
+    ///   issuers, DER.
     func tokenStatement(_ certificates: [Data]) -> Data {
         let list = certificates.map { "\"\($0.base64URL)\"" }.joined(separator: ",")
         return Data(#"{"format":"piv","certificates":[\#(list)]}"#.utf8)
@@ -85,14 +91,17 @@ struct ForgingClient {
     // MARK: Structures
 
     private func statement(_ certificates: [Data], area: Data, presence: String) throws -> Data {
-        let certInfo = self.certInfo(type: 0x8017, content: Self.sized(Self.name(area)) + Self.sized(Data([0, 11])))
+        let certInfo = self.certInfo(
+            type: 0x8017, content: Self.sized(Self.name(area)) + Self.sized(Data([0, 11])))
         let signature = try attestationKey.signature(for: certInfo).derRepresentation
         let members: [(String, CBOR)] = [
             ("alg", .negative(7)), ("sig", .bytes(signature)), ("ver", .text("2.0")),
-            ("x5c", .array(certificates.map(CBOR.bytes))), ("pubArea", .bytes(area)), ("certInfo", .bytes(certInfo)),
+            ("x5c", .array(certificates.map(CBOR.bytes))), ("pubArea", .bytes(area)),
+            ("certInfo", .bytes(certInfo)),
         ]
         let object = CBOR.map([
-            ("fmt", .text("tpm")), ("attStmt", .map(members)), ("authData", .bytes(authenticatorData)),
+            ("fmt", .text("tpm")), ("attStmt", .map(members)),
+            ("authData", .bytes(authenticatorData)),
         ])
         return Data(
             (#"{"format":"tpm","object":"\#(object.encoded.base64URL)","client_data":"\#(Self.clientData.base64URL)","#
@@ -103,8 +112,10 @@ struct ForgingClient {
     private var authenticatorData: Data {
         let point = key.publicKey.rawRepresentation
         return Self.joined(
-            Self.hash(Data(Self.rpID.utf8)), Data([0x45, 0, 0, 0, 0]), Data(count: 16), Self.sized(Self.keyID),
-            Data([0xa5, 1, 2, 3, 0x26, 0x20, 1, 0x21, 0x58, 0x20]), point.prefix(32), Data([0x22, 0x58, 0x20]),
+            Self.hash(Data(Self.rpID.utf8)), Data([0x45, 0, 0, 0, 0]), Data(count: 16),
+            Self.sized(Self.keyID),
+            Data([0xa5, 1, 2, 3, 0x26, 0x20, 1, 0x21, 0x58, 0x20]), point.prefix(32),
+            Data([0x22, 0x58, 0x20]),
             point.suffix(32))
     }
 
@@ -116,17 +127,22 @@ struct ForgingClient {
     private func certInfo(type: UInt16, content: Data) -> Data {
         let extraData = Self.hash(authenticatorData + Self.hash(Self.clientData))
         return Self.joined(
-            Self.bytes(UInt32(0xff54_4347)), Self.bytes(type), Self.sized(Data([0, 11])), Self.sized(extraData),
-            Self.bytes(UInt64(1)), Self.bytes(UInt32(2)), Self.bytes(UInt32(3)), Data([1]), Self.bytes(UInt64(4)),
+            Self.bytes(UInt32(0xff54_4347)), Self.bytes(type), Self.sized(Data([0, 11])),
+            Self.sized(extraData),
+            Self.bytes(UInt64(1)), Self.bytes(UInt32(2)), Self.bytes(UInt32(3)), Data([1]),
+            Self.bytes(UInt64(4)),
             content)
     }
 
     /// `TPMT_PUBLIC` of a P-256 key with the scheme ECDSA-SHA256.
-    static func area(_ key: P256.Signing.PublicKey, attributes: UInt32, policy: Data = Data()) -> Data {
+    static func area(_ key: P256.Signing.PublicKey, attributes: UInt32, policy: Data = Data())
+        -> Data
+    {
         let point = key.rawRepresentation
         let algorithms: [UInt8] = [0, 0x10, 0, 0x18, 0, 0x0b, 0, 3, 0, 0x10]
         return joined(
-            Data([0, 0x23, 0, 0x0b]), bytes(attributes), sized(policy), Data(algorithms), sized(point.prefix(32)),
+            Data([0, 0x23, 0, 0x0b]), bytes(attributes), sized(policy), Data(algorithms),
+            sized(point.prefix(32)),
             sized(point.suffix(32)))
     }
 
@@ -160,7 +176,9 @@ private enum CBOR {
         case .text(let text): Self.head(3, text.utf8.count) + Data(text.utf8)
         case .array(let values): values.reduce(Self.head(4, values.count)) { $0 + $1.encoded }
         case .map(let members):
-            members.reduce(Self.head(5, members.count)) { $0 + CBOR.text($1.0).encoded + $1.1.encoded }
+            members.reduce(Self.head(5, members.count)) {
+                $0 + CBOR.text($1.0).encoded + $1.1.encoded
+            }
         }
     }
 
@@ -175,6 +193,7 @@ private enum CBOR {
 
 extension Data {
     fileprivate var base64URL: String {
-        base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+        base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing(
+            "=", with: "")
     }
 }

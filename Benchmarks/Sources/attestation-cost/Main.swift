@@ -3,7 +3,8 @@ import Foundation
 import Glibc
 import LatchkeyRelyingParty
 
-/// Measures the cost at which the server verifies each request of an enrolment, and prints the costs as JSON for `bench`.
+/// Measures the cost at which the server verifies each request of an enrolment, and prints the
+/// costs as JSON for `bench`.
 ///
 /// It is a separate program, because its counting allocator would slow down the other measurements.
 @main struct Main {
@@ -13,7 +14,8 @@ import LatchkeyRelyingParty
         /// `accepted`, or the code of the refusal.
         let outcome: String
         let milliseconds: Double
-        /// The maximum memory in use, above the memory in use before the request, without the stack.
+        /// The maximum memory in use, above the memory in use before the request, without the
+        /// stack.
         let bytes: Int
     }
 
@@ -38,7 +40,8 @@ import LatchkeyRelyingParty
     private static let accepted = "accepted"
 
     private static func measure(_ request: MeasuredRequest) async throws -> Cost {
-        // The first, unmeasured round fills the caches of the runtime and of the cryptographic library.
+        // The first, unmeasured round fills the caches of the runtime and of the cryptographic
+        // library.
         let outcome = try await outcome(of: request)
         var seconds: [Double] = []
         var bytes = 0

@@ -5,16 +5,19 @@ import Latchkey
 import LatchkeyRelyingParty
 import X509
 
-/// The requests of an enrolment: an honest client's, and the largest that the parsers and the search for a certificate path accept.
+/// The requests of an enrolment: an honest client's, and the largest that the parsers and the
+/// search for a certificate path accept.
 struct Requests {
     /// The manufacturer.
-    private let maker = Authority("Maker", key: Certificate.PrivateKey(P384.Signing.PrivateKey()), .ecdsaWithSHA384)
+    private let maker = Authority(
+        "Maker", key: Certificate.PrivateKey(P384.Signing.PrivateKey()), .ecdsaWithSHA384)
     /// The server's authority for attestation keys.
     private let server: Authority
     private let activating: EndorsementAuthority
     private let verifier: AttestationVerifier
-    /// Authorities that no anchor certifies, with the slowest signatures of the supported kinds. A certificate may have 250 ASN.1
-    /// nodes, and names of 25 parts use most of them. RSA keys and signatures leave less room for names in 2 KiB.
+    /// Authorities that no anchor certifies, with the slowest signatures of the supported kinds. A
+    /// certificate may have 250 ASN.1 nodes, and names of 25 parts use most of them. RSA keys and
+    /// signatures leave less room for names in 2 KiB.
     private let hostile: [(kind: String, authority: Authority)]
     private let key = Certificate.PublicKey(P384.Signing.PrivateKey().publicKey)
     private let client = ForgingClient()
@@ -24,16 +27,21 @@ struct Requests {
         server = Authority("Server", key: Certificate.PrivateKey(serverKey), .ecdsaWithSHA256)
         let (root, certificate) = (try maker.certificate(), try server.certificate())
         let anchors = AttestationAnchors(
-            tpm: try AttestationAnchors.Group(roots: [root]), piv: try AttestationAnchors.Group(roots: [root]),
+            tpm: try AttestationAnchors.Group(roots: [root]),
+            piv: try AttestationAnchors.Group(roots: [root]),
             aik: try AttestationAnchors.Group(roots: [certificate]))
         activating = EndorsementAuthority(
             anchors: anchors,
-            issuer: try AttestationIssuer(certificate: certificate, privateKey: serverKey.pemRepresentation))
+            issuer: try AttestationIssuer(
+                certificate: certificate, privateKey: serverKey.pemRepresentation))
         verifier = AttestationVerifier(anchors: anchors, approvalKeys: ListedApprovalKeys([]))
         let ecc = Certificate.PrivateKey(P384.Signing.PrivateKey())
         hostile = [
             ("P-384", Authority("Hostile", names: 25, key: ecc, .ecdsaWithSHA384)),
-            ("RSA-4096", Authority("Hostile", names: 10, key: try Self.rsaKey(), .sha512WithRSAEncryption)),
+            (
+                "RSA-4096",
+                Authority("Hostile", names: 10, key: try Self.rsaKey(), .sha512WithRSAEncryption)
+            ),
         ]
     }
 
@@ -42,7 +50,8 @@ struct Requests {
         let (process, output) = (Process(), Pipe())
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = [
-            "openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:4096", "-pkeyopt",
+            "openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:4096",
+            "-pkeyopt",
             "rsa_keygen_pubexp:4294967295",
         ]
         process.standardOutput = output
@@ -50,7 +59,9 @@ struct Requests {
         try process.run()
         let text = output.fileHandleForReading.readDataToEndOfFile()
         process.waitUntilExit()
-        guard process.terminationStatus == 0 else { throw Failure(description: "openssl did not create an RSA key") }
+        guard process.terminationStatus == 0 else {
+            throw Failure(description: "openssl did not create an RSA key")
+        }
         return try Certificate.PrivateKey(pemEncoded: String(decoding: text, as: UTF8.self))
     }
 
@@ -69,13 +80,17 @@ struct Requests {
                             : try authority.certificate(length: 2048))
                 }
                 requests.append(
-                    try activation("activation, \(kind), keys \(leaves), authorities \(4 - leaves)", certificates))
+                    try activation(
+                        "activation, \(kind), keys \(leaves), authorities \(4 - leaves)",
+                        certificates))
             }
         }
         return requests
     }
 
-    private func activation(_ name: String, isHonest: Bool = false, _ certificates: [Data]) throws -> MeasuredRequest {
+    private func activation(_ name: String, isHonest: Bool = false, _ certificates: [Data]) throws
+        -> MeasuredRequest
+    {
         guard certificates.count <= 4, certificates.reduce(0, { $0 + $1.count }) <= 8192 else {
             throw Failure(description: "\(name) exceeds the limits of a request")
         }
@@ -89,7 +104,8 @@ struct Requests {
 
     func statements() throws -> [MeasuredRequest] {
         let chain = [
-            try server.certificate(of: Certificate.PublicKey(client.attestationKey.publicKey), as: .attestation),
+            try server.certificate(
+                of: Certificate.PublicKey(client.attestationKey.publicKey), as: .attestation),
             try server.certificate(),
         ]
         var requests = [
@@ -104,7 +120,8 @@ struct Requests {
         for (kind, authority) in hostile {
             var certificates = [
                 try authority.certificate(
-                    of: Certificate.PublicKey(client.attestationKey.publicKey), as: .attestation, length: 2048)
+                    of: Certificate.PublicKey(client.attestationKey.publicKey), as: .attestation,
+                    length: 2048)
             ]
             for _ in 0..<3 { certificates.append(try authority.certificate(length: 2048)) }
             requests.append(try statement("statement, \(kind)", client.pinStatement(certificates)))
@@ -115,21 +132,30 @@ struct Requests {
         return requests
     }
 
-    /// - Parameter json: The statement. If the client is not honest, it is padded with spaces to the maximum size.
-    private func statement(_ name: String, isHonest: Bool = false, _ json: Data) throws -> MeasuredRequest {
+    /// - Parameter json: The statement. If the client is not honest, it is padded with spaces to
+    ///   the maximum size.
+    private func statement(_ name: String, isHonest: Bool = false, _ json: Data) throws
+        -> MeasuredRequest
+    {
         guard json.count <= AttestationStatement.maximumBytes else {
-            throw Failure(description: "\(name) has \(json.count) bytes, more than a request may have")
+            throw Failure(
+                description: "\(name) has \(json.count) bytes, more than a request may have")
         }
         var json = json
-        if !isHonest { json += Data(repeating: 0x20, count: AttestationStatement.maximumBytes - json.count) }
-        let key = DevicePublicKey.es256(try PublicKey(x963Representation: client.key.publicKey.x963Representation))
+        if !isHonest {
+            json += Data(repeating: 0x20, count: AttestationStatement.maximumBytes - json.count)
+        }
+        let key = DevicePublicKey.es256(
+            try PublicKey(x963Representation: client.key.publicKey.x963Representation))
         let expectation = AttestationExpectation(
             challenge: ForgingClient.challenge,
             binding: .webAuthn(
-                rpID: ForgingClient.rpID, origin: ForgingClient.origin, credentialID: ForgingClient.keyID),
+                rpID: ForgingClient.rpID, origin: ForgingClient.origin,
+                credentialID: ForgingClient.keyID),
             requirement: AttestationRequirement(.presence))
         return MeasuredRequest(name: name, isHonest: isHonest) { [verifier, json] in
-            _ = try await verifier.verify(try AttestationStatement(json: json), of: key, for: expectation)
+            _ = try await verifier.verify(
+                try AttestationStatement(json: json), of: key, for: expectation)
         }
     }
 }

@@ -6,11 +6,14 @@ struct Attempt {
 
     /// The attempts for the goals above their limits.
     static func forMissed(_ goals: [Goal]) -> [Attempt] {
-        all.filter { attempt in goals.contains { $0.isMet == false && $0.work.hasPrefix(attempt.work) } }
+        all.filter { attempt in
+            goals.contains { $0.isMet == false && $0.work.hasPrefix(attempt.work) }
+        }
     }
 
-    /// The figures are of 2026-11-26, from several builds on a machine where `/bin/true` took 1.2–1.9 ms. Documentation/Benchmarks.md
-    /// has the values of one run. Programs for comparison are the same release build with fewer parts.
+    /// The figures are of 2026-11-26, from several builds on a machine where `/bin/true` took
+    /// 1.2–1.9 ms. Documentation/Benchmarks.md has the values of one run. Programs for comparison
+    /// are the same release build with fewer parts.
     private static let all = [
         Attempt(
             work: "latchkey --version",

@@ -9,8 +9,9 @@ import SwiftASN1
 import TPM2
 import X509
 
-/// Measures an enrolment with a proof: the client's TPM commands and their time, and the server's processor time and memory for each
-/// request. `AttestationBudgetTests` and `AttestationCostTests` fail if the number of commands or of verified signatures grows.
+/// Measures an enrolment with a proof: the client's TPM commands and their time, and the server's
+/// processor time and memory for each request. `AttestationBudgetTests` and `AttestationCostTests`
+/// fail if the number of commands or of verified signatures grows.
 struct AttestationEnrolment {
     let rounds: Int
 
@@ -22,7 +23,8 @@ struct AttestationEnrolment {
 
     // MARK: The client
 
-    /// A step of the client, with the TPM commands and the time on an idle machine that its specification permits.
+    /// A step of the client, with the TPM commands and the time on an idle machine that its
+    /// specification permits.
     private enum Step: String, CaseIterable {
         case identity = "create an attestation key, and read the endorsement certificate"
         case activation = "activate the attestation key"
@@ -38,7 +40,8 @@ struct AttestationEnrolment {
             }
         }
 
-        /// Twice the specified milliseconds, because other programs can use the machine; nil if no time is specified.
+        /// Twice the specified milliseconds, because other programs can use the machine; nil if no
+        /// time is specified.
         var mostMilliseconds: Double? {
             switch self {
             case .identity: 4.3
@@ -51,7 +54,9 @@ struct AttestationEnrolment {
 
     private func client() async throws -> Findings {
         try await SoftwareTPM.withRunning(.endorsementCertificate) { tpm in
-            let (counter, tcti, anchors) = (CountingTransport.Counter(), tpm.tcti, MemoryTrustAnchors())
+            let (counter, tcti, anchors) = (
+                CountingTransport.Counter(), tpm.tcti, MemoryTrustAnchors()
+            )
             let authority = try Self.authority(for: tpm)
             var samples: [Step: Samples] = [:]
             var commands: [Step: [String]] = [:]
@@ -66,7 +71,8 @@ struct AttestationEnrolment {
             // In the first rounds, the TPM requests a retry of some commands.
             for round in -2..<rounds {
                 if round == 0 { samples = [:] }
-                let keystore = TPMKeystore(anchors: anchors, isShared: false) { () throws(TPMError) in
+                let keystore = TPMKeystore(anchors: anchors, isShared: false) {
+                    () throws(TPMError) in
                     try CountingTransport(tcti, counter)
                 }
                 // A program that has used the storage root key does not check again that it exists.
@@ -75,13 +81,17 @@ struct AttestationEnrolment {
                     KeyRequest(policy: .none, prompt: prompt), authorizedBy: PromptPresence())
                 try await keystore.delete(first)
                 let issuer = "https://id\(round + 2).example"
-                let identity = try await measure(.identity) { try await keystore.attestationIdentity(for: issuer) }
+                let identity = try await measure(.identity) {
+                    try await keystore.attestationIdentity(for: issuer)
+                }
                 let (challenge, pending) = try authority.challenge(
-                    endorsement: identity.endorsementCertificates, attestationKey: identity.attestationKey)
+                    endorsement: identity.endorsementCertificates,
+                    attestationKey: identity.attestationKey)
                 let secret = try await measure(.activation) {
                     try await keystore.activate(
                         ActivationChallenge(
-                            credentialBlob: challenge.credentialBlob, encryptedSecret: challenge.encryptedSecret),
+                            credentialBlob: challenge.credentialBlob,
+                            encryptedSecret: challenge.encryptedSecret),
                         for: issuer)
                 }
                 let certificates = try authority.certificate(
@@ -93,7 +103,8 @@ struct AttestationEnrolment {
                     ) { _ in }
                 }
                 let request = AttestationRequest(
-                    challenge: Data(repeating: UInt8(truncatingIfNeeded: round), count: 32), issuer: issuer,
+                    challenge: Data(repeating: UInt8(truncatingIfNeeded: round), count: 32),
+                    issuer: issuer,
                     form: .webAuthn(rpID: "id.example", origin: issuer))
                 _ = try await measure(.attestation) { try await keystore.attest(key, for: request) }
                 try await keystore.delete(key)
@@ -111,11 +122,14 @@ struct AttestationEnrolment {
             findings.counts.append((step.rawValue, sent, step.mostCommands))
             findings.goals.append(
                 .limit(
-                    "TPM commands: \(step.rawValue)", Double(sent.count), "commands", atMost: Double(step.mostCommands))
+                    "TPM commands: \(step.rawValue)", Double(sent.count), "commands",
+                    atMost: Double(step.mostCommands))
             )
             if let most = step.mostMilliseconds {
                 findings.goals.append(
-                    .limit("time on swtpm: \(step.rawValue)", time.median.milliseconds, "ms", atMost: most))
+                    .limit(
+                        "time on swtpm: \(step.rawValue)", time.median.milliseconds, "ms",
+                        atMost: most))
             }
         }
         findings.tables.append(table)
@@ -127,7 +141,8 @@ struct AttestationEnrolment {
         func issuer(_ name: String) throws -> AttestationIssuer {
             let key = P256.Signing.PrivateKey()
             let authority = Authority(name, key: Certificate.PrivateKey(key), .ecdsaWithSHA256)
-            return try AttestationIssuer(certificate: authority.certificate(), privateKey: key.pemRepresentation)
+            return try AttestationIssuer(
+                certificate: authority.certificate(), privateKey: key.pemRepresentation)
         }
         // The TPM's socket is in the directory of its state.
         let socket = tpm.tcti.trimmingPrefix("swtpm:path=")
@@ -137,9 +152,11 @@ struct AttestationEnrolment {
             return try PEMDocument.parseMultiple(pemString: text).map { Data($0.derBytes) }
         }
         let simulated = try AttestationAnchors.Group(
-            roots: certificates("swtpm-localca-rootca-cert.pem"), intermediates: certificates("issuercert.pem"))
+            roots: certificates("swtpm-localca-rootca-cert.pem"),
+            intermediates: certificates("issuercert.pem"))
         return EndorsementAuthority(
-            anchors: AttestationAnchors(simulated: simulated), issuer: try issuer("Attestation keys"),
+            anchors: AttestationAnchors(simulated: simulated),
+            issuer: try issuer("Attestation keys"),
             simulatedIssuer: try issuer("Simulated attestation keys"))
     }
 
@@ -155,9 +172,11 @@ struct AttestationEnrolment {
     }
 
     private func server() throws -> Findings {
-        let costs = try JSONDecoder().decode([Cost].self, from: Program.built("attestation-cost").run([]))
+        let costs = try JSONDecoder().decode(
+            [Cost].self, from: Program.built("attestation-cost").run([]))
         var figures = Figures(
-            title: "The server's cost of one request with a proof", columns: ["request", "outcome", "CPU", "memory"])
+            title: "The server's cost of one request with a proof",
+            columns: ["request", "outcome", "CPU", "memory"])
         figures.note = """
             CPU is the processor time of the process, the median of 21 requests. Memory is the most that the allocator had handed \
             out at one time above the state before the request, without the stack. The requests of hostile clients have the \
@@ -167,7 +186,8 @@ struct AttestationEnrolment {
         for cost in costs {
             figures.rows.append([
                 cost.isHonest ? "\(cost.request) (honest)" : cost.request, cost.outcome,
-                "\(Decimals.format(cost.milliseconds, 2)) ms", "\(Decimals.format(Double(cost.bytes) / 1024, 1)) KiB",
+                "\(Decimals.format(cost.milliseconds, 2)) ms",
+                "\(Decimals.format(Double(cost.bytes) / 1024, 1)) KiB",
             ])
         }
         func most(_ value: (Cost) -> Double, isHonest: Bool) -> Double {

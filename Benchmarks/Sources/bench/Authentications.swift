@@ -1,12 +1,12 @@
 import Foundation
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTPM
 
-/// Measures logins with a key at `latchkey-identity` over HTTP: the time besides the signature and the requests, and the time of
-/// concurrent logins.
+/// Measures logins with a key at `latchkey-identity` over HTTP: the time besides the signature and
+/// the requests, and the time of concurrent logins.
 struct Authentications {
     let rounds: Int
     let crowds: [Int]
@@ -32,9 +32,12 @@ struct Authentications {
 
         /// An enrolled program on the device.
         func container(_ name: String) async throws -> Container {
-            guard let user = server.users.first else { throw Failure(reason: "the server has no users") }
+            guard let user = server.users.first else {
+                throw Failure(reason: "the server has no users")
+            }
             let records = try RecordContainer(
-                name: name, store: store, keystore: MeasuredKeystore(inner: keystore, waiting: signing))
+                name: name, store: store,
+                keystore: MeasuredKeystore(inner: keystore, waiting: signing))
             let configuration = ContainerConfiguration(
                 endpoint: server.endpoint, clientID: server.clientID, policy: .pin)
             let container = try Container(
@@ -53,8 +56,11 @@ struct Authentications {
             let directory = try TemporaryDirectory()
             let configuration = directory.path(of: "config.json")
             try Data(Self.configuration.utf8).write(to: URL(filePath: configuration))
-            let arguments = ["serve", "--demo", "--config", configuration, "--log-level", "critical"]
-            return try await Program.built("latchkey-identity").serving(arguments, printsLine: true) { _, line in
+            let arguments = [
+                "serve", "--demo", "--config", configuration, "--log-level", "critical",
+            ]
+            return try await Program.built("latchkey-identity").serving(arguments, printsLine: true)
+            { _, line in
                 let store = try await RecordStore(directory: directory.path(of: "store"))
                 let device = Device(
                     keystore: TPMKeystore(tcti: tpm.tcti, anchors: store), store: store,
@@ -78,7 +84,8 @@ struct Authentications {
             try await time.measure { _ = try await container.authenticateBiometric() }
             let (signed, sent) = (device.signing.take(), device.requests.take())
             guard signed.calls == 1, sent.calls == 3 else {
-                throw Failure(reason: "a login took \(signed.calls) signatures and \(sent.calls) requests")
+                throw Failure(
+                    reason: "a login took \(signed.calls) signatures and \(sent.calls) requests")
             }
             guard round >= 0 else { continue }
             whole.add(time.median)
@@ -96,7 +103,8 @@ struct Authentications {
         return Findings(
             goals: [
                 .limit(
-                    "authenticate above signature + 3 requests", rest.median.milliseconds, "ms", atMost: 1.5,
+                    "authenticate above signature + 3 requests", rest.median.milliseconds, "ms",
+                    atMost: 1.5,
                     floor: "\(signature.median.text) + \(requests.median.text)")
             ], tables: [table])
     }
@@ -104,7 +112,9 @@ struct Authentications {
     /// Concurrent logins, each with its own container: the time of each.
     private func crowded(_ device: Device) async throws -> Findings {
         var containers: [Container] = []
-        for number in 0..<(crowds.max() ?? 0) { containers.append(try await device.container("c\(number)")) }
+        for number in 0..<(crowds.max() ?? 0) {
+            containers.append(try await device.container("c\(number)"))
+        }
         var logins: [(Double, Double)] = []
         var signatures: [(Double, Double)] = []
         for crowd in crowds {
@@ -139,13 +149,17 @@ struct Authentications {
     private static func signatures(_ crowd: Int, _ device: Device) async throws -> Duration {
         let prompt = PromptContext(reason: "measure")
         let presence = PromptPresence()
-        let key = try await device.keystore.createKey(KeyRequest(policy: .pin, prompt: prompt), authorizedBy: presence)
+        let key = try await device.keystore.createKey(
+            KeyRequest(policy: .pin, prompt: prompt), authorizedBy: presence)
         let digest = MessageDigest(sha256: [1])
         let keystore = device.keystore
         let start = ContinuousClock.now
         try await withThrowingTaskGroup { group in
             for _ in 0..<crowd {
-                group.addTask { _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: presence) }
+                group.addTask {
+                    _ = try await keystore.sign(
+                        digest, with: key, for: prompt, authorizedBy: presence)
+                }
             }
             try await group.waitForAll()
         }

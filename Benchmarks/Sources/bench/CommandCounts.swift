@@ -4,7 +4,8 @@ import LatchkeySimulators
 import LatchkeyTPM
 import TPM2
 
-/// Counts TPM commands. `CommandBudgetTests` and, for fingerprints, `FingerPolicyTests` fail if a number grows.
+/// Counts TPM commands. `CommandBudgetTests` and, for fingerprints, `FingerPolicyTests` fail if a
+/// number grows.
 struct CommandCounts {
     @concurrent func run() async throws -> Findings {
         try await SoftwareTPM.withRunning { tpm in
@@ -23,23 +24,29 @@ struct CommandCounts {
                 findings.counts.append((operation, counter.take().map { "\($0)" }, most))
             }
             // The storage root key exists from now on.
-            _ = try await keystore().createKey(KeyRequest(policy: .none, prompt: prompt), authorizedBy: presence)
+            _ = try await keystore().createKey(
+                KeyRequest(policy: .none, prompt: prompt), authorizedBy: presence)
             _ = counter.take()
-            let key = try await keystore().createKey(KeyRequest(policy: .pin, prompt: prompt), authorizedBy: presence)
+            let key = try await keystore().createKey(
+                KeyRequest(policy: .pin, prompt: prompt), authorizedBy: presence)
             count("create a key with a PIN", atMost: 3)
-            // At the first authorization after its start, the TPM records it and requests a retry of the command.
+            // At the first authorization after its start, the TPM records it and requests a retry
+            // of the command.
             _ = try await keystore().sign(digest, with: key, for: prompt, authorizedBy: presence)
             _ = counter.take()
             _ = try await keystore().sign(digest, with: key, for: prompt, authorizedBy: presence)
             count("sign with a PIN", atMost: 5)
-            _ = try await keystore(isShared: true).sign(digest, with: key, for: prompt, authorizedBy: presence)
+            _ = try await keystore(isShared: true).sign(
+                digest, with: key, for: prompt, authorizedBy: presence)
             count("sign with a PIN, behind a resource manager", atMost: 5)
             let revocable = try await keystore().createRevocableKey(
                 KeyRequest(policy: .pin, prompt: prompt), authorizedBy: presence
             ) { _ in }
             _ = counter.take()
-            _ = try await keystore().sign(digest, with: revocable, for: prompt, authorizedBy: presence)
-            // Two before the prompt, and seven after it. ARCHITECTURE.md states the reason for each.
+            _ = try await keystore().sign(
+                digest, with: revocable, for: prompt, authorizedBy: presence)
+            // Two before the prompt, and seven after it. ARCHITECTURE.md states the reason for
+            // each.
             count("sign with the PIN of a revocable key", atMost: 9)
             let request = AttestationRequest(challenge: Data(digest.bytes))
             _ = try await keystore().attest(revocable, for: request)

@@ -10,13 +10,17 @@ struct ContinuousIntegration {
         let seconds = Dictionary(
             log.split(separator: "\n").compactMap { line -> (String, Double)? in
                 let words = line.split(separator: " ")
-                guard words.count == 4, words[1] == "took", let time = Double(words[2]) else { return nil }
+                guard words.count == 4, words[1] == "took", let time = Double(words[2]) else {
+                    return nil
+                }
                 return (String(words[0]), time)
             }, uniquingKeysWith: { $1 })
         return Findings(
             goals: Self.goals.map { step, minutes in
                 let work = step == "CI" ? "the last .ci/run" : "\(step) in the last .ci/run"
-                guard let time = seconds[step] else { return .unmeasured(work, goal: "≤ \(Int(minutes)) min") }
+                guard let time = seconds[step] else {
+                    return .unmeasured(work, goal: "≤ \(Int(minutes)) min")
+                }
                 return .limit(work, time / 60, "min", atMost: minutes)
             })
     }

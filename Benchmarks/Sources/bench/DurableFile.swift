@@ -9,14 +9,18 @@ final class DurableFile {
     init() throws {
         var path = Array(".bench-XXXXXX".utf8CString)
         descriptor = mkstemp(&path)
-        guard descriptor >= 0 else { throw Failure(reason: "no file can be created in the current directory") }
+        guard descriptor >= 0 else {
+            throw Failure(reason: "no file can be created in the current directory")
+        }
         unlink(path)
     }
 
     deinit { close(descriptor) }
 
     func write() throws {
-        guard pwrite(descriptor, page, page.count, off_t(offset)) == page.count, fdatasync(descriptor) == 0 else {
+        guard pwrite(descriptor, page, page.count, off_t(offset)) == page.count,
+            fdatasync(descriptor) == 0
+        else {
             throw Failure(reason: "writing to the current directory failed")
         }
         offset += page.count

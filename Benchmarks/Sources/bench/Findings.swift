@@ -20,7 +20,9 @@ struct Findings: Sendable {
             Self.show(figures.title, figures.columns, figures.rows)
             if !figures.note.isEmpty { print("  \(figures.note)") }
         }
-        if !counts.isEmpty { Self.show("TPM commands per operation", Self.countColumns, countCells) }
+        if !counts.isEmpty {
+            Self.show("TPM commands per operation", Self.countColumns, countCells)
+        }
         if !goals.isEmpty { Self.show("Goals", Goal.columns, goals.map(\.cells)) }
         for attempt in Attempt.forMissed(goals) { print("\n  \(attempt.work): \(attempt.text)") }
     }
@@ -28,13 +30,20 @@ struct Findings: Sendable {
     static let countColumns = ["operation", "commands", "at most", "which"]
 
     var countCells: [[String]] {
-        counts.map { [$0.operation, "\($0.commands.count)", "\($0.most)", $0.commands.joined(separator: ", ")] }
+        counts.map {
+            [
+                $0.operation, "\($0.commands.count)", "\($0.most)",
+                $0.commands.joined(separator: ", "),
+            ]
+        }
     }
 
     private static func show(_ title: String, _ columns: [String], _ rows: [[String]]) {
         let all = [columns] + rows
         let widths = columns.indices.map { column in all.map { $0[column].count }.max() ?? 0 }
         print("\n\(title)")
-        for row in all { print("  " + zip(row, widths).map { $0.padded(to: $1) }.joined(separator: "  ")) }
+        for row in all {
+            print("  " + zip(row, widths).map { $0.padded(to: $1) }.joined(separator: "  "))
+        }
     }
 }

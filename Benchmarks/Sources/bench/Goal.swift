@@ -10,12 +10,14 @@ struct Goal: Sendable {
 
     /// A time as a multiple of the floor.
     static func ratio(
-        _ work: String, _ samples: Samples, over floor: Samples, named name: String, atMost limit: Double
+        _ work: String, _ samples: Samples, over floor: Samples, named name: String,
+        atMost limit: Double
     ) -> Goal {
         let ratio = samples.median / floor.median
         return Goal(
             work: work, value: samples.median.text, floor: "\(floor.median.text) \(name)",
-            ratio: Decimals.format(ratio, 2), goal: "≤ \(Decimals.format(limit, 2))", isMet: ratio <= limit)
+            ratio: Decimals.format(ratio, 2), goal: "≤ \(Decimals.format(limit, 2))",
+            isMet: ratio <= limit)
     }
 
     /// A number with a limit.
@@ -24,7 +26,8 @@ struct Goal: Sendable {
     ) -> Goal {
         Goal(
             work: work, value: "\(Decimals.format(value, 2)) \(unit)", floor: floor, ratio: "–",
-            goal: "≤ \(Decimals.format(limit, limit == limit.rounded() ? 0 : 1)) \(unit)", isMet: value <= limit)
+            goal: "≤ \(Decimals.format(limit, limit == limit.rounded() ? 0 : 1)) \(unit)",
+            isMet: value <= limit)
     }
 
     /// A row without a value in this run.
@@ -32,7 +35,9 @@ struct Goal: Sendable {
         Goal(work: work, value: "not measured", floor: "–", ratio: "–", goal: goal, isMet: nil)
     }
 
-    var cells: [String] { [work, value, floor, ratio, goal, isMet.map { $0 ? "ok" : "OVER" } ?? "–"] }
+    var cells: [String] {
+        [work, value, floor, ratio, goal, isMet.map { $0 ? "ok" : "OVER" } ?? "–"]
+    }
 
     static let columns = ["work", "measured", "floor", "ratio", "goal", ""]
 }

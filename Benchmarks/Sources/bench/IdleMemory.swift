@@ -5,7 +5,8 @@ import LatchkeySimulators
 struct IdleMemory {
     @concurrent func run() async throws -> Findings {
         Findings(goals: [
-            .limit("peak memory of idle latchkey-presenced", try await presenced(), "MB", atMost: 15),
+            .limit(
+                "peak memory of idle latchkey-presenced", try await presenced(), "MB", atMost: 15),
             .limit("peak memory of idle latchkey-identity", try await identity(), "MB", atMost: 35),
             .limit("peak memory of idle latchkey-agent", try await agent(), "MB", atMost: 25),
             .limit("peak memory of idle latchkey-passkeys", try await passkeys(), "MB", atMost: 25),
@@ -21,7 +22,8 @@ struct IdleMemory {
             try Program.built("latchkey").run(["key", "create", "--policy", "none"] + store)
             let socket = directory.path(of: "agent.sock")
             return try Self.answered(
-                "connect", socket, [Program.built("latchkey-agent").name, "--socket", socket] + store)
+                "connect", socket,
+                [Program.built("latchkey-agent").name, "--socket", socket] + store)
         }
     }
 
@@ -33,7 +35,8 @@ struct IdleMemory {
             return try Self.answered(
                 "accept", socket,
                 [
-                    Program.built("latchkey-passkeys").name, "--policy", "pin", "--relay", socket, "--tcti", tpm.tcti,
+                    Program.built("latchkey-passkeys").name, "--policy", "pin", "--relay", socket,
+                    "--tcti", tpm.tcti,
                     "--store", directory.path(of: "store"), "--pin-source", "pinentry",
                 ])
         }
@@ -44,22 +47,30 @@ struct IdleMemory {
         let socket = try TemporaryDirectory().path(of: "relay.sock")
         return try Self.answered(
             "refuse", socket,
-            ["systemd-socket-activate", "--seqpacket", "--listen", socket, Program.built("latchkey-uhid").name])
+            [
+                "systemd-socket-activate", "--seqpacket", "--listen", socket,
+                Program.built("latchkey-uhid").name,
+            ])
     }
 
     /// Starts a service, exchanges one message with it, and ends it.
     ///
     /// - Returns: The peak of the service.
-    private static func answered(_ manner: String, _ socket: String, _ service: [String]) throws -> Double {
+    private static func answered(_ manner: String, _ socket: String, _ service: [String]) throws
+        -> Double
+    {
         let printed = try Program(name: "python3").run(["-c", client, manner, socket] + service)
-        guard let kilobytes = Double(String(decoding: printed, as: UTF8.self).trimmingCharacters(in: .newlines)) else {
+        guard
+            let kilobytes = Double(
+                String(decoding: printed, as: UTF8.self).trimmingCharacters(in: .newlines))
+        else {
             throw Failure(reason: "the client of \(service) printed no number")
         }
         return kilobytes * 1024 / 1e6
     }
 
-    /// The arguments: who connects, the socket, the service's program and its arguments. `CTAPHID_INIT` and
-    /// `SSH_AGENTC_REQUEST_IDENTITIES` are the messages.
+    /// The arguments: who connects, the socket, the service's program and its arguments.
+    /// `CTAPHID_INIT` and `SSH_AGENTC_REQUEST_IDENTITIES` are the messages.
     private static let client = """
         import signal, socket, subprocess, sys, time
         manner, path, service = sys.argv[1], sys.argv[2], sys.argv[3:]
@@ -108,7 +119,8 @@ struct IdleMemory {
                     ["--prints", reader.printsDirectory], printsLine: false
                 ) { identifier, _ in
                     try Program(name: "gdbus").run([
-                        "wait", "--address", reader.busAddress, "--timeout", "30", "org.latchkey.Presence1",
+                        "wait", "--address", reader.busAddress, "--timeout", "30",
+                        "org.latchkey.Presence1",
                     ])
                     return try Self.peak(of: identifier)
                 }
@@ -117,7 +129,8 @@ struct IdleMemory {
     }
 
     private func identity() async throws -> Double {
-        try await Program.built("latchkey-identity").serving(["serve", "--demo"], printsLine: true) { identifier, _ in
+        try await Program.built("latchkey-identity").serving(["serve", "--demo"], printsLine: true)
+        { identifier, _ in
             try Self.peak(of: identifier)
         }
     }

@@ -1,8 +1,8 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLogin
+import LatchkeyOAuth
 
 /// A browser that logs in on the server's page.
 actor LoginBrowser: Browser {
@@ -18,10 +18,14 @@ actor LoginBrowser: Browser {
 
     func open(_ url: String) async throws {
         let (page, address) = try await follow(.get, url, "")
-        guard let form = page.firstMatch(of: /<form method="post" action="([^"]*)">(.*?)<\/form>/.dotMatchesNewlines())
+        guard
+            let form = page.firstMatch(
+                of: /<form method="post" action="([^"]*)">(.*?)<\/form>/.dotMatchesNewlines())
         else { throw Failure(reason: "there is no login page") }
         var fields = [("username", username), ("password", password), ("action", "login")]
-        for input in String(form.2).matches(of: /<input type="hidden" name="([^"]*)" value="([^"]*)">/) {
+        for input in String(form.2).matches(
+            of: /<input type="hidden" name="([^"]*)" value="([^"]*)">/)
+        {
             fields.append((String(input.1), Self.plain(String(input.2))))
         }
         let body = fields.map { "\($0)=\(Self.escaped($1))" }.joined(separator: "&")
@@ -33,7 +37,9 @@ actor LoginBrowser: Browser {
     ) async throws -> (page: String, address: String) {
         var (method, url, body) = (method, url, body)
         for _ in 0..<10 {
-            guard let parts = URLComponents(string: url), let host = parts.host, let port = parts.port else { break }
+            guard let parts = URLComponents(string: url), let host = parts.host,
+                let port = parts.port
+            else { break }
             var request = HTTPRequest(
                 method: method, scheme: parts.scheme, authority: "\(host):\(port)",
                 path: parts.percentEncodedPath + (parts.percentEncodedQuery.map { "?\($0)" } ?? ""))
@@ -47,7 +53,9 @@ actor LoginBrowser: Browser {
                 let pair = field.value.prefix { $0 != ";" }.split(separator: "=", maxSplits: 1)
                 if pair.count == 2 { cookies[String(pair[0])] = String(pair[1]) }
             }
-            guard (300..<400).contains(response.status.code), let next = response.headerFields[.location] else {
+            guard (300..<400).contains(response.status.code),
+                let next = response.headerFields[.location]
+            else {
                 return (String(decoding: bytes, as: UTF8.self), url)
             }
             (method, url, body) = (.get, Self.target(next, from: url), "")
@@ -64,7 +72,9 @@ actor LoginBrowser: Browser {
     }
 
     private static func plain(_ text: String) -> String {
-        text.replacing("&quot;", with: "\"").replacing("&lt;", with: "<").replacing("&gt;", with: ">")
-            .replacing("&#39;", with: "'").replacing("&#61;", with: "=").replacing("&amp;", with: "&")
+        text.replacing("&quot;", with: "\"").replacing("&lt;", with: "<").replacing(
+            "&gt;", with: ">"
+        )
+        .replacing("&#39;", with: "'").replacing("&#61;", with: "=").replacing("&amp;", with: "&")
     }
 }

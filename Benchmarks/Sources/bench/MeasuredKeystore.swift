@@ -20,11 +20,15 @@ struct MeasuredKeystore: Keystore {
 
     func owns(_ secret: SealedSecret) async -> Bool? { await inner.owns(secret) }
 
-    func capabilities() async throws(KeystoreError) -> KeystoreCapabilities { try await inner.capabilities() }
+    func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
+        try await inner.capabilities()
+    }
 
     func pinStatus() async throws(KeystoreError) -> PINStatus { try await inner.pinStatus() }
 
-    func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus { try await inner.pinStatus(of: key) }
+    func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
+        try await inner.pinStatus(of: key)
+    }
 
     func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
         try await inner.pinStatus(of: secret)
@@ -52,7 +56,9 @@ struct MeasuredKeystore: Keystore {
             secret, policy: policy, for: prompt, authorizedBy: presence, willCreate: willCreate)
     }
 
-    func revoke(_ secret: SealedSecret) async throws(KeystoreError) { try await inner.revoke(secret) }
+    func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
+        try await inner.revoke(secret)
+    }
 
     func seal(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
@@ -62,13 +68,15 @@ struct MeasuredKeystore: Keystore {
     }
 
     func unseal(
-        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         try await inner.unseal(secret, for: prompt, authorizedBy: presence)
     }
 
     func liftLockout(
-        of secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        of secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> Bool {
         try await inner.liftLockout(of: secret, for: prompt, authorizedBy: presence)
     }
@@ -84,7 +92,8 @@ struct MeasuredKeystore: Keystore {
     }
 
     func rename(
-        _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
         try await inner.rename(key, to: label, for: prompt, authorizedBy: presence)
     }
@@ -96,21 +105,28 @@ struct MeasuredKeystore: Keystore {
         try await inner.changePIN(of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
     }
 
-    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError) -> KeyAttestation {
+    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError)
+        -> KeyAttestation
+    {
         try await inner.attest(key, for: request)
     }
 
     func isAttestable(_ key: HardwareKey) -> Bool { inner.isAttestable(key) }
 
-    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
+    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity
+    {
         try await inner.attestationIdentity(for: issuer)
     }
 
-    func activate(_ challenge: ActivationChallenge, for issuer: String) async throws(KeystoreError) -> SecretBytes {
+    func activate(_ challenge: ActivationChallenge, for issuer: String) async throws(KeystoreError)
+        -> SecretBytes
+    {
         try await inner.activate(challenge, for: issuer)
     }
 
-    func keepAttestationCertificates(_ certificates: [Data], for issuer: String) async throws(KeystoreError) {
+    func keepAttestationCertificates(_ certificates: [Data], for issuer: String)
+        async throws(KeystoreError)
+    {
         try await inner.keepAttestationCertificates(certificates, for: issuer)
     }
 
@@ -118,5 +134,7 @@ struct MeasuredKeystore: Keystore {
         try await inner.forgetAttestation(for: issuer)
     }
 
-    func attestationIssuers() async throws(KeystoreError) -> [String] { try await inner.attestationIssuers() }
+    func attestationIssuers() async throws(KeystoreError) -> [String] {
+        try await inner.attestationIssuers()
+    }
 }

@@ -10,7 +10,8 @@ struct MeasuredProcess {
     private(set) var peak = 0
 
     init(
-        _ name: String, _ program: Program, _ arguments: [String] = [], cleaning: (@Sendable () throws -> Void)? = nil
+        _ name: String, _ program: Program, _ arguments: [String] = [],
+        cleaning: (@Sendable () throws -> Void)? = nil
     ) {
         self.name = name
         self.program = program
@@ -38,7 +39,9 @@ struct MeasuredProcess {
     static func table(_ title: String, _ processes: [MeasuredProcess]) -> Table {
         var table = Table(title)
         for process in processes {
-            table.add("\(process.name) (\(Decimals.format(Double(process.peak) / 1e6, 1)) MB)", process.samples)
+            table.add(
+                "\(process.name) (\(Decimals.format(Double(process.peak) / 1e6, 1)) MB)",
+                process.samples)
         }
         return table
     }

@@ -21,28 +21,39 @@ struct Plot: Sendable {
 
     var svg: String {
         let points = series.flatMap(\.points)
-        let (across, up) = (Scale(points.map(\.x), isTight: true), Scale(points.map(\.y), isTight: false))
+        let (across, up) = (
+            Scale(points.map(\.x), isTight: true), Scale(points.map(\.y), isTight: false)
+        )
         let marks = Set(points.map(\.x)).sorted()
         var lines = [Self.head(title)]
         for value in up.decades {
             let place = Self.vertical(up, value)
-            lines.append(Self.line(Self.margins.left, place, Self.width - Self.margins.right, place, "grid"))
+            lines.append(
+                Self.line(Self.margins.left, place, Self.width - Self.margins.right, place, "grid"))
             lines.append(Self.text(Self.margins.left - 8, place + 4, "end", Decimals.mark(value)))
         }
         for value in marks {
             let place = Self.horizontal(across, value)
             lines.append(
                 Self.line(
-                    place, Self.height - Self.margins.bottom, place, Self.height - Self.margins.bottom + 5, "axis"))
-            lines.append(Self.text(place, Self.height - Self.margins.bottom + 19, "middle", Decimals.mark(value)))
+                    place, Self.height - Self.margins.bottom, place,
+                    Self.height - Self.margins.bottom + 5, "axis"))
+            lines.append(
+                Self.text(
+                    place, Self.height - Self.margins.bottom + 19, "middle", Decimals.mark(value)))
         }
         lines.append(Self.text(Self.width / 2, Self.height - 8, "middle", x))
         lines.append(Self.text(8, Self.margins.top - 12, "start", y))
         for (index, curve) in series.enumerated() {
             let colour = Self.colours[index % Self.colours.count]
-            let places = curve.points.map { (Self.horizontal(across, $0.x), Self.vertical(up, $0.y)) }
-            let path = places.map { "\(Decimals.format($0, 1)),\(Decimals.format($1, 1))" }.joined(separator: " ")
-            lines.append("<polyline points=\"\(path)\" fill=\"none\" stroke=\"\(colour)\" stroke-width=\"2\"/>")
+            let places = curve.points.map {
+                (Self.horizontal(across, $0.x), Self.vertical(up, $0.y))
+            }
+            let path = places.map { "\(Decimals.format($0, 1)),\(Decimals.format($1, 1))" }.joined(
+                separator: " ")
+            lines.append(
+                "<polyline points=\"\(path)\" fill=\"none\" stroke=\"\(colour)\" stroke-width=\"2\"/>"
+            )
             lines += places.map {
                 "<circle cx=\"\(Decimals.format($0, 1))\" cy=\"\(Decimals.format($1, 1))\" r=\"3\" fill=\"\(colour)\"/>"
             }
@@ -101,10 +112,13 @@ struct Plot: Sendable {
     }
 
     private static func line(
-        _ x1: Double, _ y1: Double, _ x2: Double, _ y2: Double, _ kind: String, _ colour: String? = nil
+        _ x1: Double, _ y1: Double, _ x2: Double, _ y2: Double, _ kind: String,
+        _ colour: String? = nil
     ) -> String {
         let style = colour.map { " style=\"stroke:\($0);stroke-width:2\"" } ?? ""
-        let places = zip(["x1", "y1", "x2", "y2"], [x1, y1, x2, y2]).map { "\($0)=\"\(Decimals.format($1, 1))\"" }
+        let places = zip(["x1", "y1", "x2", "y2"], [x1, y1, x2, y2]).map {
+            "\($0)=\"\(Decimals.format($1, 1))\""
+        }
         return "<line \(places.joined(separator: " ")) class=\"\(kind)\"\(style)/>"
     }
 

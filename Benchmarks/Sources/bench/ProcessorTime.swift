@@ -1,7 +1,8 @@
 import Foundation
 import Glibc
 
-/// The processor time of processes, from /proc. In contrast to the elapsed time, it hardly depends on the load of the machine.
+/// The processor time of processes, from /proc. In contrast to the elapsed time, it hardly depends
+/// on the load of the machine.
 enum ProcessorTime {
     private struct Status {
         let parent: Int32
@@ -27,7 +28,9 @@ enum ProcessorTime {
         var total = 0.0
         for name in try FileManager.default.contentsOfDirectory(atPath: "/proc") {
             guard let process = Int32(name), let status = Status(process) else { continue }
-            if processes.contains(process) || processes.contains(status.parent) { total += status.seconds }
+            if processes.contains(process) || processes.contains(status.parent) {
+                total += status.seconds
+            }
         }
         return total
     }

@@ -48,12 +48,15 @@ struct Program: Sendable {
     /// - Returns: The time from fork to exit, and the peak memory in bytes.
     func measure(_ arguments: [String]) throws -> (time: Duration, bytes: Int) {
         let printed = try Program.built("meter", environment: environment).run([name] + arguments)
-        let numbers = String(decoding: printed, as: UTF8.self).split { !$0.isNumber }.compactMap { Int($0) }
+        let numbers = String(decoding: printed, as: UTF8.self).split { !$0.isNumber }.compactMap {
+            Int($0)
+        }
         guard numbers.count == 2 else { throw Failure(reason: "meter said nothing of \(name)") }
         return (.nanoseconds(numbers[0]), numbers[1] * 1024)
     }
 
-    /// Starts the program, runs `body` (after the first line of output, if the program prints one), and ends the program.
+    /// Starts the program, runs `body` (after the first line of output, if the program prints one),
+    /// and ends the program.
     func serving<R>(
         _ arguments: [String], printsLine: Bool, _ body: (Int32, Data) async throws -> R
     ) async throws -> R {
@@ -64,7 +67,8 @@ struct Program: Sendable {
             process.waitUntilExit()
         }
         return try await body(
-            process.processIdentifier, printsLine ? output.fileHandleForReading.availableData : Data())
+            process.processIdentifier,
+            printsLine ? output.fileHandleForReading.availableData : Data())
     }
 
     private func process(_ arguments: [String]) -> (Process, Pipe) {

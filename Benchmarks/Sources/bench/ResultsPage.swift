@@ -18,9 +18,11 @@ struct ResultsPage {
         try Data(text.utf8).write(to: URL(filePath: folder).appending(path: "Benchmarks.md"))
     }
 
-    /// Replaces the tables of these findings in `Benchmarks.md`, and appends those that it does not contain.
+    /// Replaces the tables of these findings in `Benchmarks.md`, and appends those that it does not
+    /// contain.
     ///
-    /// For a run of selected measurements. It leaves the goals and the plots of the other measurements.
+    /// For a run of selected measurements. It leaves the goals and the plots of the other
+    /// measurements.
     func update(in folder: String) throws {
         let file = URL(filePath: folder).appending(path: "Benchmarks.md")
         var page = try String(contentsOf: file, encoding: .utf8)
@@ -90,9 +92,11 @@ struct ResultsPage {
         let system = first("PRETTY_NAME", of: "/etc/os-release", "=") ?? "an unnamed system"
         let cores = "\(ProcessInfo.processInfo.activeProcessorCount) × \(processor)"
         let programs = [
-            ("swift", "--version"), ("swtpm", "--version"), ("openssl", "version"), ("tpm2_sign", "--version"),
+            ("swift", "--version"), ("swtpm", "--version"), ("openssl", "version"),
+            ("tpm2_sign", "--version"),
         ]
-        return ([date, cores, system] + programs.compactMap { version(of: $0, $1) }).joined(separator: " · ")
+        return ([date, cores, system] + programs.compactMap { version(of: $0, $1) }).joined(
+            separator: " · ")
     }
 
     /// The first line of a program's version output, up to a comma.

@@ -30,7 +30,8 @@ struct Samples: Sendable {
 
     private func quantile(_ part: Double) -> Duration {
         let sorted = durations.sorted()
-        return sorted.isEmpty ? .zero : sorted[min(Int(Double(sorted.count) * part), sorted.count - 1)]
+        return sorted.isEmpty
+            ? .zero : sorted[min(Int(Double(sorted.count) * part), sorted.count - 1)]
     }
 }
 
@@ -43,6 +44,7 @@ extension Duration {
 
     /// The time in µs or ms, with at least three digits.
     var text: String {
-        microseconds < 1000 ? "\(Decimals.format(microseconds, 1)) µs" : "\(Decimals.format(milliseconds, 2)) ms"
+        microseconds < 1000
+            ? "\(Decimals.format(microseconds, 1)) µs" : "\(Decimals.format(milliseconds, 2)) ms"
     }
 }

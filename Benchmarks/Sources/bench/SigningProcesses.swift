@@ -2,8 +2,8 @@ import Foundation
 import Latchkey
 import LatchkeySimulators
 
-/// Compares processes that make one signature each: `latchkey key sign` and other tools, in turn. All except Latchkey and
-/// tpm2-pkcs11 send the PIN in clear text.
+/// Compares processes that make one signature each: `latchkey key sign` and other tools, in turn.
+/// All except Latchkey and tpm2-pkcs11 send the PIN in clear text.
 struct SigningProcesses {
     let rounds: Int
 
@@ -13,7 +13,9 @@ struct SigningProcesses {
                 let directory = try TemporaryDirectory()
                 try Data(SHA256Text.bytes).write(to: directory.url.appending(path: "digest"))
                 var processes = [
-                    try Self.openssl("with the storage root key", ["-pkeyopt", "parent:0x81000001"], tpm, directory),
+                    try Self.openssl(
+                        "with the storage root key", ["-pkeyopt", "parent:0x81000001"], tpm,
+                        directory),
                     try Self.openssl("with a primary key each time", [], tpm, directory),
                     try Self.latchkey(tpm, directory),
                     try Self.tools(tpm, directory),
@@ -30,18 +32,24 @@ struct SigningProcesses {
                         ours.memoryGoal(atMost: 18),
                     ],
                     tables: [
-                        MeasuredProcess.table("one process for one signature, \(rounds) rounds in turn", processes)
+                        MeasuredProcess.table(
+                            "one process for one signature, \(rounds) rounds in turn", processes)
                     ])
             }
         }
     }
 
-    private static func latchkey(_ tpm: SoftwareTPM, _ directory: TemporaryDirectory) throws -> MeasuredProcess {
+    private static func latchkey(_ tpm: SoftwareTPM, _ directory: TemporaryDirectory) throws
+        -> MeasuredProcess
+    {
         let pin = directory.path(of: "pin")
         try Data("\(PromptPresence.pin)\n".utf8).write(to: URL(filePath: pin))
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: pin)
         let program = Program.built(
-            "latchkey", environment: ["LATCHKEY_TCTI": tpm.tcti, "XDG_CONFIG_HOME": directory.path(of: "config")])
+            "latchkey",
+            environment: [
+                "LATCHKEY_TCTI": tpm.tcti, "XDG_CONFIG_HOME": directory.path(of: "config"),
+            ])
         let options = ["--store", directory.path(of: "store"), "--pin-source", "file:\(pin)"]
         struct Created: Decodable {
             let id: String
@@ -58,62 +66,87 @@ struct SigningProcesses {
         _ manner: String, _ parent: [String], _ tpm: SoftwareTPM, _ directory: TemporaryDirectory
     ) throws -> MeasuredProcess {
         // The storage root key may exist already.
-        let program = Program(name: "openssl", environment: ["TPM2OPENSSL_TCTI": tpm.tcti, "TSS2_LOG": "all+NONE"])
+        let program = Program(
+            name: "openssl", environment: ["TPM2OPENSSL_TCTI": tpm.tcti, "TSS2_LOG": "all+NONE"])
         if !parent.isEmpty { try makeStorageRootKey(tpm, directory) }
         let key = directory.path(of: parent.isEmpty ? "default.pem" : "persistent.pem")
         try program.run(
             [
-                "genpkey", "-provider", "tpm2", "-algorithm", "EC", "-pkeyopt", "group:P-256", "-pkeyopt",
+                "genpkey", "-provider", "tpm2", "-algorithm", "EC", "-pkeyopt", "group:P-256",
+                "-pkeyopt",
                 "user-auth:\(PromptPresence.pin)", "-out", key,
             ] + parent)
         return MeasuredProcess(
             "openssl pkeyutl, tpm2 provider, \(manner)", program,
             [
-                "pkeyutl", "-provider", "tpm2", "-provider", "default", "-propquery", "?provider=tpm2", "-sign",
-                "-inkey", key, "-passin", "pass:\(PromptPresence.pin)", "-in", directory.path(of: "digest"), "-out",
+                "pkeyutl", "-provider", "tpm2", "-provider", "default", "-propquery",
+                "?provider=tpm2", "-sign",
+                "-inkey", key, "-passin", "pass:\(PromptPresence.pin)", "-in",
+                directory.path(of: "digest"), "-out",
                 "/dev/null",
             ])
     }
 
-    private static func tools(_ tpm: SoftwareTPM, _ directory: TemporaryDirectory) throws -> MeasuredProcess {
-        let (publicPart, privatePart) = (directory.path(of: "key.pub"), directory.path(of: "key.priv"))
+    private static func tools(_ tpm: SoftwareTPM, _ directory: TemporaryDirectory) throws
+        -> MeasuredProcess
+    {
+        let (publicPart, privatePart) = (
+            directory.path(of: "key.pub"), directory.path(of: "key.priv")
+        )
         let context = directory.path(of: "key.ctx")
         try tool(
             "tpm2_create", tpm,
             [
-                "-C", "0x81000001", "-G", "ecc256:ecdsa-sha256", "-p", PromptPresence.pin, "-u", publicPart, "-r",
+                "-C", "0x81000001", "-G", "ecc256:ecdsa-sha256", "-p", PromptPresence.pin, "-u",
+                publicPart, "-r",
                 privatePart,
             ])
-        try tool("tpm2_load", tpm, ["-C", "0x81000001", "-u", publicPart, "-r", privatePart, "-c", context])
+        try tool(
+            "tpm2_load", tpm,
+            ["-C", "0x81000001", "-u", publicPart, "-r", privatePart, "-c", context])
         try tool("tpm2_flushcontext", tpm, ["-t"])
         return MeasuredProcess(
             "tpm2_sign, the key's context saved before",
             Program(name: "tpm2_sign", environment: environment(tpm)),
             [
-                "-c", context, "-p", PromptPresence.pin, "-g", "sha256", "-d", directory.path(of: "digest"), "-o",
+                "-c", context, "-p", PromptPresence.pin, "-g", "sha256", "-d",
+                directory.path(of: "digest"), "-o",
                 directory.path(of: "signature"),
             ],
             // tpm2_sign leaves the key in one of the three object slots.
             cleaning: { try tool("tpm2_flushcontext", tpm, ["-t"]) })
     }
 
-    private static func pkcs11(_ token: SoftwareTPMToken, _ directory: TemporaryDirectory) throws -> MeasuredProcess {
+    private static func pkcs11(_ token: SoftwareTPMToken, _ directory: TemporaryDirectory) throws
+        -> MeasuredProcess
+    {
         let program = Program(name: "pkcs11-tool", environment: token.environment)
-        let options = ["--module", token.modulePath, "--token-label", token.label, "--login", "--pin", token.userPIN]
+        let options = [
+            "--module", token.modulePath, "--token-label", token.label, "--login", "--pin",
+            token.userPIN,
+        ]
         try program.run(options + ["--keypairgen", "--key-type", "EC:prime256v1", "--id", "01"])
         return MeasuredProcess(
             "pkcs11-tool, tpm2-pkcs11 through tpm2-abrmd", program,
             options + [
-                "--sign", "--mechanism", "ECDSA", "--id", "01", "--input-file", directory.path(of: "digest"),
+                "--sign", "--mechanism", "ECDSA", "--id", "01", "--input-file",
+                directory.path(of: "digest"),
                 "--output-file", directory.path(of: "signature"),
             ])
     }
 
     /// The TCG's template, so that Latchkey uses the existing key.
-    private static func makeStorageRootKey(_ tpm: SoftwareTPM, _ directory: TemporaryDirectory) throws {
+    private static func makeStorageRootKey(_ tpm: SoftwareTPM, _ directory: TemporaryDirectory)
+        throws
+    {
         let program = Program.built(
-            "latchkey", environment: ["LATCHKEY_TCTI": tpm.tcti, "XDG_CONFIG_HOME": directory.path(of: "config")])
-        try program.run(["key", "create", "--policy", "none", "--store", directory.path(of: "other")])
+            "latchkey",
+            environment: [
+                "LATCHKEY_TCTI": tpm.tcti, "XDG_CONFIG_HOME": directory.path(of: "config"),
+            ])
+        try program.run([
+            "key", "create", "--policy", "none", "--store", directory.path(of: "other"),
+        ])
     }
 
     private static func tool(_ name: String, _ tpm: SoftwareTPM, _ arguments: [String]) throws {

@@ -5,7 +5,8 @@ import LatchkeyTPM
 import TPM2
 import TPM2TCTI
 
-/// Compares `TPMKeystore.sign` with hand-written commands and with ESAPI on one swtpm, in alternating calls.
+/// Compares `TPMKeystore.sign` with hand-written commands and with ESAPI on one swtpm, in
+/// alternating calls.
 struct TPMSigning {
     let rounds: Int
 
@@ -30,7 +31,8 @@ struct TPMSigning {
             }
             let prompt = PromptContext(reason: "measure")
             let presence = PromptPresence()
-            let key = try await bare.createKey(KeyRequest(policy: .pin, prompt: prompt), authorizedBy: presence)
+            let key = try await bare.createKey(
+                KeyRequest(policy: .pin, prompt: prompt), authorizedBy: presence)
             guard let floor = floor_tpm_open(tcti, PromptPresence.pin) else {
                 throw Failure(reason: "the floor can't be opened")
             }
@@ -43,11 +45,13 @@ struct TPMSigning {
                         switch contestant {
                         case .ours:
                             try await Self.time {
-                                _ = try await bare.sign(digest, with: key, for: prompt, authorizedBy: presence)
+                                _ = try await bare.sign(
+                                    digest, with: key, for: prompt, authorizedBy: presence)
                             }
                         case .oursPrimed:
                             try await Self.timeSincePIN(presence) {
-                                _ = try await shared.sign(digest, with: key, for: prompt, authorizedBy: presence)
+                                _ = try await shared.sign(
+                                    digest, with: key, for: prompt, authorizedBy: presence)
                             }
                         default: try Self.time(contestant, floor, digest)
                         }
@@ -60,13 +64,19 @@ struct TPMSigning {
 
     private func findings(_ samples: [Contestant: Samples]) -> Findings {
         func of(_ contestant: Contestant) -> Samples { samples[contestant] ?? Samples() }
-        var table = Table("P-256 signature with a PIN in one process, swtpm, \(rounds) rounds in turn")
+        var table = Table(
+            "P-256 signature with a PIN in one process, swtpm, \(rounds) rounds in turn")
         for contestant in Contestant.allCases { table.add(contestant.rawValue, of(contestant)) }
         let goals: [Goal] = [
-            .ratio("cold PIN signature, swtpm", of(.ours), over: of(.raw), named: "raw R2", atMost: 1.2),
-            .ratio("cold PIN signature, swtpm", of(.ours), over: of(.esapi), named: "ESAPI P2", atMost: 1),
             .ratio(
-                "primed signature after the PIN", of(.oursPrimed), over: of(.rawPrimed), named: "raw R2 primed",
+                "cold PIN signature, swtpm", of(.ours), over: of(.raw), named: "raw R2", atMost: 1.2
+            ),
+            .ratio(
+                "cold PIN signature, swtpm", of(.ours), over: of(.esapi), named: "ESAPI P2",
+                atMost: 1),
+            .ratio(
+                "primed signature after the PIN", of(.oursPrimed), over: of(.rawPrimed),
+                named: "raw R2 primed",
                 atMost: 1.25),
         ]
         return Findings(goals: goals, tables: [table])
@@ -105,7 +115,9 @@ struct TPMSigning {
     private static func check(_ body: () -> UInt32) throws -> Duration {
         var code: UInt32 = 0
         let time = ContinuousClock().measure { code = body() }
-        guard code == 0 else { throw Failure(reason: "the floor failed: 0x\(String(code, radix: 16))") }
+        guard code == 0 else {
+            throw Failure(reason: "the floor failed: 0x\(String(code, radix: 16))")
+        }
         return time
     }
 

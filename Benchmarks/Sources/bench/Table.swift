@@ -16,7 +16,10 @@ struct Table: Sendable {
     var cells: [[String]] {
         guard let floor = rows.first?.samples.median else { return [] }
         return rows.map { name, samples in
-            [name, samples.median.text, samples.p95.text, "×\(Decimals.format(samples.median / floor, 2))"]
+            [
+                name, samples.median.text, samples.p95.text,
+                "×\(Decimals.format(samples.median / floor, 2))",
+            ]
         }
     }
 

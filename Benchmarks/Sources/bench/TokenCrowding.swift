@@ -9,7 +9,9 @@ struct TokenCrowding {
         for count in counts {
             let result = try await TokenSigning(keys: count, rounds: rounds).run()
             results.append((count, result))
-            if count == counts.first || count == counts.last { findings.tables.append(result.table) }
+            if count == counts.first || count == counts.last {
+                findings.tables.append(result.table)
+            }
         }
         guard let few = results.first, let many = results.last else { return findings }
         findings.goals = [few, many].map { count, result in
@@ -22,7 +24,8 @@ struct TokenCrowding {
         }
         findings.plots = [
             Plot(
-                file: "token-keys", title: "P-256 signature by a SoftHSM2 token", x: "keys on the token", y: "µs",
+                file: "token-keys", title: "P-256 signature by a SoftHSM2 token",
+                x: "keys on the token", y: "µs",
                 series: [
                     .init(name: "PKCS11Keystore.sign", points: curve(\.ours)),
                     .init(name: "raw C_Sign, verified with libcrypto", points: curve(\.verified)),

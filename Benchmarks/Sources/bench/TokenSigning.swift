@@ -3,14 +3,15 @@ import Latchkey
 import LatchkeyPKCS11
 import LatchkeySimulators
 
-/// Compares `PKCS11Keystore.sign` with `C_SignInit` and `C_Sign` on one SoftHSM2 token, in alternating calls, so that load affects
-/// both equally.
+/// Compares `PKCS11Keystore.sign` with `C_SignInit` and `C_Sign` on one SoftHSM2 token, in
+/// alternating calls, so that load affects both equally.
 struct TokenSigning {
     /// The number of keys on the token.
     let keys: Int
     let rounds: Int
 
-    /// The samples of raw signatures that are verified, and of the keystore, for the curve over the number of keys.
+    /// The samples of raw signatures that are verified, and of the keystore, for the curve over the
+    /// number of keys.
     struct Result: Sendable {
         let verified: Samples
         let ours: Samples
@@ -22,7 +23,8 @@ struct TokenSigning {
         let keystore = try PKCS11Keystore(uri: token.uri)
         let prompt = PromptContext(reason: "measure")
         let nobody = NobodyPresent()
-        let key = try await keystore.createKey(KeyRequest(policy: .none, prompt: prompt), authorizedBy: nobody)
+        let key = try await keystore.createKey(
+            KeyRequest(policy: .none, prompt: prompt), authorizedBy: nobody)
         guard let floor = floor_open(token.modulePath, token.label, token.userPIN) else {
             throw Failure(reason: "the floor can't be opened")
         }
@@ -35,7 +37,9 @@ struct TokenSigning {
         var verification = Samples()
         var signature = [UInt8](repeating: 0, count: 64)
         for round in -20..<rounds {
-            if round == 0 { (raw, verified, ours, verification) = (Samples(), Samples(), Samples(), Samples()) }
+            if round == 0 {
+                (raw, verified, ours, verification) = (Samples(), Samples(), Samples(), Samples())
+            }
             let digest = MessageDigest(sha256: [UInt8(truncatingIfNeeded: round)])
             try raw.measure { try Self.sign(floor, digest, &signature) }
             try verified.measure {
@@ -52,7 +56,8 @@ struct TokenSigning {
         }
         let crowd = try await crowdedSignatures(keystore, key, prompt)
         var table = Table(
-            "P-256 sign, a call of the keystore each, SoftHSM2, \(keys) keys on the token, \(rounds) rounds")
+            "P-256 sign, a call of the keystore each, SoftHSM2, \(keys) keys on the token, \(rounds) rounds"
+        )
         table.add("raw C_SignInit + C_Sign (floor)", raw)
         table.add("the same, and verified with libcrypto", verified)
         table.add("PKCS11Keystore.sign, which verifies", ours)
@@ -63,7 +68,8 @@ struct TokenSigning {
 
     private static let crowd = 8
 
-    /// The time per signature with concurrent tasks: the token's thread never waits, and other threads verify.
+    /// The time per signature with concurrent tasks: the token's thread never waits, and other
+    /// threads verify.
     @concurrent private func crowdedSignatures(
         _ keystore: PKCS11Keystore, _ key: HardwareKey, _ prompt: PromptContext
     ) async throws -> Samples {
@@ -76,7 +82,8 @@ struct TokenSigning {
                     group.addTask {
                         for number in 0..<each {
                             _ = try await keystore.sign(
-                                MessageDigest(sha256: [UInt8(truncatingIfNeeded: number)]), with: key, for: prompt,
+                                MessageDigest(sha256: [UInt8(truncatingIfNeeded: number)]),
+                                with: key, for: prompt,
                                 authorizedBy: NobodyPresent())
                         }
                     }
@@ -88,7 +95,9 @@ struct TokenSigning {
         return samples
     }
 
-    private static func sign(_ floor: OpaquePointer, _ digest: MessageDigest, _ signature: inout [UInt8]) throws {
+    private static func sign(
+        _ floor: OpaquePointer, _ digest: MessageDigest, _ signature: inout [UInt8]
+    ) throws {
         let result = floor_sign(floor, digest.bytes, &signature)
         guard result == 0 else { throw Failure(reason: "the floor failed: \(result)") }
     }

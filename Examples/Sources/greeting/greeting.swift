@@ -16,16 +16,20 @@ struct Greeting {
 
     static func greet() async throws {
         let environment = ProcessInfo.processInfo.environment
-        let store = try await RecordStore(directory: RecordStore.defaultDirectory(environment: environment))
+        let store = try await RecordStore(
+            directory: RecordStore.defaultDirectory(environment: environment))
         let keystore = TPMKeystore(tcti: environment["LATCHKEY_TCTI"], anchors: store)
         let prompt = PromptContext(reason: "sign a greeting")
 
         let key = try await keystore.createKey(
             KeyRequest(policy: .pin, prompt: prompt), authorizedBy: TerminalPresence())
         let digest = MessageDigest(sha256: "Hello, world!".utf8)
-        let signature = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: TerminalPresence())
+        let signature = try await keystore.sign(
+            digest, with: key, for: prompt, authorizedBy: TerminalPresence())
 
         print(key.assurance, signature.rawRepresentation.base64EncodedString())
-        print(key.publicKey.isValid(signature, for: digest) ? "The signature is right." : "The signature is wrong.")
+        print(
+            key.publicKey.isValid(signature, for: digest)
+                ? "The signature is right." : "The signature is wrong.")
     }
 }

@@ -14,11 +14,13 @@ struct Notebook {
     private let space: VaultSpace
     private var notes: Vault<[String]>
 
-    /// - Parameter environment: `LATCHKEY_ENDPOINT` and `LATCHKEY_CLIENT_ID` select the server, `LATCHKEY_TCTI` the TPM,
-    ///   `LATCHKEY_PIN_SOURCE` the source of PINs, and `BROWSER` the browser.
+    /// - Parameter environment: `LATCHKEY_ENDPOINT` and `LATCHKEY_CLIENT_ID` select the server,
+    ///   `LATCHKEY_TCTI` the TPM, `LATCHKEY_PIN_SOURCE` the source of PINs, and `BROWSER` the
+    ///   browser.
     init(environment: [String: String]) async throws {
         let store = try await RecordStore(
-            directory: RecordStore.defaultDirectory(environment: environment), profile: Self.profile)
+            directory: RecordStore.defaultDirectory(environment: environment), profile: Self.profile
+        )
         records = try RecordContainer(
             store: store, keystore: TPMKeystore(tcti: environment["LATCHKEY_TCTI"], anchors: store))
         let source = try PINSource(named: environment["LATCHKEY_PIN_SOURCE"])
@@ -70,13 +72,15 @@ struct Notebook {
         return user.preferredUsername ?? user.userID
     }
 
-    /// Ends the session and locks the notes. The notes belong to this machine: their PIN opens them also without a login.
+    /// Ends the session and locks the notes. The notes belong to this machine: their PIN opens them
+    /// also without a login.
     mutating func logOut() async throws {
         lock()
         try await container.logout()
     }
 
-    /// Locks the notes when the user's session locks or the machine sleeps, until the task is cancelled.
+    /// Locks the notes when the user's session locks or the machine sleeps, until the task is
+    /// cancelled.
     func followSession() async throws { try await SessionLockObserver().run(locking: [records]) }
 
     /// Adds a note.
@@ -95,23 +99,25 @@ struct Notebook {
 
     /// The notes, unlocked first if they are locked.
     mutating func read() async throws -> [String] {
-        // After the session locks, the vault is closed, but `notes` is still `.biometrics`. `wrap()` returns the new
-        // case.
+        // After the session locks, the vault is closed, but `notes` is still `.biometrics`.
+        // `wrap()` returns the new case.
         if case .biometrics(let vault) = notes { notes = vault.wrap() }
         guard notes.isStored else { return [] }
         if case .locked(let vault) = notes { notes = try await unlock(vault).wrap() }
         return try notes.credentials
     }
 
-    /// Unlocks the notes. During a lockout, the owner can lift the lockout with a stronger proof if the hardware has
-    /// one.
+    /// Unlocks the notes. During a lockout, the owner can lift the lockout with a stronger proof if
+    /// the hardware has one.
     private func unlock(
         _ vault: LockedBiometricsSecureVault<[String]>
     ) async throws -> BiometricsSecureVault<[String]> {
         do throws(KeystoreError) {
             return try await vault.unlock()
         } catch {
-            guard error.code == .lockedOut, try await vault.reauthenticateOwner() else { throw error }
+            guard error.code == .lockedOut, try await vault.reauthenticateOwner() else {
+                throw error
+            }
             return try await vault.unlock()
         }
     }
@@ -132,8 +138,8 @@ struct Notebook {
         notes = try await notes.reset()
     }
 
-    /// Archives the login and the notes, for example if the store comes from another machine. Afterwards, create a new
-    /// notebook.
+    /// Archives the login and the notes, for example if the store comes from another machine.
+    /// Afterwards, create a new notebook.
     ///
     /// - Returns: The path of the archive.
     static func startOver(environment: [String: String]) async throws -> String {

@@ -29,7 +29,9 @@ struct Notes {
                     guard try await obey(line, in: &notebook) else { return }
                 } catch {
                     tell(error)
-                    if (error as? KeystoreError)?.code == .conflict { try? await notebook.retrieve() }
+                    if (error as? KeystoreError)?.code == .conflict {
+                        try? await notebook.retrieve()
+                    }
                 }
             }
         } catch {
@@ -42,7 +44,9 @@ struct Notes {
     private static func open() async throws -> Notebook? {
         do {
             return try await newNotebook()
-        } catch let error as KeystoreError where [.wrongDevice, .damaged, .invalidated].contains(error.code) {
+        } catch let error as KeystoreError
+            where [.wrongDevice, .damaged, .invalidated].contains(error.code)
+        {
             tell(error)
             return try await startOver()
         }
@@ -50,19 +54,23 @@ struct Notes {
 
     /// - Returns: A notebook without a login or notes; nil if the user declines.
     private static func startOver() async throws -> Notebook? {
-        guard ask("This archives the login and the notes. Type ‘yes’ to continue: ") == "yes" else { return nil }
+        guard ask("This archives the login and the notes. Type ‘yes’ to continue: ") == "yes" else {
+            return nil
+        }
         print("The archive is \(try await Notebook.startOver(environment: environment)).")
         return try await newNotebook()
     }
 
-    /// A notebook that locks when the user's session locks. Prints an error if this machine cannot do that.
+    /// A notebook that locks when the user's session locks. Prints an error if this machine cannot
+    /// do that.
     private static func newNotebook() async throws -> Notebook {
         let notebook = try await Notebook(environment: environment)
         Task {
             do {
                 try await notebook.followSession()
             } catch {
-                try? FileHandle.standardError.write(contentsOf: Data("\(error.localizedDescription)\n".utf8))
+                try? FileHandle.standardError.write(
+                    contentsOf: Data("\(error.localizedDescription)\n".utf8))
             }
         }
         return notebook
@@ -104,7 +112,8 @@ struct Notes {
         return readLine()
     }
 
-    /// Prints an error and the next step: a command of this program if one helps, otherwise the error's own.
+    /// Prints an error and the next step: a command of this program if one helps, otherwise the
+    /// error's own.
     private static func tell(_ error: any Error) {
         let (code, text, step): (KeystoreErrorCode, String, String) =
             switch error {
@@ -115,7 +124,8 @@ struct Notes {
         switch code {
         // A declined prompt is not an error.
         case .cancelled: print("Nothing was done.")
-        // The stored data has another type, another program changed it, or the hardware no longer has its key.
+        // The stored data has another type, another program changed it, or the hardware no longer
+        // has its key.
         case .damaged, .invalidated:
             print(text, "‘erase’ deletes the notes. ‘start over’ archives the login and the notes.")
         case .wrongDevice: print(text, "Use the machine that created the store, or start over.")

@@ -5,7 +5,8 @@ package struct PasskeyClock: Sendable {
     package let sleep: @Sendable (_ until: Duration) async throws -> Void
 
     package init(
-        now: @escaping @Sendable () -> Duration, sleep: @escaping @Sendable (_ until: Duration) async throws -> Void
+        now: @escaping @Sendable () -> Duration,
+        sleep: @escaping @Sendable (_ until: Duration) async throws -> Void
     ) {
         self.now = now
         self.sleep = sleep

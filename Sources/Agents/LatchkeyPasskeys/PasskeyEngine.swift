@@ -2,8 +2,9 @@ internal import Crypto
 internal import FoundationEssentials
 package import Latchkey
 
-/// Answers CTAP requests with the keys of a keystore, the passkeys of a store, and prompts. It knows no transport: a HID
-/// device (``PasskeyHIDDevice``) or another one passes it requests, one at a time.
+/// Answers CTAP requests with the keys of a keystore, the passkeys of a store, and prompts. It
+/// knows no transport: a HID device (``PasskeyHIDDevice``) or another one passes it requests, one
+/// at a time.
 package actor PasskeyEngine {
     private let keystore: any PasskeyKeystore
     private let store: PasskeyStore
@@ -21,12 +22,14 @@ package actor PasskeyEngine {
 
     /// - Parameters:
     ///   - store: An open store. New passkeys are stored in it.
-    ///   - policy: The policy of new passkeys; nil for the keystore's default. A policy without user verification is refused:
-    ///     the authenticator then reports that it cannot verify users.
+    ///   - policy: The policy of new passkeys; nil for the keystore's default. A policy without
+    ///     user verification is refused: the authenticator then reports that it cannot verify
+    ///     users.
     ///   - requester: Returns the name of the program that has opened the device, for prompts.
     ///   - onFailure: Called with the error of a step that failed. Clients get a status only.
     package init(
-        keystore: any PasskeyKeystore, store: PasskeyStore, prompt: any PasskeyPrompt, policy: AccessPolicy? = nil,
+        keystore: any PasskeyKeystore, store: PasskeyStore, prompt: any PasskeyPrompt,
+        policy: AccessPolicy? = nil,
         aaguid: AAGUID = .hardware, clock: PasskeyClock = .continuous,
         requester: @escaping @Sendable () async -> String? = { nil },
         onFailure: @escaping @Sendable (KeystoreError) -> Void = { _ in }
@@ -41,11 +44,12 @@ package actor PasskeyEngine {
         authenticator = Authenticator(aaguid: aaguid)
     }
 
-    /// Answers a request: a command byte and a CBOR map. Cancel the task to end the request early; the prompt then closes,
-    /// and the answer is `KEEPALIVE_CANCEL`.
+    /// Answers a request: a command byte and a CBOR map. Cancel the task to end the request early;
+    /// the prompt then closes, and the answer is `KEEPALIVE_CANCEL`.
     ///
     /// - Parameter report: Called with the state of the request when it changes.
-    /// - Returns: The status, and a CBOR map if the status is 0. `CHANNEL_BUSY` while another request runs.
+    /// - Returns: The status, and a CBOR map if the status is 0. `CHANNEL_BUSY` while another
+    ///   request runs.
     package func respond(
         to request: [UInt8], reporting report: @Sendable (KeepaliveStatus) async -> Void = { _ in }
     ) async -> [UInt8] {
@@ -72,7 +76,9 @@ package actor PasskeyEngine {
     package func wink() async { await prompt.wink() }
 
     /// Performs a step, and ends it at the deadline or when the task is cancelled.
-    private func perform(_ step: Authenticator.Step, until deadline: Duration?) async -> Authenticator.Event {
+    private func perform(_ step: Authenticator.Step, until deadline: Duration?) async
+        -> Authenticator.Event
+    {
         guard !Task.isCancelled else { return .cancelled }
         guard let deadline else {
             let event = await effect(of: step)
@@ -109,7 +115,8 @@ package actor PasskeyEngine {
                 return .found(try store.list().filter { $0.rpID == rpID }, count: try store.count())
             case .ask(let question, let key):
                 return .chosen(
-                    await prompt.choose(question, promptsForPIN: { await self.promptsForPIN(question, key) }))
+                    await prompt.choose(
+                        question, promptsForPIN: { await self.promptsForPIN(question, key) }))
             case .hold:
                 // Only the deadline or a cancellation ends it.
                 while !Task.isCancelled { try? await clock.sleep(clock.now() + .seconds(3600)) }
@@ -130,15 +137,19 @@ package actor PasskeyEngine {
 
     // MARK: Hardware
 
-    private func create(_ creation: PasskeyCreation) async throws(KeystoreError) -> Authenticator.Event {
+    private func create(_ creation: PasskeyCreation) async throws(KeystoreError)
+        -> Authenticator.Event
+    {
         let policy = try await newPolicy(creation.question)
         let session = session(creation.question)
         let context = context(creation.question, account: 0)
-        let key = try await keystore.createKey(KeyRequest(policy: policy, prompt: context), authorizedBy: session)
+        let key = try await keystore.createKey(
+            KeyRequest(policy: policy, prompt: context), authorizedBy: session)
         unstoredKey = key
         guard creation.wantsMACKey else { return .created(key: key, macKey: nil) }
         do throws(KeystoreError) {
-            let macKey = try await keystore.createMACKey(policy: policy, for: context, authorizedBy: session)
+            let macKey = try await keystore.createMACKey(
+                policy: policy, for: context, authorizedBy: session)
             return .created(key: key, macKey: macKey)
         } catch {
             // The answer states that the passkey has no PRF.
@@ -153,10 +164,12 @@ package actor PasskeyEngine {
         do throws(KeystoreError) {
             if let macKey = use.passkey.macKey, !use.salts.isEmpty {
                 let (signature, codes) = try await keystore.sign(
-                    with: key, after: use.salts, with: macKey, for: context, authorizedBy: session, digest: use.digest)
+                    with: key, after: use.salts, with: macKey, for: context, authorizedBy: session,
+                    digest: use.digest)
                 return .used(signature, codes)
             }
-            let signature = try await keystore.sign(use.digest([]), with: key, for: context, authorizedBy: session)
+            let signature = try await keystore.sign(
+                use.digest([]), with: key, for: context, authorizedBy: session)
             return .used(signature, [])
         } catch {
             guard error.code == .cancelled, !Task.isCancelled else { throw error }
@@ -176,17 +189,22 @@ package actor PasskeyEngine {
         isBusy = false
     }
 
-    /// The user verification of the running request: a PIN that the hardware accepted also answers its later prompts.
+    /// The user verification of the running request: a PIN that the hardware accepted also answers
+    /// its later prompts.
     private func session(_ question: PasskeyQuestion) -> PresenceSession {
         if let session { return session }
         let (keystore, store) = (keystore, store)
         let new = PresenceSession(prompt.verification(for: question), acceptsEarlierProof: false) {
             (context, presence) throws(KeystoreError) in
-            // Without a presence broker each key has its own PIN on a TPM. All passkeys get the same one.
-            let withPIN = try store.list().first { $0.key.backend == keystore.backend && $0.key.policy.hasPIN }
+            // Without a presence broker each key has its own PIN on a TPM. All passkeys get the
+            // same one.
+            let withPIN = try store.list().first {
+                $0.key.backend == keystore.backend && $0.key.policy.hasPIN
+            }
             guard let existing = withPIN?.key else { return false }
             _ = try await keystore.sign(
-                MessageDigest(sha256: Array("latchkey/passkeys/pin".utf8)), with: existing, for: context,
+                MessageDigest(sha256: Array("latchkey/passkeys/pin".utf8)), with: existing,
+                for: context,
                 authorizedBy: presence)
             return true
         }
@@ -207,18 +225,24 @@ package actor PasskeyEngine {
         }
         let status = try? await keystore.pinStatus()
         return PasskeyState(
-            canVerify: await canVerify(capabilities, status), attemptsLeft: status?.attemptsLeft, count: count)
+            canVerify: await canVerify(capabilities, status), attemptsLeft: status?.attemptsLeft,
+            count: count)
     }
 
-    private func canVerify(_ capabilities: KeystoreCapabilities, _ status: PINStatus?) async -> Bool {
+    private func canVerify(_ capabilities: KeystoreCapabilities, _ status: PINStatus?) async -> Bool
+    {
         let presence = verifyingAuthority
         let policy = await policy(on: capabilities, presence)
-        guard policy.requirement != .none, capabilities.requirements.contains(policy.requirement) else { return false }
-        if policy.hasFinger, await capabilities.fingerState(through: presence) == .ready { return true }
+        guard policy.requirement != .none, capabilities.requirements.contains(policy.requirement)
+        else { return false }
+        if policy.hasFinger, await capabilities.fingerState(through: presence) == .ready {
+            return true
+        }
         return policy.hasPIN && status?.isLockedOut == false
     }
 
-    /// Whether the verification of a login requests a PIN. A key without a PIN, or with a locked one, needs only a fingerprint.
+    /// Whether the verification of a login requests a PIN. A key without a PIN, or with a locked
+    /// one, needs only a fingerprint.
     private func promptsForPIN(_ question: PasskeyQuestion, _ key: HardwareKey?) async -> Bool {
         guard case .signIn = question.purpose, let key, key.policy.hasPIN,
             let status = try? await keystore.pinStatus(of: key)
@@ -230,12 +254,15 @@ package actor PasskeyEngine {
         prompt.verification(for: authenticator.question(.selectDevice, site: nil))
     }
 
-    private func newPolicy(_ question: PasskeyQuestion) async throws(KeystoreError) -> AccessPolicy {
+    private func newPolicy(_ question: PasskeyQuestion) async throws(KeystoreError) -> AccessPolicy
+    {
         let capabilities = try await keystore.capabilities()
         let policy = await policy(on: capabilities, session(question))
-        guard policy.requirement != .none, capabilities.requirements.contains(policy.requirement) else {
+        guard policy.requirement != .none, capabilities.requirements.contains(policy.requirement)
+        else {
             throw .unsupported(
-                "this hardware cannot verify the user for a passkey", recovery: "Set a PIN, or enrol a fingerprint.")
+                "this hardware cannot verify the user for a passkey",
+                recovery: "Set a PIN, or enrol a fingerprint.")
         }
         return policy
     }

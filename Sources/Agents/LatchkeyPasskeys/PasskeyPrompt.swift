@@ -2,16 +2,18 @@ package import Latchkey
 
 /// Prompts the user for the use of a passkey. One prompt is shown at a time.
 ///
-/// A prompt ends when its task is cancelled: another device was used, or 30 seconds have passed. Close it at once.
+/// A prompt ends when its task is cancelled: another device was used, or 30 seconds have passed.
+/// Close it at once.
 package protocol PasskeyPrompt: Sendable {
-    /// Shows what is requested, and waits for the user's choice. For several accounts the user chooses one.
+    /// Shows what is requested, and waits for the user's choice. For several accounts the user
+    /// chooses one.
     ///
-    /// If ``verification(for:)`` shows its own prompt that states the same and offers the same choices, return
-    /// ``PasskeyChoice/use(_:)`` at once.
+    /// If ``verification(for:)`` shows its own prompt that states the same and offers the same
+    /// choices, return ``PasskeyChoice/use(_:)`` at once.
     ///
-    /// - Parameter promptsForPIN: Whether the verification of a login requests the PIN, in addition to a fingerprint if the policy
-    ///   permits both. If it returns false, the verification may request only a fingerprint, which shows no text. Uses the
-    ///   hardware.
+    /// - Parameter promptsForPIN: Whether the verification of a login requests the PIN, in addition
+    ///   to a fingerprint if the policy permits both. If it returns false, the verification may
+    ///   request only a fingerprint, which shows no text. Uses the hardware.
     func choose(
         _ question: PasskeyQuestion, promptsForPIN: @Sendable () async -> Bool
     ) async -> PasskeyChoice
@@ -19,8 +21,8 @@ package protocol PasskeyPrompt: Sendable {
     /// The authority that obtains the fingerprint or PIN after the user chose to use the passkey.
     func verification(for question: PasskeyQuestion) -> any PresenceAuthority
 
-    /// Which choice the user made when the authority of ``verification(for:)`` reported that the user declined. A choice
-    /// `use` counts as `no`.
+    /// Which choice the user made when the authority of ``verification(for:)`` reported that the
+    /// user declined. A choice `use` counts as `no`.
     func refusal(of question: PasskeyQuestion) async -> PasskeyChoice
 
     /// Attracts the user's attention to this device. Returns soon.
@@ -33,7 +35,8 @@ extension PasskeyPrompt {
 
 /// The choice of the user.
 package enum PasskeyChoice: Hashable, Sendable {
-    /// Use this computer, with the account at this index in ``PasskeyQuestion/accounts``; 0 if there are no accounts.
+    /// Use this computer, with the account at this index in ``PasskeyQuestion/accounts``; 0 if
+    /// there are no accounts.
     case use(Int)
     /// Use another device: this computer stays silent until the client ends the request.
     case notHere
@@ -41,7 +44,8 @@ package enum PasskeyChoice: Hashable, Sendable {
     case no
 }
 
-/// The content of a prompt. Texts from the site are reduced to one line; they are the client's claims.
+/// The content of a prompt. Texts from the site are reduced to one line; they are the client's
+/// claims.
 package struct PasskeyQuestion: Hashable, Sendable {
     /// The kind of request.
     package enum Purpose: Hashable, Sendable {
@@ -71,13 +75,16 @@ package struct PasskeyQuestion: Hashable, Sendable {
     /// The program in quotation marks that its name cannot end.
     package var quotedProgram: String? { program.map { String(quoted: $0, limit: 100) } }
 
-    /// The site for a text: at most 64 characters, and the end of a longer name, because the end of a domain names its owner.
-    /// The presence broker shows 120 characters of a text, and a prompt for a PIN 200.
+    /// The site for a text: at most 64 characters, and the end of a longer name, because the end of
+    /// a domain names its owner. The presence broker shows 120 characters of a text, and a prompt
+    /// for a PIN 200.
     package var place: String { site.map { String(oneLine: $0, endLimit: 64) } ?? "a site" }
 
     /// The end of "Latchkey asks for your PIN to …", for the chosen account.
     package func reason(account index: Int) -> String {
-        let account = accounts.indices.contains(index) ? " as \(String(quoted: accounts[index], limit: 64))" : ""
+        let account =
+            accounts.indices.contains(index)
+            ? " as \(String(quoted: accounts[index], limit: 64))" : ""
         let requester = quotedProgram.map { " (requested by \($0))" } ?? ""
         return switch purpose {
         case .create: "create a passkey for \(place)\(account)\(requester)"

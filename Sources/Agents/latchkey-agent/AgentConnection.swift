@@ -4,12 +4,14 @@ import LatchkeySSH
 import Logging
 import Synchronization
 
-/// One client's connection, on its own thread: reads requests, and writes the answers of the service.
+/// One client's connection, on its own thread: reads requests, and writes the answers of the
+/// service.
 ///
-/// During a request it watches the connection. If the client closes it, the request's task is cancelled, which closes the
-/// prompt.
+/// During a request it watches the connection. If the client closes it, the request's task is
+/// cancelled, which closes the prompt.
 struct AgentConnection {
-    /// The time for the rest of a message after its first byte, and for the client to accept an answer.
+    /// The time for the rest of a message after its first byte, and for the client to accept an
+    /// answer.
     private static let messageTimeout: Duration = .seconds(10)
 
     private let descriptor: Int32
@@ -28,10 +30,13 @@ struct AgentConnection {
         var buffer = FrameBuffer()
         while true {
             do throws(SSHFormatError) {
-                guard let message = try receive(&buffer), let answer = answer(message, session) else { return }
+                guard let message = try receive(&buffer), let answer = answer(message, session)
+                else { return }
                 guard send(answer.frame) else { return }
             } catch {
-                log.notice("closed a connection: \(error)", metadata: ["client": "\(requester.description)"])
+                log.notice(
+                    "closed a connection: \(error)",
+                    metadata: ["client": "\(requester.description)"])
                 return
             }
         }
@@ -43,7 +48,8 @@ struct AgentConnection {
         while true {
             if let message = try buffer.next() { return message }
             guard wait(Int16(POLLIN), until: deadline) else {
-                throw SSHFormatError("a message did not arrive completely within \(Self.messageTimeout)")
+                throw SSHFormatError(
+                    "a message did not arrive completely within \(Self.messageTimeout)")
             }
             let size = min(try buffer.missing(), 16 * 1024)
             var bytes = [UInt8](repeating: 0, count: size)
@@ -67,7 +73,8 @@ struct AgentConnection {
             if count > 0 {
                 rest = rest.dropFirst(count)
             } else {
-                guard errno == EAGAIN || errno == EINTR, wait(Int16(POLLOUT), until: deadline) else { return false }
+                guard errno == EAGAIN || errno == EINTR, wait(Int16(POLLOUT), until: deadline)
+                else { return false }
             }
         }
         return true
@@ -77,7 +84,8 @@ struct AgentConnection {
     private func wait(_ events: Int16, until deadline: ContinuousClock.Instant?) -> Bool {
         while true {
             var watched = pollfd(fd: descriptor, events: events, revents: 0)
-            let milliseconds = deadline.map { max(0, ($0 - .now) / .milliseconds(1)).rounded(.up) } ?? -1
+            let milliseconds =
+                deadline.map { max(0, ($0 - .now) / .milliseconds(1)).rounded(.up) } ?? -1
             let count = poll(&watched, 1, Int32(milliseconds))
             if count > 0 { return true }
             if count == 0 || errno != EINTR { return false }

@@ -2,9 +2,9 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Latchkey
-import LatchkeyServices
 import LatchkeyPKCS11
 import LatchkeyPresence
+import LatchkeyServices
 import Logging
 import UnixSignals
 
@@ -13,7 +13,8 @@ import UnixSignals
 struct AgentProgram: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "latchkey-agent",
-        abstract: "Serve the SSH keys of a container to ssh, git and other clients, as an SSH agent (RFC 9987).",
+        abstract:
+            "Serve the SSH keys of a container to ssh, git and other clients, as an SSH agent (RFC 9987).",
         discussion: """
             systemd starts it with the socket $XDG_RUNTIME_DIR/latchkey/ssh-agent.sock; ‘latchkey ssh install’ sets it up. The \
             hardware requires your PIN or fingerprint for each signature, and the prompt names its use. The settings come \
@@ -22,20 +23,27 @@ struct AgentProgram: AsyncParsableCommand {
             """,
         version: Release.version)
 
-    @Option(help: ArgumentHelp("The socket to create. Default: the socket that systemd passes.", valueName: "path"))
+    @Option(
+        help: ArgumentHelp(
+            "The socket to create. Default: the socket that systemd passes.", valueName: "path"))
     var socket: String?
 
-    @Option(help: ArgumentHelp("The container. (LATCHKEY_CONTAINER; default: default)", valueName: "name"))
+    @Option(
+        help: ArgumentHelp(
+            "The container. (LATCHKEY_CONTAINER; default: default)", valueName: "name"))
     var container: String?
 
     @Option(help: ArgumentHelp("The directory of the store. (LATCHKEY_STORE)", valueName: "dir"))
     var store: String?
 
-    @Option(help: ArgumentHelp("The TPM, as a TCTI configuration. (LATCHKEY_TCTI)", valueName: "conf"))
+    @Option(
+        help: ArgumentHelp("The TPM, as a TCTI configuration. (LATCHKEY_TCTI)", valueName: "conf"))
     var tcti: String?
 
     @Option(
-        help: ArgumentHelp("A PKCS#11 token instead of the TPM, as an RFC 7512 URI. (LATCHKEY_TOKEN)", valueName: "uri")
+        help: ArgumentHelp(
+            "A PKCS#11 token instead of the TPM, as an RFC 7512 URI. (LATCHKEY_TOKEN)",
+            valueName: "uri")
     )
     var token: String?
 
@@ -47,7 +55,8 @@ struct AgentProgram: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The files with the names of host keys, separated by colons. Default: those of OpenSSH.", valueName: "paths"
+            "The files with the names of host keys, separated by colons. Default: those of OpenSSH.",
+            valueName: "paths"
         ))
     var knownHosts: String?
 
@@ -79,10 +88,11 @@ struct AgentProgram: AsyncParsableCommand {
     private func serve(_ log: Logger, environment: [String: String]) async throws {
         let settings = try AgentSettings(
             options: [
-                "container": container, "store": store, "tcti": tcti, "token": token, "pin-source": pinSource,
+                "container": container, "store": store, "tcti": tcti, "token": token,
+                "pin-source": pinSource,
             ], knownHosts: knownHosts, environment: environment)
-        // Trap signals before the socket exists: a signal that is not trapped ends the process at once, so the socket stays and
-        // tokens are not locked.
+        // Trap signals before the socket exists: a signal that is not trapped ends the process at
+        // once, so the socket stays and tokens are not locked.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         let socket = try ListeningSocket(path: socket, environment: environment)
         let service = AgentService(settings, log: log)
@@ -90,14 +100,16 @@ struct AgentProgram: AsyncParsableCommand {
             await SessionLockObserver().repeatedly {
                 await service.lock()
             } onFirstFailure: {
-                log.notice("\($0) A proof of a key with --reuse stays valid while the session is locked.")
+                log.notice(
+                    "\($0) A proof of a key with --reuse stays valid while the session is locked.")
             }
         }
         defer { observer.cancel() }
         let server = AgentServer(socket: socket, service: service, log: log)
         try server.start()
         log.notice(
-            "serving SSH keys", metadata: ["container": "\(settings.service.container)", "socket": "\(socket.name)"])
+            "serving SSH keys",
+            metadata: ["container": "\(settings.service.container)", "socket": "\(socket.name)"])
         for await _ in signals { break }
         server.stop()
     }

@@ -3,7 +3,8 @@ import Latchkey
 import Logging
 import Synchronization
 
-/// Accepts the connections of the socket's user. One thread accepts, and each connection has a thread.
+/// Accepts the connections of the socket's user. One thread accepts, and each connection has a
+/// thread.
 final class AgentServer: Sendable {
     /// The maximum number of connections. Further clients wait in the socket's queue.
     static let maximumConnections = 64
@@ -23,7 +24,8 @@ final class AgentServer: Sendable {
     func start() throws(KeystoreError) {
         guard stopping.isOpen, BlockingThread.start({ [self] in acceptAll() }) else {
             throw KeystoreError(
-                operation: "start the agent", code: .unavailable, reason: "the system has no more threads or files",
+                operation: "start the agent", code: .unavailable,
+                reason: "the system has no more threads or files",
                 recovery: "Close other programs, then start it again.")
         }
     }
@@ -38,12 +40,14 @@ final class AgentServer: Sendable {
                 pollfd(fd: isFull ? -1 : socket.descriptor, events: Int16(POLLIN), revents: 0),
             ]
             // A full server looks again every 100 ms.
-            guard poll(&watched, nfds_t(watched.count), isFull ? 100 : -1) >= 0 || errno == EINTR else { return }
+            guard poll(&watched, nfds_t(watched.count), isFull ? 100 : -1) >= 0 || errno == EINTR
+            else { return }
             if watched[0].revents != 0 { return }
             guard watched[1].revents != 0 else { continue }
             let client = accept(socket.descriptor, nil, nil)
             guard client >= 0 else {
-                // Without free descriptors, the connection stays in the queue, and poll returns at once.
+                // Without free descriptors, the connection stays in the queue, and poll returns at
+                // once.
                 if [EMFILE, ENFILE, ENOMEM, ENOBUFS].contains(errno) { usleep(100_000) }
                 continue
             }
@@ -53,7 +57,8 @@ final class AgentServer: Sendable {
 
     private func begin(_ client: Int32) {
         _ = fcntl(client, F_SETFD, FD_CLOEXEC)
-        guard fcntl(client, F_SETFL, O_NONBLOCK) == 0, let requester = Requester(connection: client),
+        guard fcntl(client, F_SETFL, O_NONBLOCK) == 0,
+            let requester = Requester(connection: client),
             requester.user == geteuid()
         else {
             log.warning("refused the connection of another user")

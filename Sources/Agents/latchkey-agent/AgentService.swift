@@ -28,7 +28,8 @@ actor AgentService {
         do throws(SSHFormatError) {
             switch try AgentRequest(message) {
             case .listIdentities: return await identities(session)
-            case .sign(let publicKey, let data, _): return await sign(data, with: publicKey, session)
+            case .sign(let publicKey, let data, _):
+                return await sign(data, with: publicKey, session)
             case .bindSession(let request): return bind(request, session)
             case .queryExtensions: return .supportedExtensions
             case .otherExtension: return .extensionFailure
@@ -37,12 +38,15 @@ actor AgentService {
                 return .failure
             }
         } catch {
-            log.notice("refused a message: \(error)", metadata: ["client": "\(session.requester.description)"])
+            log.notice(
+                "refused a message: \(error)",
+                metadata: ["client": "\(session.requester.description)"])
             return .failure
         }
     }
 
-    /// Discards earlier proofs and record keys, closes the prompt that is open, and refuses the requests that wait for theirs.
+    /// Discards earlier proofs and record keys, closes the prompt that is open, and refuses the
+    /// requests that wait for theirs.
     func lock() async {
         log.debug("locking")
         prompts.cancelWaiting()
@@ -68,7 +72,8 @@ actor AgentService {
         let knownHosts = KnownHosts(files: settings.knownHostsFiles)
         for file in knownHosts.unreadable {
             log.warning(
-                "\(file) cannot be read, or is too long. It could revoke any host key, so all sessions are refused.")
+                "\(file) cannot be read, or is too long. It could revoke any host key, so all sessions are refused."
+            )
         }
         do throws(SSHFormatError) {
             try session.bindings.withLock { bindings throws(SSHFormatError) in
@@ -76,12 +81,16 @@ actor AgentService {
             }
             return .success
         } catch {
-            log.notice("refused a session: \(error)", metadata: ["client": "\(session.requester.description)"])
+            log.notice(
+                "refused a session: \(error)",
+                metadata: ["client": "\(session.requester.description)"])
             return .failure
         }
     }
 
-    private func sign(_ data: [UInt8], with publicKey: [UInt8], _ session: ClientSession) async -> AgentAnswer {
+    private func sign(_ data: [UInt8], with publicKey: [UInt8], _ session: ClientSession) async
+        -> AgentAnswer
+    {
         let client = session.requester.description
         guard
             let key = await offeredKeys().first(where: {
@@ -114,32 +123,43 @@ actor AgentService {
         of key: SSHKeyRecord, for data: [UInt8], _ bindings: SessionBindings, _ client: String
     ) -> SignatureUse? {
         switch SigningDecision(
-            data: data, key: key.publicKey.blob, certificate: key.certificate?.blob, bindings: bindings,
+            data: data, key: key.publicKey.blob, certificate: key.certificate?.blob,
+            bindings: bindings,
             settings: key.settings)
         {
         case .allowed(let use): return use
         case .refused(let reason):
-            log.notice("refused to sign: \(reason)", metadata: ["client": "\(client)", "key": "\(key.key.id)"])
+            log.notice(
+                "refused to sign: \(reason)",
+                metadata: ["client": "\(client)", "key": "\(key.key.id)"])
             return nil
         }
     }
 
     private func signed(
-        _ data: [UInt8], with offered: SSHKeyRecord, _ bindings: SessionBindings, _ prompt: PromptContext,
+        _ data: [UInt8], with offered: SSHKeyRecord, _ bindings: SessionBindings,
+        _ prompt: PromptContext,
         _ client: String
     ) async -> AgentAnswer {
         // One PIN can open the record keys and the key, if the hardware requires it for both.
         let presence = PresenceSession(settings.presence)
         do throws(KeystoreError) {
             let records = try await opened().records
-            let key = try await records.verifiedSSHKey(offered.key.id, for: prompt, authorizedBy: presence)
+            let key = try await records.verifiedSSHKey(
+                offered.key.id, for: prompt, authorizedBy: presence)
             try key.checkVerification()
-            guard key.publicKey == offered.publicKey, use(of: key, for: data, bindings, client) != nil else {
+            guard key.publicKey == offered.publicKey,
+                use(of: key, for: data, bindings, client) != nil
+            else {
                 return .failure
             }
             let signature = try await keystore(of: key.key).sign(
                 MessageDigest(sha256: data), with: key.key, for: prompt, authorizedBy: presence)
-            log.notice("signed", metadata: ["client": "\(client)", "key": "\(key.key.id)", "use": "\(prompt.reason)"])
+            log.notice(
+                "signed",
+                metadata: [
+                    "client": "\(client)", "key": "\(key.key.id)", "use": "\(prompt.reason)",
+                ])
             return .signature(SSHPublicKey.encode(signature))
         } catch {
             let error = error.during("sign for \(client)")
@@ -150,7 +170,8 @@ actor AgentService {
 
     // MARK: Records
 
-    /// The keys that the agent may use, from the records: without the hardware and without a prompt.
+    /// The keys that the agent may use, from the records: without the hardware and without a
+    /// prompt.
     private func offeredKeys() async -> [SSHKeyRecord] {
         do throws(KeystoreError) {
             let (keys, damaged) = try await opened().records.sshKeys()
@@ -164,9 +185,12 @@ actor AgentService {
 
     private func opened() async throws(KeystoreError) -> Opened {
         if var opened {
-            // The container may have got its record keys since: from the TPM, although a token is configured.
-            if opened.records.keystore.backend != "tpm", settings.service.hardware.token.uri != nil {
-                let records = try await settings.service.hardware.records(settings.service.container, in: opened.store)
+            // The container may have got its record keys since: from the TPM, although a token is
+            // configured.
+            if opened.records.keystore.backend != "tpm", settings.service.hardware.token.uri != nil
+            {
+                let records = try await settings.service.hardware.records(
+                    settings.service.container, in: opened.store)
                 if records.keystore.backend != opened.records.keystore.backend {
                     opened.records = records
                     self.opened = opened
@@ -176,7 +200,9 @@ actor AgentService {
         }
         let store = try await RecordStore.opened(configured: settings.service.store)
         let new = Opened(
-            store: store, records: try await settings.service.hardware.records(settings.service.container, in: store))
+            store: store,
+            records: try await settings.service.hardware.records(
+                settings.service.container, in: store))
         let first = opened ?? new
         opened = first
         return first

@@ -14,7 +14,8 @@ final class ListeningSocket: Sendable {
     let name: String
 
     /// - Parameter path: The path to create; nil for the socket that systemd passes.
-    /// - Throws: ``KeystoreError`` with code `unavailable` if there is no socket, or it cannot be created.
+    /// - Throws: ``KeystoreError`` with code `unavailable` if there is no socket, or it cannot be
+    ///   created.
     init(path: String?, environment: [String: String]) throws(KeystoreError) {
         self.path = path
         if let path {
@@ -25,7 +26,8 @@ final class ListeningSocket: Sendable {
             name = "systemd"
         }
         guard fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK) == 0 else {
-            throw Self.unavailable("the socket cannot be used: \(Self.reason(errno))", "Start it again.")
+            throw Self.unavailable(
+                "the socket cannot be used: \(Self.reason(errno))", "Start it again.")
         }
     }
 
@@ -37,16 +39,21 @@ final class ListeningSocket: Sendable {
     private static func passed(_ environment: [String: String]) throws(KeystoreError) -> Int32 {
         guard environment["LISTEN_PID"] == "\(getpid())", environment["LISTEN_FDS"] == "1" else {
             throw unavailable(
-                "systemd passed no socket", "Start latchkey-agent.socket, or name a path with --socket.")
+                "systemd passed no socket",
+                "Start latchkey-agent.socket, or name a path with --socket.")
         }
         let descriptor = firstPassedDescriptor
         var (type, size) = (Int32(0), socklen_t(MemoryLayout<Int32>.size))
         var address = sockaddr()
         var addressSize = socklen_t(MemoryLayout<sockaddr>.size)
         guard getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0,
-            type == Int32(SOCK_STREAM.rawValue), getsockname(descriptor, &address, &addressSize) == 0,
+            type == Int32(SOCK_STREAM.rawValue),
+            getsockname(descriptor, &address, &addressSize) == 0,
             address.sa_family == sa_family_t(AF_UNIX)
-        else { throw unavailable("the passed descriptor is not a UNIX socket", "Correct latchkey-agent.socket.") }
+        else {
+            throw unavailable(
+                "the passed descriptor is not a UNIX socket", "Correct latchkey-agent.socket.")
+        }
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         return descriptor
     }
@@ -54,7 +61,8 @@ final class ListeningSocket: Sendable {
     /// Creates the socket with mode 0600 in a directory that only this user and root may write.
     private static func create(_ path: String) throws(KeystoreError) -> Int32 {
         let advice = "Name another path with --socket."
-        let directory = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        let directory =
+            path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
         var status = stat()
         guard stat(directory, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {
             throw unavailable("the directory \(directory) does not exist", advice)
@@ -63,7 +71,8 @@ final class ListeningSocket: Sendable {
             throw unavailable("other users can write the directory \(directory)", advice)
         }
         guard let address = UNIXSocketAddress(path: path) else {
-            throw unavailable("the path has more than \(UNIXSocketAddress.maximumPathBytes) bytes", advice)
+            throw unavailable(
+                "the path has more than \(UNIXSocketAddress.maximumPathBytes) bytes", advice)
         }
         // A socket that an earlier agent left; one that still accepts connections is not replaced.
         if lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK {
@@ -87,6 +96,8 @@ final class ListeningSocket: Sendable {
     private static func reason(_ number: Int32) -> String { String(cString: strerror(number)) }
 
     private static func unavailable(_ reason: String, _ recovery: String) -> KeystoreError {
-        KeystoreError(operation: "open the agent's socket", code: .unavailable, reason: reason, recovery: recovery)
+        KeystoreError(
+            operation: "open the agent's socket", code: .unavailable, reason: reason,
+            recovery: recovery)
     }
 }

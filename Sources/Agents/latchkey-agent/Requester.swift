@@ -2,7 +2,8 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 
-/// The process that connected. The kernel reports user and process ID. The process chooses its name: it is a hint.
+/// The process that connected. The kernel reports user and process ID. The process chooses its
+/// name: it is a hint.
 struct Requester: Hashable, Sendable {
     let user: UInt32
     let process: Int32
@@ -14,11 +15,14 @@ struct Requester: Hashable, Sendable {
         var credentials: (process: Int32, user: UInt32, group: UInt32) = (0, 0, 0)
         let expected = socklen_t(MemoryLayout.size(ofValue: credentials))
         var size = expected
-        guard getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0, size == expected else {
+        guard getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0,
+            size == expected
+        else {
             return nil
         }
         (user, process) = (credentials.user, credentials.process)
-        claimedName = FileManager.default.contents(atPath: "/proc/\(credentials.process)/comm").map {
+        claimedName = FileManager.default.contents(atPath: "/proc/\(credentials.process)/comm").map
+        {
             String(decoding: $0.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
         }
     }

@@ -4,13 +4,15 @@ import LatchkeyPresence
 import Logging
 import Synchronization
 
-/// Prompts for the use of passkeys in windows of the system's pinentry program, and for a finger through the presence broker.
+/// Prompts for the use of passkeys in windows of the system's pinentry program, and for a finger
+/// through the presence broker.
 ///
-/// For a login with an enrolled finger, one window waits for the finger and offers the PIN, another device, or a refusal. For a
-/// new passkey, without an enrolled finger, or if the passkey accepts no PIN now, a window asks for the choice first, before the
-/// PIN or the finger.
+/// For a login with an enrolled finger, one window waits for the finger and offers the PIN, another
+/// device, or a refusal. For a new passkey, without an enrolled finger, or if the passkey accepts
+/// no PIN now, a window asks for the choice first, before the PIN or the finger.
 final class DesktopPasskeyPrompt: PasskeyPrompt {
-    /// How long a site gets no prompt after the user refused it: a page can request passkeys in a row.
+    /// How long a site gets no prompt after the user refused it: a page can request passkeys in a
+    /// row.
     static let quietTime: Duration = .seconds(10)
 
     private struct State {
@@ -33,7 +35,8 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     ///   - broker: Verifies fingers; nil if only PINs are used.
     ///   - isLocked: Whether the user's session is locked now.
     init(
-        environment: [String: String], pins: any PresenceAuthority, broker: (any ApprovalService)?, log: Logger,
+        environment: [String: String], pins: any PresenceAuthority, broker: (any ApprovalService)?,
+        log: Logger,
         isLocked: @escaping @Sendable () async -> Bool = { false },
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
@@ -49,15 +52,18 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         _ question: PasskeyQuestion, promptsForPIN: @Sendable () async -> Bool
     ) async -> PasskeyChoice {
         guard !isQuiet(question.site) else {
-            log.notice("refused a request without a prompt", metadata: ["site": "\(question.site ?? "")"])
+            log.notice(
+                "refused a request without a prompt", metadata: ["site": "\(question.site ?? "")"])
             return .no
         }
         // The user cannot see a window behind the lock screen. Another device can still answer.
         guard await !isLocked() else {
-            log.notice("the session is locked: no prompt", metadata: ["site": "\(question.site ?? "")"])
+            log.notice(
+                "the session is locked: no prompt", metadata: ["site": "\(question.site ?? "")"])
             return .notHere
         }
-        // The window that offers the PIN states the question. Without a window, a touch would sign without a text.
+        // The window that offers the PIN states the question. Without a window, a touch would sign
+        // without a text.
         if question.offersFingerOrPIN, await isFingerReady(), await promptsForPIN() {
             return .use(0)
         }
@@ -106,10 +112,12 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
 
     // MARK: Windows
 
-    /// Asks for the choice, and for the account if there are several: pinentry has no list, so one window for each.
+    /// Asks for the choice, and for the account if there are several: pinentry has no list, so one
+    /// window for each.
     private func ask(_ question: PasskeyQuestion) async -> PasskeyChoice {
         let accept =
-            question.accounts.count > 1 ? "Choose account" : question.purpose == .alreadyRegistered ? "OK" : "Use"
+            question.accounts.count > 1
+            ? "Choose account" : question.purpose == .alreadyRegistered ? "OK" : "Use"
         switch await show(question.text, question, accept: accept, other: Self.notHere) {
         case .other, .otherOfTwo, .unanswered: return .notHere
         case .cancelled: return .no
@@ -147,13 +155,15 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         case .cancelled: choice = .no
         case .other, .otherOfTwo, .unanswered: choice = .notHere
         }
-        // A finger or the end of the request has closed the window: the verification ends without a choice.
+        // A finger or the end of the request has closed the window: the verification ends without a
+        // choice.
         guard !Task.isCancelled else { return false }
         state.withLock { $0.choice = (question, choice) }
         return false
     }
 
-    /// Without a window there is no consent: the request stays unanswered, so that the user can use another device.
+    /// Without a window there is no consent: the request stays unanswered, so that the user can use
+    /// another device.
     private func show(
         _ text: String, _ question: PasskeyQuestion, accept: String, other: String
     ) async -> PinentryChoice.Answer {
@@ -161,7 +171,8 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
             return try await window.ask(
                 text, .init(accept: accept, other: other, cancel: "No"), within: question.timeLimit)
         } catch {
-            log.error("could not prompt: \(error.reason)", metadata: ["recovery": "\(error.recovery)"])
+            log.error(
+                "could not prompt: \(error.reason)", metadata: ["recovery": "\(error.recovery)"])
             return .unanswered
         }
     }
@@ -179,7 +190,9 @@ private struct PasskeyVerification: PresenceAuthority {
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         if request.purpose == .current, question.offersFingerOrPIN, await prompt.isFingerReady() {
-            guard await prompt.offerPIN(question) else { return .declined("the user did not allow it") }
+            guard await prompt.offerPIN(question) else {
+                return .declined("the user did not allow it")
+            }
         }
         return try await pins.pin(request)
     }
@@ -188,17 +201,21 @@ private struct PasskeyVerification: PresenceAuthority {
 }
 
 extension PasskeyQuestion {
-    /// Whether one window can state the question and offer the PIN while the reader waits for a finger. A new passkey with a PIN
-    /// requires the PIN, as every new key does: another program could have set the PIN.
+    /// Whether one window can state the question and offer the PIN while the reader waits for a
+    /// finger. A new passkey with a PIN requires the PIN, as every new key does: another program
+    /// could have set the PIN.
     fileprivate var offersFingerOrPIN: Bool {
         if case .signIn = purpose { accounts.count <= 1 } else { false }
     }
 
-    /// The text of the window: the program, the site and the account. The site's name is the one that the program states.
+    /// The text of the window: the program, the site and the account. The site's name is the one
+    /// that the program states.
     var text: String {
         let requester = quotedProgram.map { "The program \($0)" } ?? "A program"
         let account = accounts.count == 1 ? " as \(String(quoted: accounts[0], limit: 64))" : ""
-        let secret = usesPRF ? " The site also gets a secret from this passkey, for example to decrypt data." : ""
+        let secret =
+            usesPRF
+            ? " The site also gets a secret from this passkey, for example to decrypt data." : ""
         return switch purpose {
         case .create(let replaces):
             "\(requester) asks to create a passkey on this computer for \(place)\(account)."
@@ -208,7 +225,8 @@ extension PasskeyQuestion {
                 + (accounts.count > 1 ? " There are \(accounts.count) accounts." : "") + secret
         case .alreadyRegistered:
             "\(requester) asks to create a passkey for \(place). This computer already has one for an account there."
-        case .selectDevice: "\(requester) asks whether to use this computer or another security key."
+        case .selectDevice:
+            "\(requester) asks whether to use this computer or another security key."
         }
     }
 }

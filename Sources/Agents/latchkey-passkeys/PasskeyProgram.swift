@@ -2,10 +2,10 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Latchkey
-import LatchkeyServices
 import LatchkeyPKCS11
 import LatchkeyPasskeys
 import LatchkeyPresence
+import LatchkeyServices
 import Logging
 import UnixSignals
 
@@ -31,26 +31,34 @@ struct PasskeyProgram: AsyncParsableCommand {
             """)
     var policy: PasskeyPolicy?
 
-    @Option(help: ArgumentHelp("Use another relay, a socket of your own processes, for tests.", valueName: "socket"))
+    @Option(
+        help: ArgumentHelp(
+            "Use another relay, a socket of your own processes, for tests.", valueName: "socket"))
     var relay: String?
 
-    @Option(help: ArgumentHelp("The container. (LATCHKEY_CONTAINER; default: default)", valueName: "name"))
+    @Option(
+        help: ArgumentHelp(
+            "The container. (LATCHKEY_CONTAINER; default: default)", valueName: "name"))
     var container: String?
 
     @Option(help: ArgumentHelp("The directory of the store. (LATCHKEY_STORE)", valueName: "dir"))
     var store: String?
 
-    @Option(help: ArgumentHelp("The TPM, as a TCTI configuration. (LATCHKEY_TCTI)", valueName: "conf"))
+    @Option(
+        help: ArgumentHelp("The TPM, as a TCTI configuration. (LATCHKEY_TCTI)", valueName: "conf"))
     var tcti: String?
 
     @Option(
-        help: ArgumentHelp("A PKCS#11 token instead of the TPM, as an RFC 7512 URI. (LATCHKEY_TOKEN)", valueName: "uri")
+        help: ArgumentHelp(
+            "A PKCS#11 token instead of the TPM, as an RFC 7512 URI. (LATCHKEY_TOKEN)",
+            valueName: "uri")
     )
     var token: String?
 
     @Option(
         help: ArgumentHelp(
-            "Where to enter the token's PIN: auto, pin or reader. (LATCHKEY_TOKEN_LOGIN)", valueName: "way"))
+            "Where to enter the token's PIN: auto, pin or reader. (LATCHKEY_TOKEN_LOGIN)",
+            valueName: "way"))
     var tokenLogin: String?
 
     @Option(
@@ -66,7 +74,8 @@ struct PasskeyProgram: AsyncParsableCommand {
     var pinSource: String?
 
     @Option(
-        help: "The preferred user verification, if a passkey allows more than one: any, pin or finger.",
+        help:
+            "The preferred user verification, if a passkey allows more than one: any, pin or finger.",
         completion: .list(PresencePreference.allCases.map(\.rawValue)),
         transform: { text in
             guard let presence = PresencePreference(rawValue: text) else {
@@ -76,12 +85,16 @@ struct PasskeyProgram: AsyncParsableCommand {
         })
     var presence: PresencePreference?
 
-    @Flag(help: "Accept a new PIN of fewer than 6 characters even if the TPM's lockout password is empty.")
+    @Flag(
+        help:
+            "Accept a new PIN of fewer than 6 characters even if the TPM's lockout password is empty."
+    )
     var allowShortPin = false
 
     @Flag(help: "Log each request.") var verbose = false
 
-    /// How long the running request may take to close its prompt and release the hardware after a signal.
+    /// How long the running request may take to close its prompt and release the hardware after a
+    /// signal.
     private static let grace: Duration = .seconds(10)
 
     static func main() async {
@@ -112,24 +125,31 @@ struct PasskeyProgram: AsyncParsableCommand {
         case .failure where work.isCancelled: break
         case .failure(let error as KeystoreError):
             Self.report(error, log)
-            // A refusal here is a configuration file that others can write. Exit status 9 means that a server refused.
-            Self.end(error.code == .refused ? KeystoreErrorCode.invalidInput.exitStatus : error.code.exitStatus)
+            // A refusal here is a configuration file that others can write. Exit status 9 means
+            // that a server refused.
+            Self.end(
+                error.code == .refused
+                    ? KeystoreErrorCode.invalidInput.exitStatus : error.code.exitStatus)
         case .failure(let error): throw error
         }
         Self.end(0)
     }
 
-    /// Reports the error that ends the service: on a terminal as a line for the user, otherwise in the log.
+    /// Reports the error that ends the service: on a terminal as a line for the user, otherwise in
+    /// the log.
     private static func report(_ error: KeystoreError, _ log: Logger) {
         guard isatty(STDERR_FILENO) == 1 else {
             log.critical("\(error) \(error.recovery)")
             return
         }
-        let line = "latchkey-passkeys: " + String(escaping: "\(error) \(error.recovery)", maximumBytes: 4096) + "\n"
+        let line =
+            "latchkey-passkeys: "
+            + String(escaping: "\(error) \(error.recovery)", maximumBytes: 4096) + "\n"
         _ = write(STDERR_FILENO, line, line.utf8.count)
     }
 
-    /// Ends the process without the exit handlers of PKCS#11 modules, which free memory that a token's thread may still use.
+    /// Ends the process without the exit handlers of PKCS#11 modules, which free memory that a
+    /// token's thread may still use.
     private static func end(_ status: Int32) -> Never {
         PKCS11Keystore.lockTokensAtExit()
         fflush(nil)
@@ -139,19 +159,24 @@ struct PasskeyProgram: AsyncParsableCommand {
     private func serve(_ log: Logger, environment: [String: String]) async throws {
         let settings = try ServiceSettings(
             options: [
-                "container": container, "store": store, "tcti": tcti, "token": token, "token-login": tokenLogin,
+                "container": container, "store": store, "tcti": tcti, "token": token,
+                "token-login": tokenLogin,
                 "token-isolation": tokenIsolation, "pin-source": pinSource,
             ], allowsShortPINs: allowShortPin, environment: environment)
         let connection = try RelayConnection(path: relay)
         let observer = SessionLockObserver()
         let engine = try await engine(settings, observer, environment: environment, log: log)
         log.info("serving passkeys")
-        try await PasskeyService(connection: connection, engine: engine, observer: observer, log: log)
-            .run(ready: Self.notifyReady)
+        try await PasskeyService(
+            connection: connection, engine: engine, observer: observer, log: log
+        )
+        .run(ready: Self.notifyReady)
         try Task.checkCancellation()
         throw KeystoreError(
             operation: "serve passkeys", code: .failed, reason: "the relay closed the connection",
-            recovery: "Check that no other process serves your passkeys, and read ‘journalctl -u latchkey-uhid’.")
+            recovery:
+                "Check that no other process serves your passkeys, and read ‘journalctl -u latchkey-uhid’."
+        )
     }
 
     private static func notifyReady() throws(KeystoreError) {
@@ -165,7 +190,8 @@ struct PasskeyProgram: AsyncParsableCommand {
     }
 
     private func engine(
-        _ settings: ServiceSettings, _ observer: SessionLockObserver, environment: [String: String], log: Logger
+        _ settings: ServiceSettings, _ observer: SessionLockObserver, environment: [String: String],
+        log: Logger
     ) async throws -> PasskeyEngine {
         let records = try await settings.records()
         guard let keystore = records.keystore as? any PasskeyKeystore else {
@@ -175,13 +201,17 @@ struct PasskeyProgram: AsyncParsableCommand {
             .during("serve passkeys")
         }
         let finger = SystemPresenceBroker { progress, prompt in
-            log.debug("fingerprint", metadata: ["progress": "\(progress.rawValue)", "prompt": "\(prompt)"])
+            log.debug(
+                "fingerprint",
+                metadata: ["progress": "\(progress.rawValue)", "prompt": "\(prompt)"])
         }
         let store = PasskeyStore(records: records) { log.error("\($0) \($0.recovery)") }
         try await store.open(
-            authorizedBy: BrokeredPresence(pins: settings.pins, broker: finger, preferring: presence ?? .any))
+            authorizedBy: BrokeredPresence(
+                pins: settings.pins, broker: finger, preferring: presence ?? .any))
         let prompt = DesktopPasskeyPrompt(
-            environment: environment, pins: settings.pins, broker: presence == .pin ? nil : finger, log: log,
+            environment: environment, pins: settings.pins, broker: presence == .pin ? nil : finger,
+            log: log,
             isLocked: { await observer.isLocked() })
         return PasskeyEngine(
             keystore: keystore, store: store, prompt: prompt, policy: policy?.policy,
@@ -195,7 +225,8 @@ extension ServiceSettings {
     /// The container's records in the configured hardware.
     fileprivate func records() async throws(KeystoreError) -> RecordContainer {
         let opened = try await RecordStore.opened(configured: store)
-        return try RecordContainer(name: container, store: opened, keystore: hardware.keystore(opened))
+        return try RecordContainer(
+            name: container, store: opened, keystore: hardware.keystore(opened))
     }
 }
 
@@ -210,5 +241,6 @@ struct PasskeyPolicy: ExpressibleByArgument {
         self.policy = policy
     }
 
-    static let allValueStrings = AccessPolicy.Requirement.allCases.filter { $0 != .none }.map(\.rawValue)
+    static let allValueStrings = AccessPolicy.Requirement.allCases.filter { $0 != .none }.map(
+        \.rawValue)
 }

@@ -3,7 +3,8 @@ import LatchkeyPasskeys
 import LatchkeyPresence
 import Logging
 
-/// Serves the user's device: passes the relay's packets to the authenticator, and its packets to the relay.
+/// Serves the user's device: passes the relay's packets to the authenticator, and its packets to
+/// the relay.
 struct PasskeyService: Sendable {
     let connection: RelayConnection
     let engine: PasskeyEngine
@@ -11,8 +12,8 @@ struct PasskeyService: Sendable {
     let observer: SessionLockObserver
     let log: Logger
 
-    /// Serves until the connection ends or the task is cancelled, which closes the prompt of the running request. Without a
-    /// request, only a thread waits for a packet.
+    /// Serves until the connection ends or the task is cancelled, which closes the prompt of the
+    /// running request. Without a request, only a thread waits for a packet.
     ///
     /// - Parameter ready: Called when packets are received.
     func run(ready: () throws(KeystoreError) -> Void) async throws(KeystoreError) {
@@ -25,7 +26,8 @@ struct PasskeyService: Sendable {
         }
         guard isStarted else {
             throw KeystoreError(
-                code: .transient, reason: "the system could not start a thread", recovery: "End other programs.")
+                code: .transient, reason: "the system could not start a thread",
+                recovery: "End other programs.")
         }
         let device = PasskeyHIDDevice(engine: engine) { connection.send($0) }
         let locks = Task { [observer, log] in

@@ -3,7 +3,8 @@ import Latchkey
 import LatchkeyPasskeys
 import LatchkeyPlatform
 
-/// The connection to the relay `latchkey-uhid`: messages of 64 bytes in both directions. The device exists while it is open.
+/// The connection to the relay `latchkey-uhid`: messages of 64 bytes in both directions. The device
+/// exists while it is open.
 final class RelayConnection: Sendable {
     /// The relay's user.
     private static let user = "latchkey-uhid"
@@ -11,7 +12,8 @@ final class RelayConnection: Sendable {
 
     private let descriptor: Int32
 
-    /// Connects, and checks that the relay's user or root listens: a process that took over the path could send requests.
+    /// Connects, and checks that the relay's user or root listens: a process that took over the
+    /// path could send requests.
     ///
     /// - Parameter path: Another socket, of this process's user, for tests.
     /// - Throws: `KeystoreError` with code `unavailable`.
@@ -19,7 +21,8 @@ final class RelayConnection: Sendable {
         let socketPath = path ?? HIDNode.relaySocket
         guard let address = UNIXSocketAddress(path: socketPath) else {
             throw .invalidInput(
-                "the path of the relay's socket has more than \(UNIXSocketAddress.maximumPathBytes) bytes")
+                "the path of the relay's socket has more than \(UNIXSocketAddress.maximumPathBytes) bytes"
+            )
         }
         let descriptor = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw Self.unavailable(errno, socketPath) }
@@ -34,7 +37,8 @@ final class RelayConnection: Sendable {
             throw KeystoreError(
                 operation: "connect to the relay of passkeys", code: .unavailable,
                 reason: "a process of another user listens at its socket",
-                recovery: "Ask an administrator to check \(socketPath) and the service latchkey-uhid.")
+                recovery:
+                    "Ask an administrator to check \(socketPath) and the service latchkey-uhid.")
         }
     }
 
@@ -53,7 +57,9 @@ final class RelayConnection: Sendable {
     }
 
     /// Sends a packet. A failure is the end of the connection, which ``receive()`` reports.
-    func send(_ packet: [UInt8]) { _ = Glibc.send(descriptor, packet, packet.count, Int32(MSG_NOSIGNAL)) }
+    func send(_ packet: [UInt8]) {
+        _ = Glibc.send(descriptor, packet, packet.count, Int32(MSG_NOSIGNAL))
+    }
 
     /// Ends the connection. ``receive()`` returns nil then.
     func end() { shutdown(descriptor, Int32(SHUT_RDWR)) }
@@ -62,12 +68,15 @@ final class RelayConnection: Sendable {
         var buffer = [CChar](repeating: 0, count: 16384)
         var entry = passwd()
         var found: UnsafeMutablePointer<passwd>?
-        guard getpwnam_r(user, &entry, &buffer, buffer.count, &found) == 0, found != nil else { return nil }
+        guard getpwnam_r(user, &entry, &buffer, buffer.count, &found) == 0, found != nil else {
+            return nil
+        }
         return entry.pw_uid
     }
 
     private static func peer(of descriptor: Int32) -> UInt32? {
-        // struct ucred: process, user, group. With socket activation it is the process that listened first: systemd.
+        // struct ucred: process, user, group. With socket activation it is the process that
+        // listened first: systemd.
         var peer: (process: pid_t, user: uid_t, group: gid_t) = (0, .max, .max)
         var size = socklen_t(MemoryLayout.size(ofValue: peer))
         guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 else { return nil }
@@ -78,8 +87,10 @@ final class RelayConnection: Sendable {
         let start = "sudo systemctl start latchkey-uhid.socket"
         let recovery =
             switch reason {
-            case EACCES: "Join the group latchkey (sudo usermod -aG latchkey $USER), then log in to this machine again."
-            case ENOENT: "Install the package latchkey-passkeys, or start the relay's socket: \(start)."
+            case EACCES:
+                "Join the group latchkey (sudo usermod -aG latchkey $USER), then log in to this machine again."
+            case ENOENT:
+                "Install the package latchkey-passkeys, or start the relay's socket: \(start)."
             default: "Start the relay's socket: \(start)."
             }
         return KeystoreError(

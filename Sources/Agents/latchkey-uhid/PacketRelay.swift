@@ -2,8 +2,9 @@ import Glibc
 
 /// Relays packets between users' services and the devices of `/dev/uhid`, in one thread.
 ///
-/// A process that has a descriptor of `/dev/uhid` can turn the device into a keyboard and type. So the descriptors stay here, a
-/// service can send packets of 64 bytes and nothing else, and the relay does not interpret them.
+/// A process that has a descriptor of `/dev/uhid` can turn the device into a keyboard and type. So
+/// the descriptors stay here, a service can send packets of 64 bytes and nothing else, and the
+/// relay does not interpret them.
 struct PacketRelay {
     /// A user's device. The connection and the device end together.
     struct Link {
@@ -29,11 +30,13 @@ struct PacketRelay {
     private let listener: Int32
     /// Returns the user at the other end of a connection, or nil.
     private let identify: (Int32) -> UInt32?
-    /// Opens `/dev/uhid` without blocking, and returns a descriptor; a negative number on failure, with the reason in `errno`.
+    /// Opens `/dev/uhid` without blocking, and returns a descriptor; a negative number on failure,
+    /// with the reason in `errno`.
     private let openDevice: () -> Int32
     private let log: (Severity, String) -> Void
     private(set) var links: [Link] = []
-    private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: UHIDEvent.maximumBytes, alignment: 8)
+    private let buffer = UnsafeMutableRawBufferPointer.allocate(
+        byteCount: UHIDEvent.maximumBytes, alignment: 8)
 
     /// - Parameter listener: A listening socket of the type `SOCK_SEQPACKET`.
     init(
@@ -62,7 +65,8 @@ struct PacketRelay {
             let connection = descriptors[1 + 2 * index].revents
             let device = descriptors[2 + 2 * index].revents
             let isAlive =
-                (device == 0 || copyFromDevice(&links[index])) && (connection == 0 || copyToDevice(links[index]))
+                (device == 0 || copyFromDevice(&links[index]))
+                && (connection == 0 || copyToDevice(links[index]))
             if !isAlive { ended.append(index) }
         }
         for index in ended.reversed() { remove(at: index) }
@@ -74,20 +78,24 @@ struct PacketRelay {
     ///
     /// - Returns: Whether the link continues. A message of another length ends it.
     private func copyToDevice(_ link: Link) -> Bool {
-        // A longer message fills the additional byte. Without a buffer for them, the kernel closes descriptors that a message
-        // contains.
-        let count = recv(link.connection, buffer.baseAddress, UHIDEvent.packetBytes + 1, Int32(MSG_DONTWAIT))
+        // A longer message fills the additional byte. Without a buffer for them, the kernel closes
+        // descriptors that a message contains.
+        let count = recv(
+            link.connection, buffer.baseAddress, UHIDEvent.packetBytes + 1, Int32(MSG_DONTWAIT))
         if count < 0 { return errno == EAGAIN || errno == EINTR }
         guard count != 0 else { return false }
         guard count == UHIDEvent.packetBytes else {
-            log(.warning, "The service of user \(link.user) sent a message that is not a packet of 64 bytes.")
+            log(
+                .warning,
+                "The service of user \(link.user) sent a message that is not a packet of 64 bytes.")
             return false
         }
-        return write(UHIDEvent.input(UnsafeRawBufferPointer(rebasing: buffer[..<count])), to: link.device)
+        return write(
+            UHIDEvent.input(UnsafeRawBufferPointer(rebasing: buffer[..<count])), to: link.device)
     }
 
-    /// Copies all waiting packets of the device to the service: the kernel's queue has 31 places. A service that does not read
-    /// loses packets when its socket is full.
+    /// Copies all waiting packets of the device to the service: the kernel's queue has 31 places. A
+    /// service that does not read loses packets when its socket is full.
     ///
     /// - Returns: Whether the link continues.
     private func copyFromDevice(_ link: inout Link) -> Bool {
@@ -97,11 +105,15 @@ struct PacketRelay {
             guard count > 0 else { return false }
             switch UHIDEvent(UnsafeRawBufferPointer(rebasing: buffer[..<count])) {
             case .packet(let packet):
-                guard send(link.connection, packet, packet.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL)) < 0
+                guard
+                    send(link.connection, packet, packet.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
+                        < 0
                 else { break }
                 guard errno == EAGAIN else { return false }
                 if !link.hasDropped {
-                    log(.warning, "The service of user \(link.user) does not read. Packets are lost.")
+                    log(
+                        .warning,
+                        "The service of user \(link.user) does not read. Packets are lost.")
                 }
                 link.hasDropped = true
             case .getReport(let id):
@@ -117,23 +129,31 @@ struct PacketRelay {
         return true
     }
 
-    /// Accepts a connection and creates the device of its user: one for each user, and none for root, whose programs could use
-    /// every device anyway.
+    /// Accepts a connection and creates the device of its user: one for each user, and none for
+    /// root, whose programs could use every device anyway.
     private mutating func accept() {
         let connection = Glibc.accept(listener, nil, nil)
         guard connection >= 0 else { return }
         _ = fcntl(connection, F_SETFD, FD_CLOEXEC)
-        guard let user = identify(connection) else { return refuse(connection, "its user is unknown") }
+        guard let user = identify(connection) else {
+            return refuse(connection, "its user is unknown")
+        }
         guard user != 0 else { return refuse(connection, "root gets no device") }
         guard !links.contains(where: { $0.user == user }) else {
             return refuse(connection, "user \(user) already has a device")
         }
-        guard links.count < Self.maximumLinks else { return refuse(connection, "there are too many devices") }
+        guard links.count < Self.maximumLinks else {
+            return refuse(connection, "there are too many devices")
+        }
         let device = openDevice()
-        guard device >= 0 else { return refuse(connection, "/dev/uhid: \(String(cString: strerror(errno)))") }
+        guard device >= 0 else {
+            return refuse(connection, "/dev/uhid: \(String(cString: strerror(errno)))")
+        }
         guard write(UHIDEvent.creation(user: user), to: device) else {
             close(device)
-            return refuse(connection, "the kernel did not create the device: \(String(cString: strerror(errno)))")
+            return refuse(
+                connection,
+                "the kernel did not create the device: \(String(cString: strerror(errno)))")
         }
         links.append(Link(user: user, connection: connection, device: device))
         log(.info, "Created the device of user \(user).")
@@ -161,7 +181,8 @@ struct PacketRelay {
         // struct ucred: process, user, group.
         var peer: (process: pid_t, user: uid_t, group: gid_t) = (0, .max, .max)
         var size = socklen_t(MemoryLayout.size(ofValue: peer))
-        guard getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0, peer.user != .max else { return nil }
+        guard getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0, peer.user != .max
+        else { return nil }
         return peer.user
     }
 }

@@ -1,12 +1,14 @@
-/// The events of `/dev/uhid` that the relay reads and writes (Linux, `include/uapi/linux/uhid.h`): packed structures with integers
-/// in the machine's byte order. One read or write is one event.
+/// The events of `/dev/uhid` that the relay reads and writes (Linux, `include/uapi/linux/uhid.h`):
+/// packed structures with integers in the machine's byte order. One read or write is one event.
 enum UHIDEvent: Equatable {
     /// A packet from a program that has opened the device.
     case packet([UInt8])
-    /// A request for a report, which the driver does not offer. Without a reply, the program waits for 5 s.
+    /// A request for a report, which the driver does not offer. Without a reply, the program waits
+    /// for 5 s.
     case getReport(id: UInt32)
     case setReport(id: UInt32)
-    /// An event that needs no action: the device was started, stopped, opened or closed, or the report has another form.
+    /// An event that needs no action: the device was started, stopped, opened or closed, or the
+    /// report has another form.
     case other(type: UInt32)
 
     /// The length of a CTAPHID packet in bytes (CTAP 2.1, section 11.2.4).
@@ -43,7 +45,9 @@ enum UHIDEvent: Equatable {
             // struct uhid_output_req: data[4096], u16 size, u8 rtype.
             guard event.count >= 4 + Self.dataBytes + 3 else { return nil }
             let size = event.loadUnaligned(fromByteOffset: 4 + Self.dataBytes, as: UInt16.self)
-            guard size == Self.packetBytes + 1, event[4 + Self.dataBytes + 2] == Self.outputReport, event[4] == 0 else {
+            guard size == Self.packetBytes + 1, event[4 + Self.dataBytes + 2] == Self.outputReport,
+                event[4] == 0
+            else {
                 self = .other(type: type)
                 return
             }
@@ -76,12 +80,16 @@ enum UHIDEvent: Equatable {
     /// `UHID_CREATE2`: creates the device. Except for the user's ID, all bytes are constants.
     static func creation(user: UInt32) -> [UInt8] {
         bytes(Number.create2) + field(HIDIdentity.name, 128) + field(HIDIdentity.location, 64)
-            + field(String(user), 64) + bytes(UInt16(HIDIdentity.reportDescriptor.count)) + bytes(HIDIdentity.bus)
-            + bytes(HIDIdentity.vendor) + bytes(HIDIdentity.product) + bytes(HIDIdentity.version) + bytes(UInt32(0))
+            + field(String(user), 64) + bytes(UInt16(HIDIdentity.reportDescriptor.count))
+            + bytes(HIDIdentity.bus)
+            + bytes(HIDIdentity.vendor) + bytes(HIDIdentity.product) + bytes(HIDIdentity.version)
+            + bytes(UInt32(0))
             + HIDIdentity.reportDescriptor
     }
 
-    private static func bytes(_ value: some FixedWidthInteger) -> [UInt8] { withUnsafeBytes(of: value, Array.init) }
+    private static func bytes(_ value: some FixedWidthInteger) -> [UInt8] {
+        withUnsafeBytes(of: value, Array.init)
+    }
 
     /// The text with zeros to the length of its field.
     private static func field(_ text: String, _ length: Int) -> [UInt8] {
@@ -90,20 +98,22 @@ enum UHIDEvent: Equatable {
     }
 }
 
-/// How the device describes itself to the kernel and to programs. All text is printable ASCII: other bytes in a name make udev
-/// rules of other packages fail.
+/// How the device describes itself to the kernel and to programs. All text is printable ASCII:
+/// other bytes in a name make udev rules of other packages fail.
 enum HIDIdentity {
     static let name = "Latchkey passkeys"
     /// The location, `HID_PHYS`.
     static let location = "latchkey"
     /// `BUS_USB`. libfido2 ignores devices on other buses.
     static let bus: UInt16 = 3
-    /// The vendor of pid.codes, and a product number for this device. `65-latchkey-passkeys.rules` contains both.
+    /// The vendor of pid.codes, and a product number for this device. `65-latchkey-passkeys.rules`
+    /// contains both.
     static let vendor: UInt32 = 0x1209
     static let product: UInt32 = 0x4C4B
     static let version: UInt32 = 0x0100
 
-    /// A FIDO device with reports of 64 bytes in both directions and no report numbers (CTAP 2.1, section 11.2.8.2).
+    /// A FIDO device with reports of 64 bytes in both directions and no report numbers (CTAP 2.1,
+    /// section 11.2.8.2).
     static let reportDescriptor: [UInt8] = [
         0x06, 0xD0, 0xF1,  // usage page: FIDO Alliance
         0x09, 0x01,  // usage: CTAPHID

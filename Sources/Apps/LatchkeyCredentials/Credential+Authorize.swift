@@ -1,27 +1,33 @@
 public import FoundationEssentials
 public import HTTPTypes
 internal import Latchkey
-internal import LatchkeyOAuth
 public import LatchkeyJOSE
+internal import LatchkeyOAuth
 
 extension Credential {
-    /// Adds the access token to a request. A token that is about to expire is refreshed first. If that fails, a token that
-    /// has not expired is used.
+    /// Adds the access token to a request. A token that is about to expire is refreshed first. If
+    /// that fails, a token that has not expired is used.
     ///
-    /// - Throws: ``CredentialError``; `refused` for a request that goes neither over `https` nor to this machine.
+    /// - Throws: ``CredentialError``; `refused` for a request that goes neither over `https` nor to
+    ///   this machine.
     public func authorize(_ request: inout HTTPRequest) async throws {
         let operation = "authorize the request"
         let url = "\(request.scheme ?? "")://\(request.authority ?? "")\(request.path ?? "")"
         guard Endpoint(url) != nil else {
             throw CredentialError(
-                operation: operation, code: .refused, reason: "the request's URL is neither https nor on this machine",
+                operation: operation, code: .refused,
+                reason: "the request's URL is neither https nor on this machine",
                 recovery: "Use an https address.")
         }
-        request.headerFields[.authorization] = try await withUsableToken(operation) { try $0.authorization }
+        request.headerFields[.authorization] = try await withUsableToken(operation) {
+            try $0.authorization
+        }
     }
 
     /// Performs an operation with a valid token. Prompts at most once.
-    private func withUsableToken<R>(_ operation: String, _ body: (Token) async throws -> R) async throws -> R {
+    private func withUsableToken<R>(_ operation: String, _ body: (Token) async throws -> R)
+        async throws -> R
+    {
         try await perform(operation) {
             do {
                 try await refreshIfNeeded()
@@ -47,7 +53,8 @@ extension Credential {
         }
     }
 
-    /// Requests the user's claims from the server. An access token that is about to expire is refreshed first.
+    /// Requests the user's claims from the server. An access token that is about to expire is
+    /// refreshed first.
     ///
     /// - Throws: ``CredentialError``.
     public func userInfo() async throws -> UserInfo {
@@ -58,7 +65,8 @@ extension Credential {
 
     /// Requests the state of one of the token's secrets (RFC 7662).
     ///
-    /// - Throws: ``CredentialError``; `unsupported` if the server has no introspection endpoint, `missingToken`.
+    /// - Throws: ``CredentialError``; `unsupported` if the server has no introspection endpoint,
+    ///   `missingToken`.
     public func introspect(_ kind: Token.Kind = .accessToken) async throws -> TokenIntrospection {
         let token = try await token
         do {
@@ -70,27 +78,33 @@ extension Credential {
 }
 
 extension CredentialStore {
-    /// Validates the ID token of a login that the app made itself, with the server's keys (OpenID Connect Core section
-    /// 3.1.3.7). Call this before the token is stored: later refreshes are compared with the stored ID token.
+    /// Validates the ID token of a login that the app made itself, with the server's keys (OpenID
+    /// Connect Core section 3.1.3.7). Call this before the token is stored: later refreshes are
+    /// compared with the stored ID token.
     ///
     /// - Parameters:
-    ///   - token: A token with an ID token. Hashes of its access token and device secret are checked if the ID token has
-    ///     them.
+    ///   - token: A token with an ID token. Hashes of its access token and device secret are
+    ///     checked if the ID token has them.
     ///   - nonce: The nonce of the authorization request, if it had one.
     ///   - code: The authorization code, if the ID token may have its hash (`c_hash`).
-    ///   - maximumLoginAge: The maximum time since the user logged in (`auth_time`), in seconds; nil for any time.
-    /// - Throws: ``CredentialError``: `missingToken` without an ID token; `invalidToken`; `transient` if the keys were read
-    ///   less than 30 seconds ago, and the server may have changed them since; `network` if they cannot be read.
+    ///   - maximumLoginAge: The maximum time since the user logged in (`auth_time`), in seconds;
+    ///     nil for any time.
+    /// - Throws: ``CredentialError``: `missingToken` without an ID token; `invalidToken`;
+    ///   `transient` if the keys were read less than 30 seconds ago, and the server may have
+    ///   changed them since; `network` if they cannot be read.
     public func validate(
-        _ token: Token, nonce: String? = nil, code: String? = nil, maximumLoginAge: TimeInterval? = nil
+        _ token: Token, nonce: String? = nil, code: String? = nil,
+        maximumLoginAge: TimeInterval? = nil
     ) async throws {
         do {
             guard let idToken = token.idToken else { throw CredentialError.missing("ID token") }
             try await server(of: token.context).validate(
                 idToken,
                 .init(
-                    nonce: nonce, accessToken: token.accessToken, code: code, deviceSecret: token.deviceSecret,
-                    maximumLoginAge: maximumLoginAge, maximumIssueDifference: CredentialServer.maximumIssueDifference),
+                    nonce: nonce, accessToken: token.accessToken, code: code,
+                    deviceSecret: token.deviceSecret,
+                    maximumLoginAge: maximumLoginAge,
+                    maximumIssueDifference: CredentialServer.maximumIssueDifference),
                 at: configuration.clock.now)
         } catch {
             throw error.during("validate the ID token")

@@ -4,15 +4,17 @@ internal import Latchkey
 extension Credential {
     /// Gets a new token from the server, stores it, then returns it.
     ///
-    /// Tasks and programs that refresh one credential at the same time share one request. Cancelling a task does not
-    /// cancel the refresh. The credential's id, and the parts that the server does not renew, stay.
+    /// Tasks and programs that refresh one credential at the same time share one request.
+    /// Cancelling a task does not cancel the refresh. The credential's id, and the parts that the
+    /// server does not renew, stay.
     ///
     /// - Returns: The new token.
-    /// - Throws: ``CredentialError``: `missingToken` without a refresh token, `signInAgain` if the server no longer accepts
-    ///   it, `network`, `notFound` if the credential was removed; `invalidToken`, `invalidResponse` or `transient` for a
-    ///   response that cannot be trusted (yet). `KeystoreError`, also `cancelled` if the store was locked during the
-    ///   refresh. The old token then stays in use. The server's response is stored, sealed (in memory if the store fails).
-    ///   The next refresh validates it again, and uses its refresh token.
+    /// - Throws: ``CredentialError``: `missingToken` without a refresh token, `signInAgain` if the
+    ///   server no longer accepts it, `network`, `notFound` if the credential was removed;
+    ///   `invalidToken`, `invalidResponse` or `transient` for a response that cannot be trusted
+    ///   (yet). `KeystoreError`, also `cancelled` if the store was locked during the refresh. The
+    ///   old token then stays in use. The server's response is stored, sealed (in memory if the
+    ///   store fails). The next refresh validates it again, and uses its refresh token.
     @discardableResult
     public func refresh() async throws -> Token {
         try await store.refreshes.join(id) {
@@ -27,11 +29,13 @@ extension Credential {
         }
     }
 
-    /// Refreshes the token if it has expired, expires soon, or was issued in the future because the clock was set back.
-    /// Decides that without opening it. A token without an expiry or a refresh token is not refreshed.
+    /// Refreshes the token if it has expired, expires soon, or was issued in the future because the
+    /// clock was set back. Decides that without opening it. A token without an expiry or a refresh
+    /// token is not refreshed.
     ///
-    /// - Parameter graceInterval: How many seconds before the expiry; nil for the store's. At most half of the token's
-    ///   lifetime counts, so that a short-lived token is not refreshed all the time.
+    /// - Parameter graceInterval: How many seconds before the expiry; nil for the store's. At most
+    ///   half of the token's lifetime counts, so that a short-lived token is not refreshed all the
+    ///   time.
     public func refreshIfNeeded(graceInterval: TimeInterval? = nil) async throws {
         let metadata = try metadata
         guard metadata.isRefreshable else { return }
@@ -41,19 +45,25 @@ extension Credential {
         if now >= due { try await refresh() }
     }
 
-    /// Only one process at a time refreshes: a server may accept a refresh token once, and treat a second use as theft.
+    /// Only one process at a time refreshes: a server may accept a refresh token once, and treat a
+    /// second use as theft.
     private func refreshInTurn() async throws -> Token {
         let operation = "refresh the credential"
-        guard try metadata.isRefreshable else { throw CredentialError.missing("refresh token").during(operation) }
+        guard try metadata.isRefreshable else {
+            throw CredentialError.missing("refresh token").during(operation)
+        }
         let (rows, id) = (store.rows, id)
         let seen = try await store.disk.run { try rows.tokenGeneration(id) }
         return try await perform(operation) {
-            try await store.records.exclusively(on: "credential \(id)") { try await refreshAlone(after: seen) }
+            try await store.records.exclusively(on: "credential \(id)") {
+                try await refreshAlone(after: seen)
+            }
         }
     }
 
-    /// Stores the server's response before it is validated, and returns it after. After a crash in between, the store has
-    /// the refresh token that the server still accepts, and the next refresh uses it.
+    /// Stores the server's response before it is validated, and returns it after. After a crash in
+    /// between, the store has the refresh token that the server still accepts, and the next refresh
+    /// uses it.
     private func refreshAlone(after seen: Int?) async throws -> Token {
         var stored = try await stored
         let isRefreshed = stored.tokenGeneration != seen
@@ -68,7 +78,8 @@ extension Credential {
             }
         }
         let server = store.server(of: stored.token.context)
-        let envelope = try store.records.envelope(of: stored.protection, for: CredentialRows.pendingID(id))
+        let envelope = try store.records.envelope(
+            of: stored.protection, for: CredentialRows.pendingID(id))
         let answer = try await server.exchange(latest, at: store.configuration.clock.now)
         try await keep(answer, in: envelope, after: stored)
         if let flaw = answer.flaw { throw flaw }
@@ -76,10 +87,14 @@ extension Credential {
         return try await adopt(answer, after: stored).token
     }
 
-    private func isUsable(_ token: Token) -> Bool { !token.isExpired(at: store.configuration.clock.now) }
+    private func isUsable(_ token: Token) -> Bool {
+        !token.isExpired(at: store.configuration.clock.now)
+    }
 
     /// - Throws: ``CredentialError`` if the check is not possible now.
-    private func isAccepted(_ answer: RefreshAnswer, after stored: StoredCredential) async throws -> Bool {
+    private func isAccepted(_ answer: RefreshAnswer, after stored: StoredCredential) async throws
+        -> Bool
+    {
         do {
             try await store.server(of: stored.token.context).check(answer, after: stored.token)
             return true
@@ -89,7 +104,8 @@ extension Credential {
         }
     }
 
-    /// The server's latest response, if it is neither in use nor outdated. The token's key must be open.
+    /// The server's latest response, if it is neither in use nor outdated. The token's key must be
+    /// open.
     func pendingAnswer(to stored: StoredCredential) async throws -> RefreshAnswer? {
         let (rows, id) = (store.rows, id)
         if let unsaved = store.refreshes.unsaved(id) {
@@ -102,15 +118,17 @@ extension Credential {
     }
 
     /// Stores the sealed response. Does not need the key, which may have been locked since.
-    private func keep(_ answer: RefreshAnswer, in envelope: ClassEnvelope, after stored: StoredCredential) async throws
-    {
+    private func keep(
+        _ answer: RefreshAnswer, in envelope: ClassEnvelope, after stored: StoredCredential
+    ) async throws {
         let sealed = try envelope.seal(answer.bytes)
         do {
             try await store.records.apply(
                 [CredentialRows.deposit(sealed, id)], for: store.prompt("refresh the credential"))
             store.refreshes.setUnsaved(nil, id)
         } catch {
-            store.refreshes.setUnsaved(UnsavedAnswer(sealed: sealed, tokenGeneration: stored.tokenGeneration), id)
+            store.refreshes.setUnsaved(
+                UnsavedAnswer(sealed: sealed, tokenGeneration: stored.tokenGeneration), id)
             if try isCurrent(stored) { throw error }
         }
         guard try isCurrent(stored) else { throw await discarded(answer) }
@@ -122,10 +140,13 @@ extension Credential {
     }
 
     /// Makes the token of a valid response the stored token.
-    private func adopt(_ answer: RefreshAnswer, after stored: StoredCredential) async throws -> StoredCredential {
+    private func adopt(_ answer: RefreshAnswer, after stored: StoredCredential) async throws
+        -> StoredCredential
+    {
         guard store.records.session(stored.protection)?.isOpen == true else {
             throw KeystoreError.cancelled(
-                "the store was locked during the refresh; the server's response is stored for the next refresh")
+                "the store was locked during the refresh; the server's response is stored for the next refresh"
+            )
         }
         do {
             try await replace(stored, with: answer.token)
@@ -151,22 +172,28 @@ extension Credential {
     /// Replaces the token that was read, and its metadata. Keeps the current tags.
     ///
     /// - Parameter pending: The rest of a response that is not in use.
-    func replace(_ stored: StoredCredential, with token: Token, pending: RefreshAnswer? = nil) async throws {
+    func replace(_ stored: StoredCredential, with token: Token, pending: RefreshAnswer? = nil)
+        async throws
+    {
         let (store, id) = (store, id)
         let rest: RecordChange =
             if let pending {
                 CredentialRows.deposit(
-                    try store.records.envelope(of: stored.protection, for: CredentialRows.pendingID(id))
-                        .seal(pending.bytes), id)
+                    try store.records.envelope(
+                        of: stored.protection, for: CredentialRows.pendingID(id)
+                    )
+                    .seal(pending.bytes), id)
             } else {
                 .delete(CredentialRows.pendingID(id), ifGeneration: nil)
             }
         try await store.disk.run {
-            guard let (existing, _) = try store.records.readNow(CredentialRows.metadataID(id)) else {
+            guard let (existing, _) = try store.records.readNow(CredentialRows.metadataID(id))
+            else {
                 throw CredentialError.notFound(id)
             }
             let metadata = CredentialRows.metadata(
-                of: token, tags: CredentialRows.tags(of: existing), security: stored.protection.policy,
+                of: token, tags: CredentialRows.tags(of: existing),
+                security: stored.protection.policy,
                 copying: store.configuration.copiedClaims)
             let isPlain = stored.protection == .device
             try store.records.applyNow(

@@ -15,15 +15,19 @@ extension Credential {
 
     /// Revokes the token, or one of its secrets, on the server.
     ///
-    /// The credential is removed from the store if it cannot be used any more: after `all`, after `refreshToken`, and after
-    /// `accessToken` without a refresh token. Otherwise only the revoked secret is removed. Each revocation is stored at
-    /// once. If a later step fails, the call throws, and the credential keeps the other secrets and can be revoked again.
+    /// The credential is removed from the store if it cannot be used any more: after `all`, after
+    /// `refreshToken`, and after `accessToken` without a refresh token. Otherwise only the revoked
+    /// secret is removed. Each revocation is stored at once. If a later step fails, the call
+    /// throws, and the credential keeps the other secrets and can be revoked again.
     ///
-    /// - Throws: ``CredentialError``: `missingToken` for a secret that the token does not have, `unsupported` if the server
-    ///   has no revocation endpoint, `oauthError`, `network`; `KeystoreError`.
+    /// - Throws: ``CredentialError``: `missingToken` for a secret that the token does not have,
+    ///   `unsupported` if the server has no revocation endpoint, `oauthError`, `network`;
+    ///   `KeystoreError`.
     public func revoke(type: RevokeType = .all) async throws {
         try await perform("revoke the credential") {
-            try await store.records.exclusively(on: "credential \(id)") { try await revokeAlone(type) }
+            try await store.records.exclusively(on: "credential \(id)") {
+                try await revokeAlone(type)
+            }
         }
     }
 
@@ -33,11 +37,15 @@ extension Credential {
         var pending = try await pendingAnswer(to: stored)
         let latest = pending?.token ?? stored.token
         let kinds = try Self.kinds(type, of: latest)
-        let isRemoved = type == .all || type == .refreshToken || type == .accessToken && latest.refreshToken == nil
+        let isRemoved =
+            type == .all || type == .refreshToken
+            || type == .accessToken && latest.refreshToken == nil
         let server = store.server(of: latest.context)
         for kind in kinds {
             try await server.revoke(kind, of: latest)
-            if let shown = stored.token[kind], shown != latest[kind] { try await server.revoke(kind, of: stored.token) }
+            if let shown = stored.token[kind], shown != latest[kind] {
+                try await server.revoke(kind, of: stored.token)
+            }
             if isRemoved, kind == kinds.last { break }
             pending = pending?.without(kind)
             stored = try await self.stored
@@ -62,14 +70,14 @@ extension Credential {
 }
 
 extension Credential {
-    /// Replaces the token with the token of a new login, for example after a refresh failed with `signInAgain`. The
-    /// credential's id, tags and policy stay, and it stays the default.
+    /// Replaces the token with the token of a new login, for example after a refresh failed with
+    /// `signInAgain`. The credential's id, tags and policy stay, and it stays the default.
     ///
     /// The old token is not revoked: see ``revoke(type:)``. Prompts if the credential has a policy.
     ///
     /// - Parameter token: The new token. Its id is ignored.
-    /// - Throws: ``CredentialError``: `refused` if the ID tokens name different users, `notFound` if the credential was
-    ///   removed. `KeystoreError`.
+    /// - Throws: ``CredentialError``: `refused` if the ID tokens name different users, `notFound`
+    ///   if the credential was removed. `KeystoreError`.
     public func replace(with token: Token) async throws {
         try await perform("replace the token") {
             try await store.records.exclusively(on: "credential \(id)") {

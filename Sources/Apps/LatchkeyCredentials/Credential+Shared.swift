@@ -15,7 +15,8 @@ extension Credential {
 
     private static let shared = Mutex(Shared())
 
-    /// The store of the static functions. ``CredentialStore/bootstrap(_:)`` sets it; set it to use another store.
+    /// The store of the static functions. ``CredentialStore/bootstrap(_:)`` sets it; set it to use
+    /// another store.
     public static var storage: CredentialStore? {
         get { shared.withLock { $0.store } }
         set {
@@ -28,8 +29,8 @@ extension Credential {
         }
     }
 
-    /// Keeps the object of a credential of the shared store until the credential is removed. The app then always gets
-    /// the same object, and the automatic refresh of the object continues.
+    /// Keeps the object of a credential of the shared store until the credential is removed. The
+    /// app then always gets the same object, and the automatic refresh of the object continues.
     func keep() {
         Self.shared.withLock { shared in
             if shared.store === store { shared.kept[id] = self }
@@ -38,7 +39,9 @@ extension Credential {
 
     /// Releases the object that ``keep()`` keeps.
     func release() {
-        _ = Self.shared.withLock { shared in shared.store === store ? shared.kept.removeValue(forKey: id) : nil }
+        _ = Self.shared.withLock { shared in
+            shared.store === store ? shared.kept.removeValue(forKey: id) : nil
+        }
     }
 
     private static var requiredStorage: CredentialStore {
@@ -48,23 +51,25 @@ extension Credential {
         }
     }
 
-    /// Stores a token that only this device can open. The first credential of a store becomes the default.
+    /// Stores a token that only this device can open. The first credential of a store becomes the
+    /// default.
     ///
     /// - Parameters:
     ///   - token: A token whose id is not stored.
-    ///   - tags: At most 64; names of 1 to 64 bytes, values of at most 1024, without control characters.
-    /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError` with code `wrongState` before
-    ///   ``CredentialStore/bootstrap(_:)``.
+    ///   - tags: At most 64; names of 1 to 64 bytes, values of at most 1024, without control
+    ///     characters.
+    /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError` with code `wrongState`
+    ///   before ``CredentialStore/bootstrap(_:)``.
     @discardableResult
     public static func store(token: Token, tags: [String: String] = [:]) throws -> Credential {
         try requiredStorage.store(token, tags: tags)
     }
 
-    /// Stores a token that the hardware opens only after the user verification of `security`. The first token with a PIN
-    /// prompts for a new PIN; later ones prompt for that PIN.
+    /// Stores a token that the hardware opens only after the user verification of `security`. The
+    /// first token with a PIN prompts for a new PIN; later ones prompt for that PIN.
     ///
-    /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError`, `unsupported` if the hardware can't enforce the
-    ///   policy.
+    /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError`, `unsupported` if the
+    ///   hardware can't enforce the policy.
     @discardableResult
     public static func store(
         token: Token, tags: [String: String] = [:], security: AccessPolicy
@@ -72,10 +77,11 @@ extension Credential {
         try await requiredStorage.store(token, tags: tags, security: security)
     }
 
-    /// Stores a token as the other function of this name does. The default policy is `.userPresence` if a fingerprint
-    /// can be checked on this machine now, otherwise `.pin`.
+    /// Stores a token as the other function of this name does. The default policy is
+    /// `.userPresence` if a fingerprint can be checked on this machine now, otherwise `.pin`.
     ///
-    /// - Parameter security: nil for the default policy. `.none` is `AccessPolicy.none`: no user verification.
+    /// - Parameter security: nil for the default policy. `.none` is `AccessPolicy.none`: no user
+    ///   verification.
     @discardableResult @_disfavoredOverload
     public static func store(
         token: Token, tags: [String: String] = [:], security: AccessPolicy?
@@ -83,8 +89,9 @@ extension Credential {
         try await requiredStorage.store(token, tags: tags, security: security)
     }
 
-    /// The stored credential with the token's id. Stores the token if it is not stored. Every call with this token returns
-    /// the same object until the credential is removed or ``storage`` is set to another store.
+    /// The stored credential with the token's id. Stores the token if it is not stored. Every call
+    /// with this token returns the same object until the credential is removed or ``storage`` is
+    /// set to another store.
     public static func with(token: Token) throws -> Credential {
         let credential = try requiredStorage.credential(for: token)
         credential.keep()
@@ -98,27 +105,34 @@ extension Credential {
         try requiredStorage.credential(id: id)
     }
 
-    /// The credentials that match, oldest first. Opens no token, does not prompt, and reads only the matching rows.
+    /// The credentials that match, oldest first. Opens no token, does not prompt, and reads only
+    /// the matching rows.
     ///
     /// Rows that can't be read are left out, and reported as ``CredentialEvent/unreadable(_:)``.
-    public static func find(where query: (CredentialAttributes) -> CredentialQuery) throws -> [Credential] {
+    public static func find(where query: (CredentialAttributes) -> CredentialQuery) throws
+        -> [Credential]
+    {
         try requiredStorage.find(where: query)
     }
 
-    /// The credentials whose metadata satisfies `isIncluded`, oldest first. Opens no token and does not prompt. Reads the
-    /// metadata of all credentials, some hundred at a time.
+    /// The credentials whose metadata satisfies `isIncluded`, oldest first. Opens no token and does
+    /// not prompt. Reads the metadata of all credentials, some hundred at a time.
     ///
-    /// `isIncluded` may use and change the store, since no lock is held while it runs. The result is therefore not a
-    /// snapshot: a credential that is stored, changed or removed at the same time may be seen before or after the change, or
-    /// not at all. Every other credential is seen once.
+    /// `isIncluded` may use and change the store, since no lock is held while it runs. The result
+    /// is therefore not a snapshot: a credential that is stored, changed or removed at the same
+    /// time may be seen before or after the change, or not at all. Every other credential is seen
+    /// once.
     ///
     /// Rows that can't be read are left out, and reported as ``CredentialEvent/unreadable(_:)``.
     @_disfavoredOverload
-    public static func find(where isIncluded: (Token.Metadata) throws -> Bool) throws -> [Credential] {
+    public static func find(where isIncluded: (Token.Metadata) throws -> Bool) throws
+        -> [Credential]
+    {
         try requiredStorage.find(where: isIncluded)
     }
 
-    /// The ids of all credentials, in the order in which they were stored. Does not read their metadata.
+    /// The ids of all credentials, in the order in which they were stored. Does not read their
+    /// metadata.
     public static var allIDs: [String] {
         get throws { try requiredStorage.allIDs }
     }
@@ -128,7 +142,8 @@ extension Credential {
         get throws { try requiredStorage.allCredentials }
     }
 
-    /// The app's default credential. It is stored. While it is the default, every access returns the same object.
+    /// The app's default credential. It is stored. While it is the default, every access returns
+    /// the same object.
     ///
     /// This property can't throw. If an access fails, it reads as nil or stays unchanged, and
     /// ``CredentialEvent/failed(_:)`` has the error. ``CredentialStore/defaultCredential`` and
@@ -148,7 +163,11 @@ extension Credential {
         do {
             return try body()
         } catch {
-            if let store { store.publish(.failed(error)) } else { CredentialNotification.post(.failed(error)) }
+            if let store {
+                store.publish(.failed(error))
+            } else {
+                CredentialNotification.post(.failed(error))
+            }
             return nil
         }
     }

@@ -3,8 +3,9 @@ internal import Synchronization
 
 /// A stored token and its operations.
 ///
-/// A credential is a handle without secrets. Each use reads the token, and opens it with the hardware if it has a policy,
-/// so a credential sees the changes of other programs. While an object for an id exists, the store returns it again.
+/// A credential is a handle without secrets. Each use reads the token, and opens it with the
+/// hardware if it has a policy, so a credential sees the changes of other programs. While an object
+/// for an id exists, the store returns it again.
 public final class Credential: Sendable, Identifiable {
     /// The token's id. A refresh does not change it.
     public let id: String
@@ -20,11 +21,12 @@ public final class Credential: Sendable, Identifiable {
         refresher.withLock { $0?.cancel() }
     }
 
-    /// The token, verified. Prompts if the credential has a policy, unless another use of this credential has prompted and
-    /// is still running.
+    /// The token, verified. Prompts if the credential has a policy, unless another use of this
+    /// credential has prompted and is still running.
     ///
-    /// - Throws: ``CredentialError`` with code `notFound` if it was removed. `KeystoreError`: `damaged` if a row was
-    ///   changed by another program, `cancelled`, `wrongProof`, `lockedOut`, `wrongDevice`.
+    /// - Throws: ``CredentialError`` with code `notFound` if it was removed. `KeystoreError`:
+    ///   `damaged` if a row was changed by another program, `cancelled`, `wrongProof`, `lockedOut`,
+    ///   `wrongDevice`.
     public var token: Token {
         get async throws {
             try await perform("use the token") { try await stored.token }
@@ -37,7 +39,9 @@ public final class Credential: Sendable, Identifiable {
     public var metadata: Token.Metadata {
         get throws {
             do {
-                guard let metadata = try store.rows.metadata(id) else { throw CredentialError.notFound(id) }
+                guard let metadata = try store.rows.metadata(id) else {
+                    throw CredentialError.notFound(id)
+                }
                 return metadata
             } catch {
                 throw error.during("look up the credential")
@@ -61,7 +65,8 @@ public final class Credential: Sendable, Identifiable {
 
     /// Replaces the tags.
     ///
-    /// - Throws: ``CredentialError``, `KeystoreError`; `conflict` if another program changed them at the same time.
+    /// - Throws: ``CredentialError``, `KeystoreError`; `conflict` if another program changed them
+    ///   at the same time.
     public func setTags(_ tags: [String: String]) throws {
         do {
             try CredentialRows.check(tags: tags)
@@ -70,7 +75,9 @@ public final class Credential: Sendable, Identifiable {
             }
             guard CredentialRows.tags(of: record) != tags else { return }
             try store.records.applyNow([
-                .put(CredentialRows.metadata(record, taggedAs: tags), payload: nil, ifGeneration: record.generation)
+                .put(
+                    CredentialRows.metadata(record, taggedAs: tags), payload: nil,
+                    ifGeneration: record.generation)
             ])
             store.publish(.tagsChanged(self))
         } catch {
@@ -78,8 +85,8 @@ public final class Credential: Sendable, Identifiable {
         }
     }
 
-    /// Removes the credential from the store. Does not prompt or use the hardware, and sends no request: see
-    /// ``revoke(type:)``.
+    /// Removes the credential from the store. Does not prompt or use the hardware, and sends no
+    /// request: see ``revoke(type:)``.
     public func remove() throws {
         do { try store.remove(self) } catch { throw error.during("remove the credential") }
         automaticRefresh = false

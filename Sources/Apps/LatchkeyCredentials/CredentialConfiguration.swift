@@ -2,10 +2,11 @@ public import FoundationEssentials
 
 /// The configuration of a credential store.
 public struct CredentialConfiguration: Sendable {
-    /// Which claims of an ID token are copied into the metadata. Copied claims can be searched, and every program that can
-    /// read the store's file can read them.
+    /// Which claims of an ID token are copied into the metadata. Copied claims can be searched, and
+    /// every program that can read the store's file can read them.
     public enum CopiedClaims: Hashable, Sendable {
-        /// Every claim. In all cases, a claim of more than 64 KiB of JSON or 1,000 array elements is not copied.
+        /// Every claim. In all cases, a claim of more than 64 KiB of JSON or 1,000 array elements
+        /// is not copied.
         case all
         /// Only the claims of these names.
         case only(Set<String>)
@@ -29,11 +30,12 @@ public struct CredentialConfiguration: Sendable {
     /// - Parameters:
     ///   - copiedClaims: Which claims are copied.
     ///   - graceInterval: How many seconds before its expiry an access token is refreshed.
-    ///   - additionalOrigins: Origins other than their issuers' that tokens may be sent to, for example
-    ///     `https://oauth2.example.com`. Endpoints must have their issuer's origin or one of these, unless the server names
-    ///     its issuer in authorization responses (RFC 9207).
+    ///   - additionalOrigins: Origins other than their issuers' that tokens may be sent to, for
+    ///     example `https://oauth2.example.com`. Endpoints must have their issuer's origin or one
+    ///     of these, unless the server names its issuer in authorization responses (RFC 9207).
     public init(
-        copiedClaims: CopiedClaims = .all, graceInterval: TimeInterval = 300, additionalOrigins: Set<String> = []
+        copiedClaims: CopiedClaims = .all, graceInterval: TimeInterval = 300,
+        additionalOrigins: Set<String> = []
     ) {
         self.copiedClaims = copiedClaims
         self.graceInterval = graceInterval

@@ -26,7 +26,8 @@ extension CredentialError {
 
     static func notFound(_ id: String) -> CredentialError {
         CredentialError(
-            code: .notFound, reason: "there is no credential ‘\(id)’", recovery: "List the stored credentials.")
+            code: .notFound, reason: "there is no credential ‘\(id)’",
+            recovery: "List the stored credentials.")
     }
 
     static func duplicate(_ id: String) -> CredentialError {
@@ -37,17 +38,21 @@ extension CredentialError {
 
     static func missing(_ what: String) -> CredentialError {
         CredentialError(
-            code: .missingToken, reason: "the credential has no \(what)", recovery: "Sign in again, and request one.")
+            code: .missingToken, reason: "the credential has no \(what)",
+            recovery: "Sign in again, and request one.")
     }
 
     static func unreadable(
-        _ reason: String, recovery: String = "Pass the whole JSON object that the server's token endpoint sent."
+        _ reason: String,
+        recovery: String = "Pass the whole JSON object that the server's token endpoint sent."
     ) -> CredentialError {
-        CredentialError(operation: "read the token", code: .invalidInput, reason: reason, recovery: recovery)
+        CredentialError(
+            operation: "read the token", code: .invalidInput, reason: reason, recovery: recovery)
     }
 
     static func invalidInput(_ reason: String) -> CredentialError {
-        CredentialError(code: .invalidInput, reason: reason, recovery: "Correct the value and try again.")
+        CredentialError(
+            code: .invalidInput, reason: reason, recovery: "Correct the value and try again.")
     }
 
     static func invalidResponse(_ reason: String) -> CredentialError {
@@ -66,11 +71,13 @@ extension CredentialError {
         CredentialError(code: .unsupported, reason: reason, recovery: recovery)
     }
 
-    /// The same error, or `signInAgain` if the server refused the refresh token with `invalid_grant`.
+    /// The same error, or `signInAgain` if the server refused the refresh token with
+    /// `invalid_grant`.
     var ofRefresh: CredentialError {
         guard oauthError?.error == "invalid_grant" else { return self }
         return CredentialError(
-            code: .signInAgain, reason: "the server no longer accepts the refresh token", recovery: "Sign in again.",
+            code: .signInAgain, reason: "the server no longer accepts the refresh token",
+            recovery: "Sign in again.",
             details: details)
     }
 }

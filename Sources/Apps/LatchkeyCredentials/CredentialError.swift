@@ -42,7 +42,8 @@ public struct CredentialErrorCode: LatchkeyErrorCode {
     public static let rateLimited = Self("rateLimited", .refused)
     /// The server's response does not follow the protocol.
     public static let invalidResponse = Self("invalidResponse", .refused)
-    /// An ID token is not from the server, not for this program, not for this login, or not valid now.
+    /// An ID token is not from the server, not for this program, not for this login, or not valid
+    /// now.
     public static let invalidToken = Self("invalidToken", .refused)
     /// The check is not possible now. Nothing is lost; try again in 30 seconds.
     public static let transient = Self("transient", .transient)

@@ -16,21 +16,25 @@ public enum CredentialEvent: Sendable {
     case refreshed(Credential)
     /// The token could not be refreshed.
     case refreshFailed(Credential, any Error)
-    /// Claims of the stored token were not copied into its metadata, because they have more than 64 KiB of JSON or more
-    /// than 1,000 elements. `find(where:)` does not find them; ``Credential/token`` has them.
+    /// Claims of the stored token were not copied into its metadata, because they have more than 64
+    /// KiB of JSON or more than 1,000 elements. `find(where:)` does not find them;
+    /// ``Credential/token`` has them.
     case claimsNotCopied(Credential, names: [String])
     /// A row can't be read, and was left out of a result.
     case unreadable(any Error)
-    /// An access to a property that can't throw (``Credential/default``, ``Credential/tags``) failed.
+    /// An access to a property that can't throw (``Credential/default``, ``Credential/tags``)
+    /// failed.
     case failed(any Error)
 }
 
-/// Posts the events to NotificationCenter. The object is the ``Credential``, or nil; a failure has its error in
-/// `userInfo["error"]`. Each event except ``CredentialEvent/claimsNotCopied(_:names:)`` is posted once, in order.
+/// Posts the events to NotificationCenter. The object is the ``Credential``, or nil; a failure has
+/// its error in `userInfo["error"]`. Each event except
+/// ``CredentialEvent/claimsNotCopied(_:names:)`` is posted once, in order.
 ///
-/// Posting blocks until observers with a queue have run on it. The main actor must therefore never post: on Linux, after a
-/// program's first `await`, Foundation does not treat its thread as the main thread, and posting would wait for an observer
-/// on the main queue that waits for the poster. A separate queue can wait.
+/// Posting blocks until observers with a queue have run on it. The main actor must therefore never
+/// post: on Linux, after a program's first `await`, Foundation does not treat its thread as the
+/// main thread, and posting would wait for an observer on the main queue that waits for the poster.
+/// A separate queue can wait.
 enum CredentialNotification {
     private static let queue = DispatchQueue(label: "latchkey.credentials.notifications")
 
@@ -42,20 +46,23 @@ enum CredentialNotification {
             case .tagsChanged(let credential): (.credentialTagsChanged, credential, nil)
             case .removed(let credential): (.credentialRemoved, credential, nil)
             case .refreshed(let credential): (.credentialRefreshed, credential, nil)
-            case .refreshFailed(let credential, let error): (.credentialRefreshFailed, credential, error)
+            case .refreshFailed(let credential, let error):
+                (.credentialRefreshFailed, credential, error)
             case .unreadable(let error), .failed(let error): (.credentialStorageFailed, nil, error)
             case .claimsNotCopied: (nil, nil, nil)
             }
         guard let name else { return }
         queue.async {
-            NotificationCenter.default.post(name: name, object: credential, userInfo: error.map { ["error": $0] })
+            NotificationCenter.default.post(
+                name: name, object: credential, userInfo: error.map { ["error": $0] })
         }
     }
 }
 
 extension Notification.Name {
     /// The default changed; without an object, it was cleared.
-    public static let defaultCredentialChanged = Notification.Name("LatchkeyDefaultCredentialChanged")
+    public static let defaultCredentialChanged = Notification.Name(
+        "LatchkeyDefaultCredentialChanged")
     /// A token was stored.
     public static let credentialCreated = Notification.Name("LatchkeyCredentialCreated")
     /// A credential's tags were changed.

@@ -87,11 +87,13 @@ public struct CredentialAttribute: Sendable {
         CredentialQuery(records: left.records(right.map(JSONValue.string)))
     }
 
-    /// The claim has this value, or is an array with this element. For an id or a tag, this is the same as `==`.
+    /// The claim has this value, or is an array with this element. For an id or a tag, this is the
+    /// same as `==`.
     public func contains(_ element: JSONValue) -> CredentialQuery {
         let isValue = records(element)
         guard let claim else { return CredentialQuery(records: isValue) }
-        let isElement = RecordQuery.hasAttribute(CredentialRows.attribute(claim: claim, element: element))
+        let isElement = RecordQuery.hasAttribute(
+            CredentialRows.attribute(claim: claim, element: element))
         return CredentialQuery(records: .or(isValue, isElement))
     }
 
@@ -101,5 +103,7 @@ public struct CredentialAttribute: Sendable {
     }
 
     /// The attribute does not have this text; with nil, the attribute exists.
-    public static func != (left: CredentialAttribute, right: String?) -> CredentialQuery { !(left == right) }
+    public static func != (left: CredentialAttribute, right: String?) -> CredentialQuery {
+        !(left == right)
+    }
 }

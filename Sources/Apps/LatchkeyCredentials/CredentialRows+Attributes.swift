@@ -2,8 +2,9 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import LatchkeyJOSE
 
-/// The encoding of metadata in a row's attributes: tags are unchanged, claims are JSON, so that the text `1` and the number
-/// 1 differ. Each element of an array is also an attribute, with the element in its name, so that the index finds it.
+/// The encoding of metadata in a row's attributes: tags are unchanged, claims are JSON, so that the
+/// text `1` and the number 1 differ. Each element of an array is also an attribute, with the
+/// element in its name, so that the index finds it.
 extension CredentialRows {
     /// The maximum length of a copied claim, in bytes of JSON. Longer claims are in the token only.
     private static let longestClaim = 64 * 1024
@@ -25,8 +26,8 @@ extension CredentialRows {
     static func attribute(tag: String) -> String { Name.tag + tag }
     static func attribute(claim: String) -> String { Name.claim + claim }
 
-    /// The attribute of a claim that is an array with this element. JSON text has no control character, so the last one
-    /// separates the two.
+    /// The attribute of a claim that is an array with this element. JSON text has no control
+    /// character, so the last one separates the two.
     static func attribute(claim: String, element: JSONValue) -> String {
         "\(Name.element)\(claim)\u{1F}\(text(of: element))"
     }
@@ -51,7 +52,9 @@ extension CredentialRows {
         for (name, value) in tags { attributes[attribute(tag: name)] = value }
         for (name, value) in token.claims where copied.includes(name) && isSearchable(value) {
             attributes[attribute(claim: name)] = text(of: value)
-            for element in value.array ?? [] { attributes[attribute(claim: name, element: element)] = "" }
+            for element in value.array ?? [] {
+                attributes[attribute(claim: name, element: element)] = ""
+            }
         }
         return Record(id: metadataID(token.id), kind: kind, attributes: attributes)
     }
@@ -61,7 +64,9 @@ extension CredentialRows {
     }
 
     /// The names of the claims that are too long to be copied, sorted.
-    static func unsearchableClaims(of token: Token, copying copied: CredentialConfiguration.CopiedClaims) -> [String] {
+    static func unsearchableClaims(
+        of token: Token, copying copied: CredentialConfiguration.CopiedClaims
+    ) -> [String] {
         token.claims.filter { copied.includes($0.key) && !isSearchable($0.value) }.keys.sorted()
     }
 
@@ -69,7 +74,8 @@ extension CredentialRows {
     static func metadata(_ record: Record, taggedAs tags: [String: String]) -> Record {
         var attributes = record.attributes.filter { !$0.key.hasPrefix(Name.tag) }
         for (name, value) in tags { attributes[attribute(tag: name)] = value }
-        return Record(id: record.id, kind: record.kind, protection: record.protection, attributes: attributes)
+        return Record(
+            id: record.id, kind: record.kind, protection: record.protection, attributes: attributes)
     }
 
     static func tags(of record: Record) -> [String: String] {
@@ -79,17 +85,22 @@ extension CredentialRows {
     /// The metadata in a row.
     static func metadata(_ record: Record) throws(KeystoreError) -> Token.Metadata {
         guard
-            let server = record.attributes[Name.server], let client = record.attributes[Name.client],
+            let server = record.attributes[Name.server],
+            let client = record.attributes[Name.client],
             let policy = record.attributes[Name.policy].flatMap(AccessPolicy.Requirement.init),
             let issued = record.attributes[Name.issued].flatMap(date)
-        else { throw .damaged("the metadata of the credential ‘\(id(of: record.id))’ is incomplete") }
+        else {
+            throw .damaged("the metadata of the credential ‘\(id(of: record.id))’ is incomplete")
+        }
         let claims = members(of: record, Name.claim).compactMapValues { text in
             try? JSONDecoder().decode(JSONValue.self, from: Data(text.utf8))
         }
         return Token.Metadata(
-            id: id(of: record.id), tags: tags(of: record), claims: claims, server: server, clientID: client,
+            id: id(of: record.id), tags: tags(of: record), claims: claims, server: server,
+            clientID: client,
             issuedAt: issued, expiresAt: record.attributes[Name.expires].flatMap(date),
-            isRefreshable: record.attributes[Name.refreshable] != nil, security: policy, createdAt: record.createdAt)
+            isRefreshable: record.attributes[Name.refreshable] != nil, security: policy,
+            createdAt: record.createdAt)
     }
 
     private static func seconds(_ date: Date) -> String { String(Int(date.timeIntervalSince1970)) }
@@ -108,9 +119,12 @@ extension CredentialRows {
 
     /// - Throws: ``CredentialError`` with code `invalidInput` for tags that can't be stored.
     static func check(tags: [String: String]) throws {
-        guard tags.count <= 64 else { throw CredentialError.invalidInput("a credential can have at most 64 tags") }
+        guard tags.count <= 64 else {
+            throw CredentialError.invalidInput("a credential can have at most 64 tags")
+        }
         for (name, value) in tags {
-            guard (1...64).contains(name.utf8.count), value.utf8.count <= 1024, !(name + value).hasControlCharacter
+            guard (1...64).contains(name.utf8.count), value.utf8.count <= 1024,
+                !(name + value).hasControlCharacter
             else {
                 throw CredentialError.invalidInput(
                     "the tag ‘\(name.prefix(64))’ is empty, too long, or has a control character")

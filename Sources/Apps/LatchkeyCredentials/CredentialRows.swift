@@ -10,9 +10,10 @@ internal import Latchkey
 /// | `credential.pending.ID` | the server's latest response if it is not in use (yet), sealed with that key |
 /// | `credential.default` | the id of the default credential |
 ///
-/// The first two rows of a credential are written and deleted in one transaction. They are separate so that tags can be
-/// changed without opening the token, and a search reads no token. The key-encryption key of a token with a policy is made
-/// and deleted together with the token, so that an attacker cannot prepare it.
+/// The first two rows of a credential are written and deleted in one transaction. They are separate
+/// so that tags can be changed without opening the token, and a search reads no token. The
+/// key-encryption key of a token with a policy is made and deleted together with the token, so that
+/// an attacker cannot prepare it.
 struct CredentialRows: Sendable {
     static let kind = "credential"
     static let tokenKind = "credential.token"
@@ -42,7 +43,8 @@ struct CredentialRows: Sendable {
         return try records.metadataNow(Self.tokenID(id))?.protection
     }
 
-    /// The generation of the token's row. It increases with each change of the token by any program.
+    /// The generation of the token's row. It increases with each change of the token by any
+    /// program.
     func tokenGeneration(_ id: String) throws -> Int? {
         guard Token.isID(id) else { return nil }
         return try records.metadataNow(Self.tokenID(id))?.generation
@@ -55,26 +57,33 @@ struct CredentialRows: Sendable {
         guard
             let (row, payload) = try records.readNow(Self.tokenID(id)), let payload,
             let token = try payload.withUnsafeBytes({ try Self.token(Data($0), id) })
-        else { throw KeystoreError.damaged("the token of the credential ‘\(id)’ is missing or can't be read") }
+        else {
+            throw KeystoreError.damaged(
+                "the token of the credential ‘\(id)’ is missing or can't be read")
+        }
         guard
             try Self.metadata(metadata).security == row.protection.policy.requirement,
             try !records.isDowngraded(row.id, from: Self.classes(id))
         else {
-            throw KeystoreError.damaged("the token of the credential ‘\(id)’ is less protected than before")
+            throw KeystoreError.damaged(
+                "the token of the credential ‘\(id)’ is less protected than before")
         }
         return StoredCredential(
-            token: token, metadata: metadata, protection: row.protection, tokenGeneration: row.generation)
+            token: token, metadata: metadata, protection: row.protection,
+            tokenGeneration: row.generation)
     }
 
     /// The server's latest response, if it is not in use yet. The token's key must be open.
     func pendingAnswer(to stored: StoredCredential) throws -> RefreshAnswer? {
-        guard let (_, payload) = try records.readNow(Self.pendingID(stored.token.id)), let payload else { return nil }
+        guard let (_, payload) = try records.readNow(Self.pendingID(stored.token.id)), let payload
+        else { return nil }
         return try answer(in: payload, to: stored)
     }
 
     func answer(in sealed: SecretBytes, to stored: StoredCredential) throws -> RefreshAnswer {
         let id = stored.token.id
-        return try RefreshAnswer(records.open(sealed, of: stored.protection, for: Self.pendingID(id)), id: id)
+        return try RefreshAnswer(
+            records.open(sealed, of: stored.protection, for: Self.pendingID(id)), id: id)
     }
 
     /// - Returns: nil if the payload is not a token with this id.
@@ -84,20 +93,27 @@ struct CredentialRows: Sendable {
             let version: Int
         }
         let decoder = JSONDecoder()
-        if let token = try? decoder.decode(Token.self, from: json) { return token.id == id ? token : nil }
-        guard let version = try? decoder.decode(Version.self, from: json).version, version > Token.formatVersion else {
+        if let token = try? decoder.decode(Token.self, from: json) {
+            return token.id == id ? token : nil
+        }
+        guard let version = try? decoder.decode(Version.self, from: json).version,
+            version > Token.formatVersion
+        else {
             return nil
         }
         throw KeystoreError.unsupported(
-            "a newer version of Latchkey wrote the credential ‘\(id)’", recovery: "Install that version.")
+            "a newer version of Latchkey wrote the credential ‘\(id)’",
+            recovery: "Install that version.")
     }
 
-    /// The id of the default credential and the generation of its row; verified if the device key is open.
+    /// The id of the default credential and the generation of its row; verified if the device key
+    /// is open.
     var existingDefault: (id: String, generation: Int)? {
         get throws {
             let row =
                 records.session(.device) == nil
-                ? try records.metadataNow(Self.defaultID) : try records.readNow(Self.defaultID)?.record
+                ? try records.metadataNow(Self.defaultID)
+                : try records.readNow(Self.defaultID)?.record
             guard let row else { return nil }
             guard let id = row.attributes[Self.defaultAttribute] else {
                 throw KeystoreError.damaged("the row of the default credential names no credential")
@@ -136,7 +152,8 @@ struct CredentialRows: Sendable {
         let row = Record(id: tokenID(token.id), kind: tokenKind, protection: protection)
         return [
             .put(metadata, payload: nil, ifGeneration: 0),
-            .put(row, payload: try payload(token), ifGeneration: 0), .delete(pendingID(token.id), ifGeneration: nil),
+            .put(row, payload: try payload(token), ifGeneration: 0),
+            .delete(pendingID(token.id), ifGeneration: nil),
         ]
     }
 
@@ -148,7 +165,9 @@ struct CredentialRows: Sendable {
 
     /// Stores the server's response, sealed with the token's key.
     static func deposit(_ sealed: SecretBytes, _ id: String) -> RecordChange {
-        .put(Record(id: pendingID(id), kind: "credential.pending"), payload: sealed, ifGeneration: nil)
+        .put(
+            Record(id: pendingID(id), kind: "credential.pending"), payload: sealed,
+            ifGeneration: nil)
     }
 
     static func deletion(_ id: String) -> [RecordChange] {
@@ -156,7 +175,8 @@ struct CredentialRows: Sendable {
     }
 
     static func put(defaultID id: String, ifGeneration: Int? = nil) -> RecordChange {
-        let row = Record(id: defaultID, kind: "credential.default", attributes: [defaultAttribute: id])
+        let row = Record(
+            id: defaultID, kind: "credential.default", attributes: [defaultAttribute: id])
         return .put(row, payload: nil, ifGeneration: ifGeneration)
     }
 
@@ -172,10 +192,14 @@ struct CredentialRows: Sendable {
 
     static func metadataID(_ id: String) -> RecordID { RecordID(rawValue: metadataPrefix + id) }
     static func tokenID(_ id: String) -> RecordID { RecordID(rawValue: "credential.token." + id) }
-    static func pendingID(_ id: String) -> RecordID { RecordID(rawValue: "credential.pending." + id) }
+    static func pendingID(_ id: String) -> RecordID {
+        RecordID(rawValue: "credential.pending." + id)
+    }
     /// The key-encryption keys of a token with a policy.
     static func classes(_ id: String) -> ClassFamily { ClassFamily(UnlockCache.facade, of: id) }
-    static func id(of row: RecordID) -> String { String(row.rawValue.dropFirst(metadataPrefix.count)) }
+    static func id(of row: RecordID) -> String {
+        String(row.rawValue.dropFirst(metadataPrefix.count))
+    }
 }
 
 /// A credential's rows, opened and verified.

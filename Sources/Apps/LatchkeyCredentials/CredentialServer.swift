@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
-internal import LatchkeyOAuth
 public import LatchkeyJOSE
+internal import LatchkeyOAuth
 
 /// The server of a token as calls, for the token's client. It stores nothing.
 struct CredentialServer: Sendable {
@@ -28,9 +28,11 @@ struct CredentialServer: Sendable {
         return try token.refreshed(by: response.body, at: now, serverDate: response.date)
     }
 
-    /// Checks that a refreshed token belongs to the same user and login (OpenID Connect Core section 12.2).
+    /// Checks that a refreshed token belongs to the same user and login (OpenID Connect Core
+    /// section 12.2).
     ///
-    /// - Throws: ``CredentialError`` with code `invalidToken` if it does not; other codes if that is not known.
+    /// - Throws: ``CredentialError`` with code `invalidToken` if it does not; other codes if that
+    ///   is not known.
     func check(_ answer: RefreshAnswer, after old: Token) async throws(CredentialError) {
         guard let idToken = answer.token.idToken, idToken != old.idToken else { return }
         guard old.subject == nil || idToken.subject == old.subject else {
@@ -42,15 +44,18 @@ struct CredentialServer: Sendable {
         }
         try await validate(
             idToken,
-            .init(accessToken: answer.token.accessToken, maximumIssueDifference: Self.maximumIssueDifference),
+            .init(
+                accessToken: answer.token.accessToken,
+                maximumIssueDifference: Self.maximumIssueDifference),
             at: answer.receivedAt)
     }
 
-    /// Validates an ID token with the server's keys. Unless one of them made the signature, they are read again, at most
-    /// every 30 seconds.
+    /// Validates an ID token with the server's keys. Unless one of them made the signature, they
+    /// are read again, at most every 30 seconds.
     ///
-    /// - Throws: ``CredentialError``: `invalidToken`; `transient` if the keys were read less than 30 seconds ago, and the
-    ///   server may have changed them since; `network` if they cannot be read.
+    /// - Throws: ``CredentialError``: `invalidToken`; `transient` if the keys were read less than
+    ///   30 seconds ago, and the server may have changed them since; `network` if they cannot be
+    ///   read.
     func validate(
         _ token: JWT, _ expected: IDTokenValidator.Expectations, at now: Date
     ) async throws(CredentialError) {
@@ -73,7 +78,9 @@ struct CredentialServer: Sendable {
     /// Asks the server for the state of one of the token's secrets (RFC 7662).
     ///
     /// - Throws: ``CredentialError``; `unsupported` if the server has no introspection endpoint.
-    func introspect(_ kind: Token.Kind, of token: Token) async throws(CredentialError) -> TokenIntrospection {
+    func introspect(_ kind: Token.Kind, of token: Token) async throws(CredentialError)
+        -> TokenIntrospection
+    {
         guard let secret = token[kind] else { throw .missing(kind.words) }
         let body = try await client.introspect(secret, hint: kind.name)
         guard let answer = TokenIntrospection(body) else { throw CredentialError(.malformed) }
@@ -82,7 +89,8 @@ struct CredentialServer: Sendable {
 
     /// The server's claims about the user (OpenID Connect Core section 5.3).
     ///
-    /// - Throws: ``CredentialError``; `invalidResponse` if they are about another user than the ID token's.
+    /// - Throws: ``CredentialError``; `invalidResponse` if they are about another user than the ID
+    ///   token's.
     func userInfo(_ token: Token) async throws(CredentialError) -> Credential.UserInfo {
         let client = try await client
         _ = try client.endpoint(.userInfo)
@@ -99,7 +107,8 @@ struct CredentialServer: Sendable {
         get async throws(CredentialError) {
             let connection = ServerConnection<CredentialErrorCode>(transport: transport)
             return OAuthClient(
-                try await providers.metadata(of: context.issuer, over: connection), clientID: context.clientID,
+                try await providers.metadata(of: context.issuer, over: connection),
+                clientID: context.clientID,
                 clientSecret: context.clientSecret, additionalOrigins: additionalOrigins,
                 fields: [.accept: "application/json"], over: connection)
         }

@@ -3,7 +3,8 @@ internal import Latchkey
 
 extension CredentialStore {
     /// See ``Credential/find(where:)-((CredentialAttributes)->CredentialQuery)``.
-    package func find(where query: (CredentialAttributes) -> CredentialQuery) throws -> [Credential] {
+    package func find(where query: (CredentialAttributes) -> CredentialQuery) throws -> [Credential]
+    {
         try metadata(where: query).map { credential(stored: $0.id) }
     }
 
@@ -23,8 +24,11 @@ extension CredentialStore {
     }
 
     /// The metadata of the credentials that match, oldest first: see `find(where:)`.
-    package func metadata(where query: (CredentialAttributes) -> CredentialQuery) throws -> [Token.Metadata] {
-        let matches = try records.findNow(CredentialRows.kind, where: query(CredentialAttributes()).records)
+    package func metadata(where query: (CredentialAttributes) -> CredentialQuery) throws -> [Token
+        .Metadata]
+    {
+        let matches = try records.findNow(
+            CredentialRows.kind, where: query(CredentialAttributes()).records)
         var unreadable = matches.unreadable
         let found = matches.records.compactMap { Self.metadata($0, &unreadable) }
         publish(unreadable)
@@ -32,7 +36,9 @@ extension CredentialStore {
     }
 
     /// The metadata in a row, or nil and an entry in `unreadable`.
-    private static func metadata(_ record: Record, _ unreadable: inout [KeystoreError]) -> Token.Metadata? {
+    private static func metadata(_ record: Record, _ unreadable: inout [KeystoreError]) -> Token
+        .Metadata?
+    {
         do throws(KeystoreError) {
             return try CredentialRows.metadata(record)
         } catch {

@@ -31,7 +31,9 @@ extension CredentialStore {
         return try await store(token, tags: tags, security: policy)
     }
 
-    private func store(_ token: Token, _ tags: [String: String], _ security: AccessPolicy) async throws -> Credential {
+    private func store(_ token: Token, _ tags: [String: String], _ security: AccessPolicy)
+        async throws -> Credential
+    {
         try CredentialRows.check(tags: tags)
         guard try !rows.exists(token.id) else { throw CredentialError.duplicate(token.id) }
         let prompt = prompt("store a token of \(token.context.issuer)")
@@ -41,7 +43,8 @@ extension CredentialStore {
             }
         }
         let protection = CredentialRows.classes(token.id).newClass(security)
-        return try await unlocked.withNew(protection, for: prompt, authorizedBy: presence) { prepared in
+        return try await unlocked.withNew(protection, for: prompt, authorizedBy: presence) {
+            prepared in
             try await disk.run { try self.insert(token, tags, in: prepared) }
         }
     }
@@ -56,13 +59,15 @@ extension CredentialStore {
         }
     }
 
-    /// Whether the hardware can revoke the key of a credential. After its removal, no copy of the store then opens it. Does
-    /// not use the hardware.
+    /// Whether the hardware can revoke the key of a credential. After its removal, no copy of the
+    /// store then opens it. Does not use the hardware.
     ///
     /// - Returns: nil for a credential without a policy, and if no credential has this id.
     /// - Throws: `KeystoreError` when the store can't be read.
     package func isStoredRevocably(id: String) async throws -> Bool? {
-        guard let protection = try rows.protection(id), protection.policy != .none else { return nil }
+        guard let protection = try rows.protection(id), protection.policy != .none else {
+            return nil
+        }
         return try await records.areRevocable([CredentialRows.classes(id)])
     }
 
@@ -80,7 +85,8 @@ extension CredentialStore {
             let becomesDefault = try !records.hasAny(CredentialRows.kind)
             var changes = insertion
             if becomesDefault {
-                changes.append(CredentialRows.put(defaultID: token.id, ifGeneration: rows.defaultGeneration))
+                changes.append(
+                    CredentialRows.put(defaultID: token.id, ifGeneration: rows.defaultGeneration))
             }
             do {
                 try records.applyNow(changes, classes: prepared.map { [.add($0)] } ?? [])
@@ -98,12 +104,13 @@ extension CredentialStore {
 
     /// Reports the claims that `find(where:)` does not find.
     func publishUnsearchableClaims(of token: Token, _ credential: Credential) {
-        let names = CredentialRows.unsearchableClaims(of: token, copying: configuration.copiedClaims)
+        let names = CredentialRows.unsearchableClaims(
+            of: token, copying: configuration.copiedClaims)
         if !names.isEmpty { publish(.claimsNotCopied(credential, names: names)) }
     }
 
-    /// Runs a change that may change the default, and repeats it if another program changed the default at the same time:
-    /// by storing the first credential or removing the last.
+    /// Runs a change that may change the default, and repeats it if another program changed the
+    /// default at the same time: by storing the first credential or removing the last.
     func changingDefault<R>(_ change: () throws -> R) throws -> R {
         for _ in 1..<100 {
             do {
@@ -117,13 +124,15 @@ extension CredentialStore {
 }
 
 extension CredentialStore {
-    /// The app's default credential, or nil. Also nil if the last attempt to open the store has found that it belongs to other
-    /// hardware.
+    /// The app's default credential, or nil. Also nil if the last attempt to open the store has
+    /// found that it belongs to other hardware.
     ///
     /// - Throws: `KeystoreError` with code `damaged` if the row that names it can't be read.
     public var defaultCredential: Credential? {
         get throws {
-            guard !records.isKnownForeign, let existing = try rows.existingDefault else { return nil }
+            guard !records.isKnownForeign, let existing = try rows.existingDefault else {
+                return nil
+            }
             return try credential(id: existing.id)
         }
     }

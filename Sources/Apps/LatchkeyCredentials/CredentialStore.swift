@@ -5,9 +5,10 @@ internal import Synchronization
 
 /// The stored tokens of an app's users, in one container.
 ///
-/// Tokens are encrypted with keys that the hardware protects. Tags and claims can be searched without the hardware. Calls
-/// without `async` use only memory and disk, on the caller's thread. They require one earlier call of ``bootstrap(_:)``.
-/// All calls may be made from any task and thread, and several processes may use one store.
+/// Tokens are encrypted with keys that the hardware protects. Tags and claims can be searched
+/// without the hardware. Calls without `async` use only memory and disk, on the caller's thread.
+/// They require one earlier call of ``bootstrap(_:)``. All calls may be made from any task and
+/// thread, and several processes may use one store.
 ///
 /// A call throws ``CredentialError``, or `KeystoreError` for errors of the hardware or the store.
 public final class CredentialStore: Sendable {
@@ -48,14 +49,17 @@ public final class CredentialStore: Sendable {
         Credential.storage = store
     }
 
-    /// Unseals the key of the credentials without a policy: one hardware operation, without a prompt.
+    /// Unseals the key of the credentials without a policy: one hardware operation, without a
+    /// prompt.
     package func open() async throws {
-        try await records.open(.device, for: prompt("use the credentials"), authorizedBy: NobodyPresent())
+        try await records.open(
+            .device, for: prompt("use the credentials"), authorizedBy: NobodyPresent())
         // Completes revocations that a crash interrupted. Those that fail stay recorded.
         try? await records.finishRevocations()
     }
 
-    /// Clears the keys of credentials with a policy, and every user verification that could still be reused.
+    /// Clears the keys of credentials with a policy, and every user verification that could still
+    /// be reused.
     public func lock() {
         records.keystore.endReuse()
         records.lock(prefix: UnlockCache.prefix)
@@ -79,19 +83,26 @@ public final class CredentialStore: Sendable {
         get throws { try rows.ids.map(credential(stored:)) }
     }
 
-    /// Removes a credential and all of its rows. Does not prompt or use the hardware. If it was the default, there is no
-    /// default afterwards. If its key is revocable, the hardware revokes it soon after, or when a store is opened the next
-    /// time. Then no copy of the store opens the credential.
+    /// Removes a credential and all of its rows. Does not prompt or use the hardware. If it was the
+    /// default, there is no default afterwards. If its key is revocable, the hardware revokes it
+    /// soon after, or when a store is opened the next time. Then no copy of the store opens the
+    /// credential.
     ///
     /// - Throws: ``CredentialError`` with code `notFound` if it is not stored.
     func remove(_ credential: Credential) throws {
         let wasDefault = try changingDefault {
-            guard try rows.exists(credential.id) else { throw CredentialError.notFound(credential.id) }
+            guard try rows.exists(credential.id) else {
+                throw CredentialError.notFound(credential.id)
+            }
             var changes = CredentialRows.deletion(credential.id)
             let existing = try rows.knownDefault
             let wasDefault = existing?.id == credential.id
-            if wasDefault { changes.append(.delete(CredentialRows.defaultID, ifGeneration: existing?.generation)) }
-            try records.applyNow(changes, classes: [.drop(prefix: CredentialRows.classes(credential.id).prefix)])
+            if wasDefault {
+                changes.append(
+                    .delete(CredentialRows.defaultID, ifGeneration: existing?.generation))
+            }
+            try records.applyNow(
+                changes, classes: [.drop(prefix: CredentialRows.classes(credential.id).prefix)])
             return wasDefault
         }
         records.finishRevocationsSoon()

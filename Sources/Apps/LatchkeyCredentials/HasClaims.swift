@@ -52,7 +52,9 @@ public struct JWT: Hashable, Sendable, HasClaims {
 }
 
 /// A value that the description and the mirror of its containing value do not show.
-struct Redacted<Value: Hashable & Sendable>: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
+struct Redacted<Value: Hashable & Sendable>: Hashable, Sendable, CustomStringConvertible,
+    CustomReflectable
+{
     let value: Value
 
     var description: String { "‹redacted›" }

@@ -1,10 +1,10 @@
 internal import Latchkey
 
-/// The OAuth 2.0 client of a credential, for operations with other tokens of the same server and client, for example
-/// a token that the app has received and not stored.
+/// The OAuth 2.0 client of a credential, for operations with other tokens of the same server and
+/// client, for example a token that the app has received and not stored.
 ///
-/// It does not open the credential's token, so it never prompts. The operations do not change the store. For the
-/// credential's own token, see ``Credential/revoke(type:)``.
+/// It does not open the credential's token, so it never prompts. The operations do not change the
+/// store. For the credential's own token, see ``Credential/revoke(type:)``.
 public struct OAuth2Client: Sendable {
     fileprivate let credential: Credential
 
@@ -31,19 +31,26 @@ public struct OAuth2Client: Sendable {
 
     /// Requests the state of one of a token's secrets (RFC 7662).
     ///
-    /// - Throws: ``CredentialError``; `refused` for a token of another server or client, `unsupported` if the server has no
-    ///   introspection endpoint, `missingToken`.
-    public func introspect(token: Token, type: Token.Kind = .accessToken) async throws -> TokenIntrospection {
-        try await perform("introspect the \(type.words)", with: token) { try await $0.introspect(type, of: token) }
+    /// - Throws: ``CredentialError``; `refused` for a token of another server or client,
+    ///   `unsupported` if the server has no introspection endpoint, `missingToken`.
+    public func introspect(token: Token, type: Token.Kind = .accessToken) async throws
+        -> TokenIntrospection
+    {
+        try await perform("introspect the \(type.words)", with: token) {
+            try await $0.introspect(type, of: token)
+        }
     }
 
     /// Revokes a token, or one of its secrets, on the server (RFC 7009).
     ///
-    /// - Throws: ``CredentialError``; `refused` for a token of another server or client, `unsupported` if the server has no
-    ///   revocation endpoint, `missingToken`. If one request fails, the earlier secrets are already revoked.
+    /// - Throws: ``CredentialError``; `refused` for a token of another server or client,
+    ///   `unsupported` if the server has no revocation endpoint, `missingToken`. If one request
+    ///   fails, the earlier secrets are already revoked.
     public func revoke(_ token: Token, type: Credential.RevokeType = .all) async throws {
         try await perform("revoke the token", with: token) { server in
-            for kind in try Credential.kinds(type, of: token) { try await server.revoke(kind, of: token) }
+            for kind in try Credential.kinds(type, of: token) {
+                try await server.revoke(kind, of: token)
+            }
         }
     }
 

@@ -4,12 +4,13 @@ internal import Synchronization
 
 /// A server's response to a refresh, before it is validated.
 ///
-/// Most servers accept a refresh token once. The response is therefore stored, sealed, as soon as it arrives, even if it is
-/// invalid: the server accepts only its refresh token.
+/// Most servers accept a refresh token once. The response is therefore stored, sealed, as soon as
+/// it arrives, even if it is invalid: the server accepts only its refresh token.
 struct RefreshAnswer: Codable, Sendable {
     /// The refreshed token; with ``flaw``, the old token with the new refresh token.
     let token: Token
-    /// The time of receipt, by the server's clock if known. The ID token must be valid at this time.
+    /// The time of receipt, by the server's clock if known. The ID token must be valid at this
+    /// time.
     let receivedAt: Date
     /// Why the response can't be used. Only its refresh token is valid. Not stored.
     var flaw: CredentialError?
@@ -28,7 +29,9 @@ extension RefreshAnswer {
     /// - Throws: `KeystoreError` with code `damaged`.
     init(_ bytes: SecretBytes, id: String) throws(KeystoreError) {
         guard
-            let answer = bytes.withUnsafeBytes({ try? JSONDecoder().decode(Self.self, from: Data($0)) }),
+            let answer = bytes.withUnsafeBytes({
+                try? JSONDecoder().decode(Self.self, from: Data($0))
+            }),
             answer.token.id == id
         else { throw .damaged("the server's latest response can't be read") }
         self = answer
@@ -43,7 +46,8 @@ extension RefreshAnswer {
 struct UnsavedAnswer: Sendable {
     /// A ``RefreshAnswer``, sealed with the credential's key.
     let sealed: SecretBytes
-    /// The generation of the token that was refreshed. The response is valid for this generation only.
+    /// The generation of the token that was refreshed. The response is valid for this generation
+    /// only.
     let tokenGeneration: Int
 }
 
@@ -56,9 +60,11 @@ final class RefreshCoordinator: Sendable {
 
     private let state = Mutex(State())
 
-    /// Waits for the running refresh of `id`, or starts `refresh`. It cannot be cancelled, so that the server's response is
-    /// stored.
-    func join(_ id: String, _ refresh: @escaping @Sendable () async throws -> Token) async throws -> Token {
+    /// Waits for the running refresh of `id`, or starts `refresh`. It cannot be cancelled, so that
+    /// the server's response is stored.
+    func join(_ id: String, _ refresh: @escaping @Sendable () async throws -> Token) async throws
+        -> Token
+    {
         let task = state.withLock { state in
             if let running = state.running[id] { return running }
             let task = Task {

@@ -4,12 +4,13 @@ internal import LatchkeyOAuth
 internal import Synchronization
 
 extension Credential {
-    /// Whether the token is refreshed automatically before its expiry, while the credential is stored and this object
-    /// exists. In the app's shared store (``storage``), setting it to true keeps the object until the credential is
-    /// removed.
+    /// Whether the token is refreshed automatically before its expiry, while the credential is
+    /// stored and this object exists. In the app's shared store (``storage``), setting it to true
+    /// keeps the object until the credential is removed.
     ///
-    /// Failed attempts are repeated after 5 seconds, then after twice the time, up to 5 minutes. It ends with `signInAgain`.
-    /// A credential with a policy is not refreshed automatically, and ``CredentialEvent/refreshFailed(_:_:)`` reports that.
+    /// Failed attempts are repeated after 5 seconds, then after twice the time, up to 5 minutes. It
+    /// ends with `signInAgain`. A credential with a policy is not refreshed automatically, and
+    /// ``CredentialEvent/refreshFailed(_:_:)`` reports that.
     public var automaticRefresh: Bool {
         get { refresher.withLock { $0 != nil } }
         set {
@@ -28,8 +29,11 @@ extension Credential {
         return Task { [weak self] in
             var schedule = RefreshSchedule(grace: configuration.graceInterval)
             while !Task.isCancelled {
-                // The reference is strong during a step only, so that waiting does not keep the credential alive.
-                guard let seconds = await self?.stepOfAutomaticRefresh(&schedule, configuration.clock) else { return }
+                // The reference is strong during a step only, so that waiting does not keep the
+                // credential alive.
+                guard
+                    let seconds = await self?.stepOfAutomaticRefresh(&schedule, configuration.clock)
+                else { return }
                 do { try await configuration.clock.sleep(for: .seconds(seconds)) } catch { return }
             }
         }
@@ -38,7 +42,9 @@ extension Credential {
     /// Refreshes the credential if it is due.
     ///
     /// - Returns: The seconds until the next step; nil to stop.
-    fileprivate func stepOfAutomaticRefresh(_ schedule: inout RefreshSchedule, _ clock: any CredentialClock)
+    fileprivate func stepOfAutomaticRefresh(
+        _ schedule: inout RefreshSchedule, _ clock: any CredentialClock
+    )
         async -> TimeInterval?
     {
         do {
@@ -73,14 +79,15 @@ extension Credential {
 
     private static func isWorthRepeating(_ error: any Error) -> Bool {
         if let error = error as? CredentialError {
-            return ![.signInAgain, .missingToken, .notFound, .unsupported, .invalidInput].contains(error.code)
+            return ![.signInAgain, .missingToken, .notFound, .unsupported, .invalidInput].contains(
+                error.code)
         }
         return (error as? KeystoreError)?.code != .damaged
     }
 }
 
-/// The schedule of an automatic refresh, as a pure function. With any server and clock, its pauses stay within fixed
-/// bounds.
+/// The schedule of an automatic refresh, as a pure function. With any server and clock, its pauses
+/// stay within fixed bounds.
 struct RefreshSchedule: Sendable {
     /// What to do next.
     enum Action: Hashable, Sendable {
@@ -95,7 +102,8 @@ struct RefreshSchedule: Sendable {
     static let shortestPause: TimeInterval = 5
     /// The maximum seconds between two failed attempts.
     static let longestPause: TimeInterval = 300
-    /// The maximum seconds of one wait. The clock and the store are read again afterwards, because both may change.
+    /// The maximum seconds of one wait. The clock and the store are read again afterwards, because
+    /// both may change.
     static let longestWait: TimeInterval = 600
 
     let grace: TimeInterval
@@ -107,7 +115,8 @@ struct RefreshSchedule: Sendable {
     }
 
     func next(_ metadata: Token.Metadata, at now: Date) -> Action {
-        guard metadata.isRefreshable, let due = Self.dueDate(of: metadata, grace: grace, at: now) else { return .stop }
+        guard metadata.isRefreshable, let due = Self.dueDate(of: metadata, grace: grace, at: now)
+        else { return .stop }
         // A clock that was set back must not extend the pause.
         let time = max(due, min(nextAttempt, now.addingTimeInterval(Self.longestPause)))
         guard time > now else { return .refresh }
@@ -126,11 +135,13 @@ struct RefreshSchedule: Sendable {
         nextAttempt = now.addingTimeInterval(min(pause, Self.longestPause))
     }
 
-    /// When a token is due for a refresh; nil without an expiry. A token that was issued in the future is due at once: the
-    /// clock was set back, so its expiry is unknown.
+    /// When a token is due for a refresh; nil without an expiry. A token that was issued in the
+    /// future is due at once: the clock was set back, so its expiry is unknown.
     static func dueDate(of metadata: Token.Metadata, grace: TimeInterval, at now: Date) -> Date? {
         guard let end = metadata.expiresAt else { return nil }
-        guard metadata.issuedAt <= now.addingTimeInterval(IDTokenValidator.leeway) else { return now }
+        guard metadata.issuedAt <= now.addingTimeInterval(IDTokenValidator.leeway) else {
+            return now
+        }
         let life = max(0, end.timeIntervalSince(metadata.issuedAt))
         return end.addingTimeInterval(-min(max(0, grace), life / 2))
     }

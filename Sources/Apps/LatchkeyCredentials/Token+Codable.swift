@@ -1,6 +1,6 @@
 public import FoundationEssentials
-internal import LatchkeyOAuth
 internal import LatchkeyJOSE
+internal import LatchkeyOAuth
 
 extension Token {
     /// Parses a token endpoint's response.
@@ -10,15 +10,17 @@ extension Token {
     ///   - context: The server and client. If nil, the ID token's `iss` and single `aud` name them.
     ///   - id: The token's name; nil for a new UUID.
     ///   - receivedAt: When the response was received.
-    /// - Throws: ``CredentialError`` with code `invalidInput` if the response is invalid, or its server and client are
-    ///   unknown.
+    /// - Throws: ``CredentialError`` with code `invalidInput` if the response is invalid, or its
+    ///   server and client are unknown.
     public init(
         response: Data, context: Context? = nil, id: String? = nil, receivedAt: Date = Date()
     ) throws(CredentialError) {
-        guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: response) else {
+        guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: response)
+        else {
             throw .unreadable("the response is not a JSON object")
         }
-        try self.init(members: members, context: context, id: id ?? Self.newID(), receivedAt: receivedAt)
+        try self.init(
+            members: members, context: context, id: id ?? Self.newID(), receivedAt: receivedAt)
     }
 
     /// A new id: a random UUID (RFC 9562) in lower case.
@@ -27,7 +29,9 @@ extension Token {
     init(
         members: [String: JSONValue], context: Context?, id: String, receivedAt: Date
     ) throws(CredentialError) {
-        guard Self.isID(id) else { throw .unreadable("the token's id is empty, too long, or not visible ASCII") }
+        guard Self.isID(id) else {
+            throw .unreadable("the token's id is empty, too long, or not visible ASCII")
+        }
         var members = Self.present(members)
         // Some servers send the number as a string.
         if let text = members[Member.expiresIn]?.string, let number = Double(text) {
@@ -41,16 +45,21 @@ extension Token {
         guard let context = context ?? idToken?.context else {
             throw .unreadable(
                 "the response does not name its server and client",
-                recovery: "Set the server's address and the client ID (latchkey: --endpoint and --client-id).")
+                recovery:
+                    "Set the server's address and the client ID (latchkey: --endpoint and --client-id)."
+            )
         }
         guard Endpoint(context.issuer) != nil, !context.clientID.isEmpty else {
             throw .unreadable(
                 "‘\(context.issuer)’ is neither https nor on this machine, or no client is named")
         }
-        self.init(id: id, issuedAt: receivedAt.wholeMilliseconds, context: context, idToken: idToken, checked: members)
+        self.init(
+            id: id, issuedAt: receivedAt.wholeMilliseconds, context: context, idToken: idToken,
+            checked: members)
     }
 
-    /// The members without those that state nothing: a JSON null, and an empty scope, which some servers send.
+    /// The members without those that state nothing: a JSON null, and an empty scope, which some
+    /// servers send.
     static func present(_ members: [String: JSONValue]) -> [String: JSONValue] {
         members.filter { name, value in value != .null && !(name == Member.scope && value == "") }
     }
@@ -62,13 +71,19 @@ extension Token {
 
     private static func check(_ members: [String: JSONValue]) throws(CredentialError) {
         // A header field may only contain visible ASCII characters (RFC 6750 section 2.1).
-        guard let access = members[Member.accessToken]?.string, !access.isEmpty, access.isVisibleASCII else {
+        guard let access = members[Member.accessToken]?.string, !access.isEmpty,
+            access.isVisibleASCII
+        else {
             throw .unreadable("the access token is missing or not visible ASCII")
         }
-        guard let type = members[Member.tokenType]?.string, !type.isEmpty, type.isVisibleASCII else {
+        guard let type = members[Member.tokenType]?.string, !type.isEmpty, type.isVisibleASCII
+        else {
             throw .unreadable("the token has no token type")
         }
-        for name in [Member.refreshToken, Member.deviceSecret, Member.scope, Member.idToken, Member.issuedTokenType] {
+        for name in [
+            Member.refreshToken, Member.deviceSecret, Member.scope, Member.idToken,
+            Member.issuedTokenType,
+        ] {
             guard let value = members[name] else { continue }
             guard let text = value.string, !text.isEmpty else {
                 throw .unreadable("the token's ‘\(name)’ is empty or not a string")
@@ -86,7 +101,9 @@ extension Token {
 extension JWT {
     /// The server and client of the token, if it names only one client.
     fileprivate var context: Token.Context? {
-        guard let issuer, let client = self["azp"]?.string ?? (audience.count == 1 ? audience.first : nil) else {
+        guard let issuer,
+            let client = self["azp"]?.string ?? (audience.count == 1 ? audience.first : nil)
+        else {
             return nil
         }
         return Token.Context(issuer: issuer, clientID: client)
@@ -100,9 +117,10 @@ extension Date {
     }
 }
 
-/// A token is encoded with `version`, `id`, `issuedAt` (seconds since 1970), `context` and `response`, the server's
-/// response. Decoding also accepts a server's response: the token then gets a new id, the current time, and the server and
-/// client that its ID token names. To choose them, use ``init(response:context:id:receivedAt:)``.
+/// A token is encoded with `version`, `id`, `issuedAt` (seconds since 1970), `context` and
+/// `response`, the server's response. Decoding also accepts a server's response: the token then
+/// gets a new id, the current time, and the server and client that its ID token names. To choose
+/// them, use ``init(response:context:id:receivedAt:)``.
 extension Token: Codable {
     /// The version of the encoding.
     static let formatVersion = 1
@@ -120,10 +138,14 @@ extension Token: Codable {
         let clientSecret: String?
 
         init(_ context: Context) {
-            (issuer, clientID, clientSecret) = (context.issuer, context.clientID, context.clientSecret)
+            (issuer, clientID, clientSecret) = (
+                context.issuer, context.clientID, context.clientSecret
+            )
         }
 
-        var context: Context { Context(issuer: issuer, clientID: clientID, clientSecret: clientSecret) }
+        var context: Context {
+            Context(issuer: issuer, clientID: clientID, clientSecret: clientSecret)
+        }
     }
 
     public init(from decoder: any Decoder) throws {
@@ -135,11 +157,13 @@ extension Token: Codable {
         }
         guard try container.decode(Int.self, forKey: .version) == Self.formatVersion else {
             throw DecodingError.dataCorruptedError(
-                forKey: .version, in: container, debugDescription: "a token of another version of Latchkey")
+                forKey: .version, in: container,
+                debugDescription: "a token of another version of Latchkey")
         }
         let issuedAt = try container.decode(TimeInterval.self, forKey: .issuedAt)
         guard abs(issuedAt) <= Self.lastTime else {
-            throw DecodingError.dataCorruptedError(forKey: .issuedAt, in: container, debugDescription: "not a time")
+            throw DecodingError.dataCorruptedError(
+                forKey: .issuedAt, in: container, debugDescription: "not a time")
         }
         try self.init(
             members: container.decode([String: JSONValue].self, forKey: .response),

@@ -5,10 +5,12 @@ internal import LatchkeyOAuth
 
 /// A token response: an access token with its other members (RFC 6749 section 5.1).
 ///
-/// It contains secrets as plain text. Keep ``Credential`` values, and read their token only for a request. The description
-/// contains no secret. ``init(response:context:id:receivedAt:)`` parses a server's response.
+/// It contains secrets as plain text. Keep ``Credential`` values, and read their token only for a
+/// request. The description contains no secret. ``init(response:context:id:receivedAt:)`` parses a
+/// server's response.
 public struct Token: Hashable, Sendable, Identifiable, HasClaims {
-    /// The name of the stored token: 1 to 96 visible ASCII characters. A refresh does not change it.
+    /// The name of the stored token: 1 to 96 visible ASCII characters. A refresh does not change
+    /// it.
     public let id: String
     /// When the response was received.
     package let issuedAt: Date
@@ -48,7 +50,8 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     public var scope: String? { response[Member.scope]?.string }
     /// The refresh token, if any.
     public var refreshToken: String? { response[Member.refreshToken]?.string }
-    /// The device secret for the login of other apps on this device (OpenID Connect Native SSO), if any.
+    /// The device secret for the login of other apps on this device (OpenID Connect Native SSO), if
+    /// any.
     public var deviceSecret: String? { response[Member.deviceSecret]?.string }
 
     /// The claims of the ID token; empty without one.
@@ -61,7 +64,10 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     public func isExpired(at now: Date = Date()) -> Bool { expiresAt.map { $0 <= now } ?? false }
 
     /// Creates a token from validated members.
-    init(id: String, issuedAt: Date, context: Context, idToken: JWT?, checked response: [String: JSONValue]) {
+    init(
+        id: String, issuedAt: Date, context: Context, idToken: JWT?,
+        checked response: [String: JSONValue]
+    ) {
         self.id = id
         self.issuedAt = issuedAt
         self.context = context
@@ -83,9 +89,11 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
 }
 
 extension Token {
-    /// The searchable data of a stored token. Reading it does not prompt, and does not use the hardware.
+    /// The searchable data of a stored token. Reading it does not prompt, and does not use the
+    /// hardware.
     ///
-    /// It is verified only when the token is read. Use it to decide what to show, not what to allow.
+    /// It is verified only when the token is read. Use it to decide what to show, not what to
+    /// allow.
     public struct Metadata: Hashable, Sendable, Identifiable, HasClaims {
         /// The token's id.
         public let id: String
@@ -142,7 +150,8 @@ extension Token {
         case .accessToken: members[Member.expiresIn] = .number(0)
         case .refreshToken, .deviceSecret: members[kind.name] = nil
         }
-        return Token(id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: members)
+        return Token(
+            id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: members)
     }
 
     /// The token after a refresh. The id and members that the response lacks stay.
@@ -150,7 +159,8 @@ extension Token {
     /// - Parameters:
     ///   - now: This machine's clock.
     ///   - serverDate: The server's clock, if known.
-    /// - Throws: ``CredentialError`` with code `invalidResponse` for an invalid response without a refresh token.
+    /// - Throws: ``CredentialError`` with code `invalidResponse` for an invalid response without a
+    ///   refresh token.
     func refreshed(
         by answer: Data, at now: Date, serverDate: Date?
     ) throws(CredentialError) -> RefreshAnswer {
@@ -167,10 +177,13 @@ extension Token {
             return RefreshAnswer(token: token, receivedAt: receivedAt)
         } catch {
             let flaw = CredentialError.invalidResponse(error.reason)
-            guard let rotated = members[Member.refreshToken]?.string, !rotated.isEmpty else { throw flaw }
+            guard let rotated = members[Member.refreshToken]?.string, !rotated.isEmpty else {
+                throw flaw
+            }
             var same = response
             same[Member.refreshToken] = .string(rotated)
-            let token = Token(id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: same)
+            let token = Token(
+                id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: same)
             return RefreshAnswer(token: token, receivedAt: receivedAt, flaw: flaw)
         }
     }

@@ -39,7 +39,9 @@ public enum JSONValue: Hashable, Sendable {
     public var array: [JSONValue]? { if case .array(let elements) = self { elements } else { nil } }
 
     /// The members, if this is an object.
-    public var object: [String: JSONValue]? { if case .object(let members) = self { members } else { nil } }
+    public var object: [String: JSONValue]? {
+        if case .object(let members) = self { members } else { nil }
+    }
 }
 
 extension JSONValue: Codable {
@@ -88,13 +90,15 @@ extension JSONValue: Codable {
     }
 }
 
-extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
+extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral,
+    ExpressibleByIntegerLiteral,
     ExpressibleByFloatLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {
     public init(stringLiteral value: String) { self = .string(value) }
     public init(booleanLiteral value: Bool) { self = .bool(value) }
     public init(integerLiteral value: Int) {
-        self = Int(exactly: Double(value)) == value ? .number(Double(value)) : .integer(Decimal(value))
+        self =
+            Int(exactly: Double(value)) == value ? .number(Double(value)) : .integer(Decimal(value))
     }
     public init(floatLiteral value: Double) { self = .number(value) }
     public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }

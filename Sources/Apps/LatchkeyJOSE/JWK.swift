@@ -43,11 +43,13 @@ public struct JWK: Hashable, Sendable, Codable {
 
     /// The P-256 key.
     ///
-    /// - Throws: `KeystoreError` with code `damaged` unless this is an EC key on P-256 with both coordinates.
+    /// - Throws: `KeystoreError` with code `damaged` unless this is an EC key on P-256 with both
+    ///   coordinates.
     package func publicKey() throws(KeystoreError) -> PublicKey {
         guard
             kty == "EC", crv == "P-256",
-            let x = x.flatMap(Base64URL.decode), let y = y.flatMap(Base64URL.decode), x.count == 32, y.count == 32
+            let x = x.flatMap(Base64URL.decode), let y = y.flatMap(Base64URL.decode), x.count == 32,
+            y.count == 32
         else { throw .damaged("the JWK is not an EC key on P-256") }
         return try PublicKey(x963Representation: Data([4]) + x + y)
     }
@@ -67,7 +69,8 @@ package struct JWKSet: Decodable, Sendable {
 
     /// Ignores keys of unknown kinds (RFC 7517 section 5).
     package init(from decoder: any Decoder) throws {
-        keys = try decoder.container(keyedBy: CodingKeys.self).decode([Entry].self, forKey: .keys).compactMap(\.key)
+        keys = try decoder.container(keyedBy: CodingKeys.self).decode([Entry].self, forKey: .keys)
+            .compactMap(\.key)
     }
 
     private struct Entry: Decodable {

@@ -5,10 +5,13 @@ package import Latchkey
 
 /// JSON Web Signatures in compact form (RFC 7515 section 3.1).
 package enum JWS {
-    /// The text to sign: `base64url(header) . base64url(payload)`. Members are sorted, so the same values always give the
-    /// same text.
-    package static func signingInput(header: some Encodable, payload: some Encodable) throws -> String {
-        try Base64URL.encode(CanonicalJSON.encode(header)) + "." + Base64URL.encode(CanonicalJSON.encode(payload))
+    /// The text to sign: `base64url(header) . base64url(payload)`. Members are sorted, so the same
+    /// values always give the same text.
+    package static func signingInput(header: some Encodable, payload: some Encodable) throws
+        -> String
+    {
+        try Base64URL.encode(CanonicalJSON.encode(header)) + "."
+            + Base64URL.encode(CanonicalJSON.encode(payload))
     }
 
     /// The header of a request that a hardware key signs with ES256.
@@ -54,7 +57,8 @@ package enum JWS {
             let signature = Base64URL.decode(parts[2])
         else { return nil }
         return Parts(
-            header: header, payload: payload, signature: signature, signingInput: "\(parts[0]).\(parts[1])")
+            header: header, payload: payload, signature: signature,
+            signingInput: "\(parts[0]).\(parts[1])")
     }
 }
 
@@ -82,7 +86,9 @@ extension JWS.Parts {
 
     /// Checks that one of the keys created the signature with RS256 or ES256.
     package func verify(with keys: JWKSet) throws(SignatureFlaw) {
-        guard let header = try? JSONDecoder().decode(Header.self, from: header) else { throw .unreadable }
+        guard let header = try? JSONDecoder().decode(Header.self, from: header) else {
+            throw .unreadable
+        }
         guard header.crit == nil else { throw .criticalExtension }
         let message = Data(signingInput.utf8)
         let check: (JWK) -> Bool
@@ -91,11 +97,15 @@ extension JWS.Parts {
         case "RS256": check = { isRS256(over: message, $0) }
         default: throw .signature
         }
-        guard keys.candidates(alg: header.alg, kid: header.kid).contains(where: check) else { throw .signature }
+        guard keys.candidates(alg: header.alg, kid: header.kid).contains(where: check) else {
+            throw .signature
+        }
     }
 
     private func isES256(over message: Data, _ key: JWK) -> Bool {
-        guard let key = try? key.publicKey(), let signature = ECDSASignature(rawRepresentation: signature) else {
+        guard let key = try? key.publicKey(),
+            let signature = ECDSASignature(rawRepresentation: signature)
+        else {
             return false
         }
         return key.isValid(signature, for: MessageDigest(sha256: message))
@@ -103,11 +113,13 @@ extension JWS.Parts {
 
     private func isRS256(over message: Data, _ key: JWK) -> Bool {
         guard
-            key.kty == "RSA", let n = key.n.flatMap(Base64URL.decode), let e = key.e.flatMap(Base64URL.decode),
+            key.kty == "RSA", let n = key.n.flatMap(Base64URL.decode),
+            let e = key.e.flatMap(Base64URL.decode),
             let key = try? _RSA.Signing.PublicKey(n: n, e: e), key.keySizeInBits >= 2048
         else { return false }
         return key.isValidSignature(
-            _RSA.Signing.RSASignature(rawRepresentation: signature), for: SHA256.hash(data: message),
+            _RSA.Signing.RSASignature(rawRepresentation: signature),
+            for: SHA256.hash(data: message),
             padding: .insecurePKCS1v1_5)
     }
 }

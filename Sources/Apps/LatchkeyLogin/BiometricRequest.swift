@@ -14,7 +14,8 @@ struct BiometricRequest: Sendable {
     static let type = "vnd.authgear.biometric-request"
     /// The OAuth grant type of the request.
     static let grantType = "urn:authgear:params:oauth:grant-type:biometric-request"
-    /// Seconds from `iat` to `exp`. The server accepts a clock difference of another 300 seconds in both directions.
+    /// Seconds from `iat` to `exp`. The server accepts a clock difference of another 300 seconds in
+    /// both directions.
     static let life = 60
 
     let action: Action
@@ -31,13 +32,15 @@ struct BiometricRequest: Sendable {
         let clientID: String
     }
 
-    /// The text that the key signs. The header contains `kid` for both actions, and the public key for `setup` only.
+    /// The text that the key signs. The header contains `kid` for both actions, and the public key
+    /// for `setup` only.
     func signingInput() throws -> String {
         let issued = Int(issuedAt.timeIntervalSince1970)
         return try JWS.signingInput(
             header: JWS.RequestHeader(type: Self.type, key: key, includesKey: action == .setup),
             payload: Payload(
-                iat: issued, exp: issued + Self.life, challenge: challenge, action: action, deviceInfo: device,
+                iat: issued, exp: issued + Self.life, challenge: challenge, action: action,
+                deviceInfo: device,
                 aud: audience?.issuer, clientID: audience?.clientID))
     }
 

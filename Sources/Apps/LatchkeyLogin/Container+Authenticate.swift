@@ -3,16 +3,18 @@ internal import Latchkey
 internal import LatchkeyOAuth
 
 extension Container {
-    /// Logs in with the container's key. No session is necessary; the new session replaces the old one.
+    /// Logs in with the container's key. No session is necessary; the new session replaces the old
+    /// one.
     ///
-    /// Servers return one error, `InvalidCredentials`, for a removed key, a wrong clock and a used challenge. To tell them
-    /// apart, the clock is compared with the server's before the prompt, and a challenge that expired during the prompt is
-    /// not used. A server that lost the challenge accepts a second attempt with a new one. The accepted PIN is used for it
-    /// again; a finger is read again. If that fails too, and the clocks agree, the server does not know the key. The key is
-    /// then removed.
+    /// Servers return one error, `InvalidCredentials`, for a removed key, a wrong clock and a used
+    /// challenge. To tell them apart, the clock is compared with the server's before the prompt,
+    /// and a challenge that expired during the prompt is not used. A server that lost the challenge
+    /// accepts a second attempt with a new one. The accepted PIN is used for it again; a finger is
+    /// read again. If that fails too, and the clocks agree, the server does not know the key. The
+    /// key is then removed.
     ///
-    /// - Throws: ``LoginError``: `notEnabled` before any prompt, `identityNotFound` after the key was removed, or
-    ///   `clockSkew`. `KeystoreError` of the hardware; the key is then kept.
+    /// - Throws: ``LoginError``: `notEnabled` before any prompt, `identityNotFound` after the key
+    ///   was removed, or `clockSkew`. `KeystoreError` of the hardware; the key is then kept.
     @discardableResult
     public func authenticateBiometric() async throws -> AuthorizeResult {
         do {
@@ -25,7 +27,9 @@ extension Container {
     private func logInWithKey() async throws -> AuthorizeResult {
         try await checkServer()
         let (prompt, presence) = (prompt("log in to"), PresenceSession(presence))
-        guard let stored = try await rows.key(for: prompt, authorizedBy: presence) else { throw LoginError.notEnabled }
+        guard let stored = try await rows.key(for: prompt, authorizedBy: presence) else {
+            throw LoginError.notEnabled
+        }
         let server = try await server()
         if configuration.tokenStorage == .persistent {
             try await records.open(.device, for: prompt, authorizedBy: presence)
@@ -36,14 +40,17 @@ extension Container {
             let clock = ClockCheck(server: date, device: now)
             if let clock, clock.isHopeless { throw LoginError.clockSkew(seconds: clock.ahead) }
             let jwt = try await signedRequest(
-                .authenticate, challenge, stored.key, for: server.audience(for: stored), prompt, presence)
+                .authenticate, challenge, stored.key, for: server.audience(for: stored), prompt,
+                presence)
             guard !challenge.isExpired else { continue }
             let (response, result) = try await redeem(jwt, stored, server)
             if let result { return result }
             let failure = LoginError(.refused(response.refusal))
             guard failure.isInvalidCredentials else { throw failure }
             let checked = ClockCheck(server: response.date, device: now) ?? clock
-            if let checked, checked.isSuspicious { throw LoginError.clockSkew(seconds: checked.ahead) }
+            if let checked, checked.isSuspicious {
+                throw LoginError.clockSkew(seconds: checked.ahead)
+            }
             lastRefusal = (failure, checked)
         }
         guard let (error, clock) = lastRefusal else {
@@ -54,13 +61,14 @@ extension Container {
         // Without the server's time, a wrong clock may be the cause.
         guard clock != nil else { throw error }
         try await forget(stored)
-        throw LoginError.identityNotFound("Log in another way, then enable biometric login again.", error.details)
+        throw LoginError.identityNotFound(
+            "Log in another way, then enable biometric login again.", error.details)
     }
 
     /// Exchanges the signature for a session, and makes it the current one.
     ///
-    /// Only one process at a time does this: a server ends a device's session when the device logs in again, so two
-    /// concurrent logins would end each other's session before either is stored.
+    /// Only one process at a time does this: a server ends a device's session when the device logs
+    /// in again, so two concurrent logins would end each other's session before either is stored.
     private func redeem(
         _ jwt: String, _ stored: BiometricKey, _ server: LoginEndpoints
     ) async throws -> (ServerResponse<LoginErrorCode>, AuthorizeResult?) {
@@ -76,25 +84,33 @@ extension Container {
         let tokens = try response.json(TokenResponse.self)
         let result = try await adopt(tokens, keyID: stored.id, server) { [configuration] in
             guard let compact = tokens.idToken else { return stored.userID }
-            let token = try server.client.claims(of: compact, now: configuration.now(), serverDate: response.date)
+            let token = try server.client.claims(
+                of: compact, now: configuration.now(), serverDate: response.date)
             guard token.sub == stored.userID else { throw LoginError.userMismatch }
             return token.sub
         }
-        // Records that the server requires an audience, so that later metadata cannot withdraw that. If this fails or
-        // another process has changed the key's row, the next login records it.
+        // Records that the server requires an audience, so that later metadata cannot withdraw
+        // that. If this fails or another process has changed the key's row, the next login records
+        // it.
         if server.metadata.requiresAudience, !stored.requiresAudience {
             let change = rows.put(
-                stored.key, owner: stored.userID, requiresAudience: true, ifGeneration: stored.generation)
+                stored.key, owner: stored.userID, requiresAudience: true,
+                ifGeneration: stored.generation)
             _ = try? await rows.applyUnlessChanged([change], for: prompt("log in to"))
         }
         return result
     }
 
-    /// Removes a key that the server does not know. The verified row of the key names this server. If another process has
-    /// changed the row, it belongs to another key and is kept.
+    /// Removes a key that the server does not know. The verified row of the key names this server.
+    /// If another process has changed the row, it belongs to another key and is kept.
     private func forget(_ stored: BiometricKey) async throws {
-        let changes = LoginRows.deleteKey(ifGeneration: stored.generation) + [LoginRows.delete(identity: stored.id)]
-        guard try await rows.applyUnlessChanged(changes, for: prompt("log in to")) != nil else { return }
+        let changes =
+            LoginRows.deleteKey(ifGeneration: stored.generation) + [
+                LoginRows.delete(identity: stored.id)
+            ]
+        guard try await rows.applyUnlessChanged(changes, for: prompt("log in to")) != nil else {
+            return
+        }
         try await records.discard(stored.key)
     }
 }
@@ -103,7 +119,8 @@ extension Container {
 struct ClockCheck: Sendable {
     /// The maximum difference that servers accept, in seconds.
     static let limit: Double = 300
-    /// The difference from which the clock may be the cause of a refusal. Network and rounding need the rest.
+    /// The difference from which the clock may be the cause of a refusal. Network and rounding need
+    /// the rest.
     static let suspicion: Double = 240
 
     /// Seconds that this machine is ahead.

@@ -3,23 +3,28 @@ internal import Latchkey
 internal import LatchkeyOAuth
 
 extension Container {
-    /// Logs a user in with the browser: authorization code with PKCE, and the response on a loopback port (RFC 8252).
+    /// Logs a user in with the browser: authorization code with PKCE, and the response on a
+    /// loopback port (RFC 8252).
     ///
-    /// While biometric login is enabled on this device, only the owner of the key can log in. The request names the owner,
-    /// in `login_hint` if the server announces that it takes a user id, otherwise in `id_token_hint`. Another user is
-    /// refused, even if the server accepts the login.
+    /// While biometric login is enabled on this device, only the owner of the key can log in. The
+    /// request names the owner, in `login_hint` if the server announces that it takes a user id,
+    /// otherwise in `id_token_hint`. Another user is refused, even if the server accepts the login.
     ///
-    /// The browser gets a link to a port of this process, which redirects to the login page. Other users can read the
-    /// browser's arguments, so the arguments contain only that link. Only programs of the same user are redirected. Where
-    /// the system does not show which user opened a connection, a second request for the link ends the login.
+    /// The browser gets a link to a port of this process, which redirects to the login page. Other
+    /// users can read the browser's arguments, so the arguments contain only that link. Only
+    /// programs of the same user are redirected. Where the system does not show which user opened a
+    /// connection, a second request for the link ends the login.
     ///
-    /// Creates the key that protects the session, if it does not exist, before the browser opens, because a token may
-    /// prompt or refuse to create it.
+    /// Creates the key that protects the session, if it does not exist, before the browser opens,
+    /// because a token may prompt or refuse to create it.
     ///
-    /// - Throws: ``LoginError``: `cancelled`, `timedOut`, `linkReused`, `userMismatch` (the new session is revoked, and
-    ///   nothing changes on this device), or `invalidToken`. Errors of `Browser.open(_:)`.
+    /// - Throws: ``LoginError``: `cancelled`, `timedOut`, `linkReused`, `userMismatch` (the new
+    ///   session is revoked, and nothing changes on this device), or `invalidToken`. Errors of
+    ///   `Browser.open(_:)`.
     @discardableResult
-    public func authorize(_ options: AuthorizationOptions = AuthorizationOptions()) async throws -> AuthorizeResult {
+    public func authorize(_ options: AuthorizationOptions = AuthorizationOptions()) async throws
+        -> AuthorizeResult
+    {
         do {
             try await checkServer()
             let server = try await server()
@@ -28,7 +33,8 @@ extension Container {
                 issuer: server.metadata.issuer, requiresIssuer: server.metadata.sendsIssuer,
                 hint: try await hint(server.metadata))
             try await records.open(.device, for: prompt("log in to"), authorizedBy: presence)
-            return try await redeem(request.grant(at: server.client.endpoint(.authorization), in: browser), server)
+            return try await redeem(
+                request.grant(at: server.client.endpoint(.authorization), in: browser), server)
         } catch let failure as AuthorizationFailure {
             throw LoginError(.authorization(failure)).during("log in")
         } catch {
@@ -52,7 +58,8 @@ extension Container {
             }
             try await server.client.verifySignature(of: compact, with: server.client.keys())
             return try server.client.claims(
-                of: compact, .init(nonce: grant.nonce, accessToken: tokens.accessToken), now: configuration.now(),
+                of: compact, .init(nonce: grant.nonce, accessToken: tokens.accessToken),
+                now: configuration.now(),
                 serverDate: date
             ).sub
         }
@@ -62,7 +69,8 @@ extension Container {
     ///
     /// - Parameter subject: Returns the id of the user that they belong to.
     func adopt(
-        _ tokens: TokenResponse, keyID: KeyID?, _ server: LoginEndpoints, subject: @Sendable () async throws -> String
+        _ tokens: TokenResponse, keyID: KeyID?, _ server: LoginEndpoints,
+        subject: @Sendable () async throws -> String
     ) async throws -> AuthorizeResult {
         guard let refreshToken = tokens.refreshToken else {
             throw LoginError.invalidResponse("the server sent no refresh token")
@@ -80,7 +88,8 @@ extension Container {
             // Keys that an earlier logout or deactivation could not remove from the server.
             if stored.mayHaveLeftovers, server.metadata[.biometricRemoval] != nil {
                 try? await finish {
-                    try await self.removeLeftovers(IdentityRemoval(server: server, userID: userID, access: access))
+                    try await self.removeLeftovers(
+                        IdentityRemoval(server: server, userID: userID, access: access))
                 }
             }
             return AuthorizeResult(userInfo: user, keyID: keyID)
@@ -95,7 +104,9 @@ extension Container {
     private func checkOwner(_ userID: String) async throws -> UnverifiedRows.Login {
         let login = try await checkServer()
         let key = login.rows.first { $0.id == LoginRows.keyID }
-        if let owner = try key.map(BiometricKey.init)?.userID, owner != userID { throw LoginError.userMismatch }
+        if let owner = try key.map(BiometricKey.init)?.userID, owner != userID {
+            throw LoginError.userMismatch
+        }
         return login
     }
 }

@@ -5,7 +5,9 @@ extension Container {
     /// Whether a key can be made and used on this machine now, and if not, why. Does not prompt.
     ///
     /// - Parameter policy: The policy of the key; nil for the configured one.
-    public func biometricAvailability(under policy: AccessPolicy? = nil) async -> BiometricAvailability {
+    public func biometricAvailability(under policy: AccessPolicy? = nil) async
+        -> BiometricAvailability
+    {
         do throws(KeystoreError) {
             let capabilities = try await keystore.capabilities()
             let wanted =
@@ -16,7 +18,8 @@ extension Container {
                 return .notAvailable("the hardware can't enforce the policy ‘\(wanted)’")
             }
             switch wanted.requirement {
-            case .none: return .notAvailable("biometric login needs a policy with user verification")
+            case .none:
+                return .notAvailable("biometric login needs a policy with user verification")
             case .pin: return try await pinAvailability()
             case .biometryAny, .biometryCurrentSet: return await fingerAvailability(capabilities)
             case .userPresence:
@@ -30,10 +33,13 @@ extension Container {
         }
     }
 
-    /// Whether a key with the configured policy can be made and used on this machine now. Does not prompt.
+    /// Whether a key with the configured policy can be made and used on this machine now. Does not
+    /// prompt.
     public func isBiometricAvailable() async -> Bool { await biometricAvailability() == .available }
 
-    private func fingerAvailability(_ capabilities: KeystoreCapabilities) async -> BiometricAvailability {
+    private func fingerAvailability(_ capabilities: KeystoreCapabilities) async
+        -> BiometricAvailability
+    {
         switch await capabilities.fingerState(through: presence) {
         case .ready: .available
         case .notAvailable(let why): .notAvailable(why)
@@ -48,7 +54,8 @@ extension Container {
     }
 }
 
-/// Whether biometric login can be used on this machine now, and if not, why. Corresponds to `LAContext` on iOS.
+/// Whether biometric login can be used on this machine now, and if not, why. Corresponds to
+/// `LAContext` on iOS.
 public enum BiometricAvailability: Hashable, Sendable {
     /// It can be enabled.
     case available

@@ -2,25 +2,30 @@ internal import FoundationEssentials
 internal import Latchkey
 
 extension Container {
-    /// Deletes the key, and removes it from the server if the server has an endpoint for that. Does not prompt: a program
-    /// that can write the store can destroy a key.
+    /// Deletes the key, and removes it from the server if the server has an endpoint for that. Does
+    /// not prompt: a program that can write the store can destroy a key.
     ///
-    /// A revocable key is revoked: no copy of the store can log in with it, whatever the PIN in the copy. A revocation that
-    /// the hardware cannot complete now is recorded, and completed at the next call that enables or disables biometric login.
+    /// A revocable key is revoked: no copy of the store can log in with it, whatever the PIN in the
+    /// copy. A revocation that the hardware cannot complete now is recorded, and completed at the
+    /// next call that enables or disables biometric login.
     ///
-    /// Without a session or a network, nothing changes. Otherwise the key is deleted first, then the server is asked to
-    /// remove it. A crash or failure after the deletion leaves biometric login disabled on this device, and the name of the
-    /// key stored: the next call sends the request again. A server without such an endpoint gets no request.
+    /// Without a session or a network, nothing changes. Otherwise the key is deleted first, then
+    /// the server is asked to remove it. A crash or failure after the deletion leaves biometric
+    /// login disabled on this device, and the name of the key stored: the next call sends the
+    /// request again. A server without such an endpoint gets no request.
     ///
-    /// A token deletes a PIN-protected private key only with the PIN, and some tokens do not delete keys. Since this call
-    /// does not prompt, the private key then **stays on the token**. It needs the PIN to sign, and this library no longer
-    /// uses it. To delete it, use the token's own tool, or `Keystore.delete(_:for:authorizedBy:)` with the key that
+    /// A token deletes a PIN-protected private key only with the PIN, and some tokens do not delete
+    /// keys. Since this call does not prompt, the private key then **stays on the token**. It needs
+    /// the PIN to sign, and this library no longer uses it. To delete it, use the token's own tool,
+    /// or `Keystore.delete(_:for:authorizedBy:)` with the key that
     /// ``enableBiometric(policy:replacing:)-(AccessPolicy?,_)`` returned.
     ///
-    /// - Parameter force: Disables biometric login on this device only, even if the key belongs to another server, and sends
-    ///   no request. The key's server gets the removal request the next time biometric login is enabled or disabled there.
-    /// - Throws: ``LoginError``: `notEnabled` or `unauthenticated`, or `identityNotFound` with biometric login disabled.
-    ///   `KeystoreError`, with biometric login disabled, if the hardware cannot revoke the key now.
+    /// - Parameter force: Disables biometric login on this device only, even if the key belongs to
+    ///   another server, and sends no request. The key's server gets the removal request the next
+    ///   time biometric login is enabled or disabled there.
+    /// - Throws: ``LoginError``: `notEnabled` or `unauthenticated`, or `identityNotFound` with
+    ///   biometric login disabled. `KeystoreError`, with biometric login disabled, if the hardware
+    ///   cannot revoke the key now.
     public func disableBiometric(force: Bool = false) async throws {
         do {
             if !force { try await checkServer() }
@@ -30,8 +35,11 @@ extension Container {
             let removal = try await removal()
             let key = try await unverified.key()
             let identities = try await rows.identities(for: removalPrompt)
-            let refusal = try await deleteKeys([key, try await unverified.pending()].compactMap { $0?.key })
-            if let removal, let identity = identities.first(where: { $0.id == key?.id }) ?? identities.last {
+            let refusal = try await deleteKeys(
+                [key, try await unverified.pending()].compactMap { $0?.key })
+            if let removal,
+                let identity = identities.first(where: { $0.id == key?.id }) ?? identities.last
+            {
                 try await finish { try await self.remove(identity.id, removal) }
                 try? await finish { try await self.removeLeftovers(removal) }
             } else {
@@ -53,13 +61,17 @@ extension Container {
         return try await !unverified.identityRows(at: configuredServer).isEmpty
     }
 
-    /// The session for removing identities from the server; nil if the server has no endpoint for it.
+    /// The session for removing identities from the server; nil if the server has no endpoint for
+    /// it.
     private func removal() async throws -> IdentityRemoval? {
         let server = try await server()
         guard server.metadata[.biometricRemoval] != nil else { return nil }
-        let recovery = "Log in or authenticate first, or use ‘force’ to disable it on this device only."
+        let recovery =
+            "Log in or authenticate first, or use ‘force’ to disable it on this device only."
         let (session, access) = try await accessibleSession(recovery: recovery)
-        if let owner = try await unverified.key()?.userID, owner != session.userID { throw LoginError.userMismatch }
+        if let owner = try await unverified.key()?.userID, owner != session.userID {
+            throw LoginError.userMismatch
+        }
         return IdentityRemoval(server: server, userID: session.userID, access: access)
     }
 
@@ -74,12 +86,15 @@ extension Container {
         try await forget([identity])
     }
 
-    /// Removes from the server every identity of the user that has no key on this device. Earlier attempts left them.
+    /// Removes from the server every identity of the user that has no key on this device. Earlier
+    /// attempts left them.
     func removeLeftovers(_ removal: IdentityRemoval) async throws {
         guard try await unverified.login().mayHaveLeftovers else { return }
-        for identity in try await rows.identities(for: removalPrompt) where identity.userID == removal.userID {
+        for identity in try await rows.identities(for: removalPrompt)
+        where identity.userID == removal.userID {
             // Read after the identities: another program may have enabled the key since.
-            guard try await unverified.key()?.id != identity.id, try await unverified.pending()?.id != identity.id
+            guard try await unverified.key()?.id != identity.id,
+                try await unverified.pending()?.id != identity.id
             else {
                 continue
             }
@@ -97,8 +112,8 @@ extension Container {
         try await rows.apply(identities.map { LoginRows.delete(identity: $0) }, for: removalPrompt)
     }
 
-    /// Deletes keys that are not revocable first, since a token may refuse. The deletion of a row records the revocation of
-    /// its revocable key.
+    /// Deletes keys that are not revocable first, since a token may refuse. The deletion of a row
+    /// records the revocation of its revocable key.
     ///
     /// - Returns: Why the hardware could not revoke a key.
     private func deleteKeys(_ keys: [HardwareKey]) async throws -> KeystoreError? {
@@ -110,12 +125,15 @@ extension Container {
     private func revoke(_ keys: [HardwareKey]) async -> KeystoreError? {
         var failure: KeystoreError?
         for key in keys where key.isRevocable {
-            do throws(KeystoreError) { try await records.discard(key) } catch { failure = failure ?? error }
+            do throws(KeystoreError) { try await records.discard(key) } catch {
+                failure = failure ?? error
+            }
         }
         return failure
     }
 
-    /// A token that cannot delete keys does not keep biometric login enabled: a key without a row is not used.
+    /// A token that cannot delete keys does not keep biometric login enabled: a key without a row
+    /// is not used.
     private func deleteUnlessKept(_ key: HardwareKey) async throws(KeystoreError) {
         do {
             try await keystore.delete(key)
@@ -126,7 +144,9 @@ extension Container {
 
     /// Deletes the keys on this device. Rows that can't be read are deleted too.
     private func deleteKeysHere() async throws {
-        let keys = [try? await unverified.key(), try? await unverified.pending()].compactMap { $0?.key }
+        let keys = [try? await unverified.key(), try? await unverified.pending()].compactMap {
+            $0?.key
+        }
         for key in keys where !key.isRevocable { try? await keystore.delete(key) }
         try await deleteKeyRows()
         _ = await revoke(keys)
@@ -135,7 +155,9 @@ extension Container {
     private func deleteKeyRows() async throws {
         keystore.endReuse()
         try await rows.apply(
-            LoginRows.deleteKey(ifGeneration: nil) + [.delete(LoginRows.pendingID, ifGeneration: nil)],
+            LoginRows.deleteKey(ifGeneration: nil) + [
+                .delete(LoginRows.pendingID, ifGeneration: nil)
+            ],
             for: removalPrompt)
     }
 }

@@ -5,30 +5,37 @@ internal import LatchkeyOAuth
 extension Container {
     /// Makes a key for the logged-in user, and registers it with the server. Prompts once.
     ///
-    /// Does nothing if biometric login is already enabled for this user and server with the required policy: does not
-    /// prompt or send a request, and returns the enabled key with ``BiometricKey/wasAlreadyEnabled``.
+    /// Does nothing if biometric login is already enabled for this user and server with the
+    /// required policy: does not prompt or send a request, and returns the enabled key with
+    /// ``BiometricKey/wasAlreadyEnabled``.
     ///
-    /// After a crash, biometric login is either enabled or disabled, on this device and on the server. The server never has
-    /// a key whose name this device does not know:
-    /// 1. The session is refreshed, and the hardware makes the key. A crash leaves at most a key that the next call revokes.
-    /// 2. A row records that this key will be registered. Only one process can write it. After a crash, the next call
-    ///    replaces it and asks the server to remove the key.
+    /// After a crash, biometric login is either enabled or disabled, on this device and on the
+    /// server. The server never has a key whose name this device does not know:
+    /// 1. The session is refreshed, and the hardware makes the key. A crash leaves at most a key
+    ///   that the next call revokes.
+    /// 2. A row records that this key will be registered. Only one process can write it. After a
+    ///   crash, the next call replaces it and asks the server to remove the key.
     /// 3. The server registers the key.
     /// 4. One transaction replaces that row with the key's row.
     ///
-    /// Where the hardware can revoke keys, ``BiometricKey/key`` is revocable: a copy of the store from before a PIN
-    /// change, or from before biometric login was disabled, is then useless. If the hardware refuses, the key is made
-    /// without revocation.
+    /// Where the hardware can revoke keys, ``BiometricKey/key`` is revocable: a copy of the store
+    /// from before a PIN change, or from before biometric login was disabled, is then useless. If
+    /// the hardware refuses, the key is made without revocation.
     ///
     /// - Parameters:
-    ///   - policy: The policy of the key; nil for the policy of ``ContainerConfiguration`` or its default.
-    ///   - replacing: Whether to replace an enabled key. The old key is kept until the new one is stored.
-    /// - Throws: ``LoginError``: `unauthenticated` without a session and an enabled key; `conflict` if biometric login
-    ///   is enabled without a session, for another user or server, or with another policy than the required one, or if
-    ///   another process is enabling it. `KeystoreError`; `invalidInput` for a policy without user verification. The
-    ///   call then enables no key.
+    ///   - policy: The policy of the key; nil for the policy of ``ContainerConfiguration`` or its
+    ///     default.
+    ///   - replacing: Whether to replace an enabled key. The old key is kept until the new one is
+    ///     stored.
+    /// - Throws: ``LoginError``: `unauthenticated` without a session and an enabled key; `conflict`
+    ///   if biometric login is enabled without a session, for another user or server, or with
+    ///   another policy than the required one, or if another process is enabling it.
+    ///   `KeystoreError`; `invalidInput` for a policy without user verification. The call then
+    ///   enables no key.
     @discardableResult @_disfavoredOverload
-    public func enableBiometric(policy: AccessPolicy? = nil, replacing: Bool = false) async throws -> BiometricKey {
+    public func enableBiometric(policy: AccessPolicy? = nil, replacing: Bool = false) async throws
+        -> BiometricKey
+    {
         do {
             return try await enrol(policy, replacing: replacing)
         } catch {
@@ -36,21 +43,25 @@ extension Container {
         }
     }
 
-    /// Does the same as the other function of this name. In this overload `.none` means `AccessPolicy.none`, which is
-    /// refused, and not nil.
+    /// Does the same as the other function of this name. In this overload `.none` means
+    /// `AccessPolicy.none`, which is refused, and not nil.
     @discardableResult
-    public func enableBiometric(policy: AccessPolicy, replacing: Bool = false) async throws -> BiometricKey {
+    public func enableBiometric(policy: AccessPolicy, replacing: Bool = false) async throws
+        -> BiometricKey
+    {
         try await enableBiometric(policy: Optional(policy), replacing: replacing)
     }
 
-    /// ``enableBiometric(policy:replacing:)-(AccessPolicy?,_)`` with its defaults, as Authgear's document spells it.
+    /// ``enableBiometric(policy:replacing:)-(AccessPolicy?,_)`` with its defaults, as Authgear's
+    /// document spells it.
     @discardableResult
     public func enabledBiometric() async throws -> BiometricKey { try await enableBiometric() }
 
     private func enrol(_ policy: AccessPolicy?, replacing: Bool) async throws -> BiometricKey {
         let required = policy ?? configuration.policy
         guard required?.requirement != AccessPolicy.Requirement.none else {
-            throw KeystoreError.invalidInput("biometric login needs a policy with user verification")
+            throw KeystoreError.invalidInput(
+                "biometric login needs a policy with user verification")
         }
         try await checkServer()
         let existing = try await unverified.key()
@@ -74,11 +85,13 @@ extension Container {
         let prover = try await prover(for: policy, at: server, access)
         let presence = PresenceSession(presence)
         let made = try await records.createKey(
-            KeyRequest(policy: policy, label: endpoint.authority, prompt: prompt), revocably: .preferred,
+            KeyRequest(policy: policy, label: endpoint.authority, prompt: prompt),
+            revocably: .preferred,
             authorizedBy: presence)
         let enrolment = Enrolment(
             made: made, idToken: session.idToken, existing: existing, abandoned: abandoned,
-            removal: IdentityRemoval(server: server, userID: session.userID, access: access), prompt: prompt)
+            removal: IdentityRemoval(server: server, userID: session.userID, access: access),
+            prompt: prompt)
         let reservation = try await reserve(enrolment)
         var isSent = false
         do {
@@ -88,11 +101,14 @@ extension Container {
             }
             let jwt = try await signedRequest(
                 .setup, challenge, made.key, for: server.audience(for: existing), prompt, presence)
-            let attestation = try await prover?.statement(about: made.key, challenge: challenge.token)
+            let attestation = try await prover?.statement(
+                about: made.key, challenge: challenge.token)
             isSent = true
             try await server.register(
                 jwt: jwt,
-                attestation: try attestation.map { String(decoding: try JSONEncoder().encode($0), as: UTF8.self) },
+                attestation: try attestation.map {
+                    String(decoding: try JSONEncoder().encode($0), as: UTF8.self)
+                },
                 access: access)
         } catch {
             if isSent, (error as? LoginError)?.isDefiniteRefusal != true {
@@ -111,7 +127,8 @@ extension Container {
         return try await finish { try await self.commit(enrolment, reservation) }
     }
 
-    /// Prepares the proof that the new key is in hardware. Reports a requirement that the key cannot meet before it exists.
+    /// Prepares the proof that the new key is in hardware. Reports a requirement that the key
+    /// cannot meet before it exists.
     ///
     /// - Returns: nil if the server gets no proof.
     private func prover(
@@ -120,31 +137,38 @@ extension Container {
         guard let prover = try await KeyProver(server.client, keystore) else { return nil }
         try prover.check(policy)
         try await prover.prepare(
-            authorization: access.authorization, now: now, isAgreed: configuration.disclosesHardware)
+            authorization: access.authorization, now: now, isAgreed: configuration.disclosesHardware
+        )
         return prover
     }
 
-    /// The enabled key, if it belongs to the logged-in user and has the required policy. The next authentication
-    /// verifies its row.
+    /// The enabled key, if it belongs to the logged-in user and has the required policy. The next
+    /// authentication verifies its row.
     ///
     /// - Parameter required: nil for any policy.
-    /// - Throws: ``LoginError`` with code `conflict` for another user or policy, or without a session.
-    private func kept(_ key: BiometricKey, under required: AccessPolicy?) async throws -> BiometricKey {
+    /// - Throws: ``LoginError`` with code `conflict` for another user or policy, or without a
+    ///   session.
+    private func kept(_ key: BiometricKey, under required: AccessPolicy?) async throws
+        -> BiometricKey
+    {
         let user: String? =
             switch configuration.tokenStorage {
             case .memory: session?.userID
-            case .persistent: try await unverified.sessionGeneration() == nil ? nil : unverified.lastUser()
+            case .persistent:
+                try await unverified.sessionGeneration() == nil ? nil : unverified.lastUser()
             }
         guard user == key.userID else {
             throw LoginError(
                 code: .conflict,
                 reason: user == nil
-                    ? "biometric login is already enabled" : "biometric login is already enabled for another user",
+                    ? "biometric login is already enabled"
+                    : "biometric login is already enabled for another user",
                 recovery: "Log in with ‘latchkey authenticate’, or run ‘latchkey disable’ first.")
         }
         guard required == nil || required == key.key.policy else {
             throw LoginError(
-                code: .conflict, reason: "biometric login is already enabled with the policy ‘\(key.key.policy)’",
+                code: .conflict,
+                reason: "biometric login is already enabled with the policy ‘\(key.key.policy)’",
                 recovery: "To make a key with another policy, run ‘latchkey disable’ first.")
         }
         var key = key
@@ -160,21 +184,29 @@ extension Container {
     private func reserve(_ enrolment: Enrolment) async throws -> Int {
         do {
             // Read verified, because it decides which key the server is asked to remove.
-            let abandoned = enrolment.abandoned == nil ? nil : try await rows.pending(for: enrolment.prompt)
+            let abandoned =
+                enrolment.abandoned == nil ? nil : try await rows.pending(for: enrolment.prompt)
             var changes = [
                 rows.put(
-                    pending: enrolment.key, owner: enrolment.removal.userID, ifGeneration: abandoned?.generation ?? 0)
+                    pending: enrolment.key, owner: enrolment.removal.userID,
+                    ifGeneration: abandoned?.generation ?? 0)
             ]
             if let abandoned {
-                changes.append(rows.put(identity: .init(id: abandoned.id, userID: abandoned.userID)))
+                changes.append(
+                    rows.put(identity: .init(id: abandoned.id, userID: abandoned.userID)))
             }
-            guard let stored = try await rows.applyUnlessChanged(changes, for: enrolment.prompt)?.first else {
+            guard
+                let stored = try await rows.applyUnlessChanged(changes, for: enrolment.prompt)?
+                    .first
+            else {
                 throw Self.lostRace
             }
-            // No other process can enable a key while this one holds the reservation. One may have done so before.
+            // No other process can enable a key while this one holds the reservation. One may have
+            // done so before.
             guard try await unverified.key()?.generation == enrolment.existing?.generation else {
                 try await rows.apply(
-                    [.delete(LoginRows.pendingID, ifGeneration: stored.generation)], for: enrolment.prompt)
+                    [.delete(LoginRows.pendingID, ifGeneration: stored.generation)],
+                    for: enrolment.prompt)
                 throw Self.lostRace
             }
             if let abandoned { try await records.discard(abandoned.key) }
@@ -196,8 +228,10 @@ extension Container {
             rows.put(hint: enrolment.idToken), rows.put(identity: enrolment.identity),
             .delete(LoginRows.pendingID, ifGeneration: reservation),
         ]
-        guard let stored = try await rows.applyUnlessChanged(changes, for: enrolment.prompt)?.first else {
-            // Another process replaced the reservation or disabled biometric login. The server must not keep the key.
+        guard let stored = try await rows.applyUnlessChanged(changes, for: enrolment.prompt)?.first
+        else {
+            // Another process replaced the reservation or disabled biometric login. The server must
+            // not keep the key.
             try await rows.apply([rows.put(identity: enrolment.identity)], for: enrolment.prompt)
             try? await records.discard(enrolment.key)
             try? await removeLeftovers(after: enrolment)
@@ -229,7 +263,8 @@ extension Container {
     private func removeLeftovers(after enrolment: Enrolment) async throws {
         guard enrolment.removal.server.metadata[.biometricRemoval] != nil else {
             let current = try await unverified.key()?.id
-            let identities = try await unverified.identityRows(at: configuredServer).compactMap(RegisteredIdentity.init)
+            let identities = try await unverified.identityRows(at: configuredServer).compactMap(
+                RegisteredIdentity.init)
             return try await forget(identities.map(\.id).filter { $0 != current })
         }
         try await removeLeftovers(enrolment.removal)
@@ -237,7 +272,8 @@ extension Container {
 
     private static var lostRace: LoginError {
         LoginError(
-            code: .conflict, reason: "another program enabled or disabled biometric login at the same time",
+            code: .conflict,
+            reason: "another program enabled or disabled biometric login at the same time",
             recovery: "Show the status, then try again.")
     }
 }

@@ -12,10 +12,11 @@ private enum RefreshOutcome {
 }
 
 extension Container {
-    /// Gets a new access token if none exists, or if nine tenths of its lifetime have passed. Concurrent callers share one
-    /// request.
+    /// Gets a new access token if none exists, or if nine tenths of its lifetime have passed.
+    /// Concurrent callers share one request.
     ///
-    /// Without a session, and when the server has ended the session, the call succeeds and the state is `noSession`.
+    /// Without a session, and when the server has ended the session, the call succeeds and the
+    /// state is `noSession`.
     public func refreshAccessTokenIfNeeded() async throws {
         do { _ = try await refreshedSession() } catch { throw error.during("refresh the session") }
     }
@@ -39,7 +40,8 @@ extension Container {
 
     /// Refreshes the session, or the session that another process has stored instead.
     ///
-    /// Only one process at a time does this: a server accepts a refresh token once, and treats a second use as theft.
+    /// Only one process at a time does this: a server accepts a refresh token once, and treats a
+    /// second use as theft.
     private func refresh() async throws -> Session? {
         try await records.exclusively {
             guard var session = try await currentSession() else { return nil }
@@ -86,7 +88,8 @@ extension Container {
         guard let refreshToken, refreshToken != session.refreshToken else { return }
         _ = try await store(
             Session(
-                userID: session.userID, refreshToken: refreshToken, idToken: session.idToken, access: nil,
+                userID: session.userID, refreshToken: refreshToken, idToken: session.idToken,
+                access: nil,
                 generation: session.generation),
             ifGeneration: session.generation)
     }
@@ -97,10 +100,13 @@ extension Container {
     ) async throws -> RefreshOutcome {
         let next = Session(
             userID: session.userID, refreshToken: response.refreshToken ?? session.refreshToken,
-            idToken: response.idToken ?? session.idToken, access: AccessToken(response, receivedAt: now),
+            idToken: response.idToken ?? session.idToken,
+            access: AccessToken(response, receivedAt: now),
             generation: session.generation)
         if next.refreshToken == session.refreshToken {
-            guard try await currentSession()?.generation == session.generation else { return .superseded }
+            guard try await currentSession()?.generation == session.generation else {
+                return .superseded
+            }
             self.session = next
             return .refreshed(next)
         }

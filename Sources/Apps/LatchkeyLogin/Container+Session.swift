@@ -7,32 +7,37 @@ extension Container {
         get async throws {
             if try await sessionGeneration() == nil { return .noSession }
             // A session in memory is always of this device.
-            if configuration.tokenStorage == .persistent, try await records.isForeign() { return .noSession }
+            if configuration.tokenStorage == .persistent, try await records.isForeign() {
+                return .noSession
+            }
             return .authenticated
         }
     }
 
-    /// The current state (reason `noToken` or `foundToken`), then every change that this container makes, after it is
-    /// stored.
+    /// The current state (reason `noToken` or `foundToken`), then every change that this container
+    /// makes, after it is stored.
     public func changes() async throws -> AsyncStream<SessionStateChange> {
-        let reason: SessionStateChange.Reason = try await sessionState == .authenticated ? .foundToken : .noToken
+        let reason: SessionStateChange.Reason =
+            try await sessionState == .authenticated ? .foundToken : .noToken
         return observers.stream(startingWith: SessionStateChange(reason))
     }
 
-    /// An access token for the app's own requests, refreshed if it is about to expire. Send it as a bearer token, and only
-    /// to the app's servers.
+    /// An access token for the app's own requests, refreshed if it is about to expire. Send it as a
+    /// bearer token, and only to the app's servers.
     ///
     /// - Throws: ``LoginError``; `unauthenticated` without a session.
     public var accessToken: String {
         get async throws {
-            do { return try await accessibleSession().access.value } catch { throw error.during("get an access token") }
+            do { return try await accessibleSession().access.value } catch {
+                throw error.during("get an access token")
+            }
         }
     }
 
     /// The server's claims about the user.
     ///
-    /// - Throws: ``LoginError``; `unauthenticated` without a session. If the server has ended the session, the session on
-    ///   this device ends too.
+    /// - Throws: ``LoginError``; `unauthenticated` without a session. If the server has ended the
+    ///   session, the session on this device ends too.
     public func fetchUserInfo() async throws -> UserInfo {
         do {
             let (session, access) = try await accessibleSession()
@@ -47,16 +52,17 @@ extension Container {
         }
     }
 
-    /// Ends the session on the server and on this device. By default it also disables biometric login, so that another user
-    /// can log in. The last user's id is kept.
+    /// Ends the session on the server and on this device. By default it also disables biometric
+    /// login, so that another user can log in. The last user's id is kept.
     ///
-    /// If the session has already ended, here or at the server, this call deletes the key on this device. The same user's
-    /// next login on this device removes the key from the server.
+    /// If the session has already ended, here or at the server, this call deletes the key on this
+    /// device. The same user's next login on this device removes the key from the server.
     ///
     /// - Parameters:
     ///   - keepBiometric: Keeps the key, so that only the same user can log in with it again.
-    ///   - force: Removes the login from this device even if the server refuses or cannot be reached. A login that belongs to
-    ///     another server is removed from this device, and no request is sent.
+    ///   - force: Removes the login from this device even if the server refuses or cannot be
+    ///     reached. A login that belongs to another server is removed from this device, and no
+    ///     request is sent.
     /// - Throws: ``LoginError``, or `KeystoreError`; without `force` the session is then kept.
     public func logout(keepBiometric: Bool = false, force: Bool = false) async throws {
         do {
@@ -65,16 +71,23 @@ extension Container {
             if hasKey && !keepBiometric {
                 do {
                     try await disableBiometric(force: force)
-                } catch let error as LoginError where error.code == .identityNotFound || error.code == .notEnabled {
+                } catch let error as LoginError
+                    where error.code == .identityNotFound || error.code == .notEnabled
+                {
                     // The key is already removed.
-                } catch let error as LoginError where error.code == .unauthenticated || error.isInvalidGrant {
-                    // The session has ended. The user's next login on this device removes the key from the server.
+                } catch let error as LoginError
+                    where error.code == .unauthenticated || error.isInvalidGrant
+                {
+                    // The session has ended. The user's next login on this device removes the key
+                    // from the server.
                     try await disableBiometric(force: true)
                 }
             }
             do {
                 if force { try await checkServer() }
-                if let session = try await currentSession() { try await server().revoke(session.refreshToken) }
+                if let session = try await currentSession() {
+                    try await server().revoke(session.refreshToken)
+                }
             } catch  where force {
                 // The session on the server expires later. Another server gets no request.
             }
@@ -86,7 +99,9 @@ extension Container {
 
     /// Deletes the session on this device, and sends no request. Biometric login stays enabled.
     public func clear() async throws {
-        do { try await endSession(.clear, ifGeneration: nil) } catch { throw error.during("end the session") }
+        do { try await endSession(.clear, ifGeneration: nil) } catch {
+            throw error.during("end the session")
+        }
     }
 
     // MARK: Helpers
@@ -97,7 +112,8 @@ extension Container {
     ) async throws -> (session: Session, access: AccessToken) {
         guard let session = try await refreshedSession(), let access = session.access else {
             throw LoginError(
-                code: .unauthenticated, reason: "no user is logged in, or the session has ended", recovery: recovery)
+                code: .unauthenticated, reason: "no user is logged in, or the session has ended",
+                recovery: recovery)
         }
         return (session, access)
     }
@@ -121,7 +137,8 @@ extension Container {
         }
         if let session, session.generation >= generation { return session }
         let stored = try await rows.session(for: sessionPrompt)
-        // Generations only increase: a session that another task has stored is newer than the one read here.
+        // Generations only increase: a session that another task has stored is newer than the one
+        // read here.
         if let stored, stored.generation <= session?.generation ?? 0 { return session }
         session = stored
         return stored
@@ -130,18 +147,24 @@ extension Container {
     /// Stores a session and other rows in one transaction, then makes it the current session.
     ///
     /// - Parameter ifGeneration: The generation of the session that it replaces, or nil for any.
-    /// - Returns: The stored session, or nil, with nothing changed, if the stored session has another generation.
-    func store(_ session: Session, _ changes: [RecordChange] = [], ifGeneration: Int?) async throws -> Session? {
+    /// - Returns: The stored session, or nil, with nothing changed, if the stored session has
+    ///   another generation.
+    func store(_ session: Session, _ changes: [RecordChange] = [], ifGeneration: Int?) async throws
+        -> Session?
+    {
         var session = session
         switch configuration.tokenStorage {
         case .memory:
             if !changes.isEmpty { try await rows.apply(changes, for: sessionPrompt) }
-            guard ifGeneration == nil || ifGeneration == self.session?.generation else { return nil }
+            guard ifGeneration == nil || ifGeneration == self.session?.generation else {
+                return nil
+            }
             memoryGeneration += 1
             session.generation = memoryGeneration
         case .persistent:
             let all = try changes + [rows.put(session, ifGeneration: ifGeneration)]
-            guard let stored = try await rows.applyUnlessChanged(all, for: sessionPrompt)?.last else { return nil }
+            guard let stored = try await rows.applyUnlessChanged(all, for: sessionPrompt)?.last
+            else { return nil }
             session.generation = stored.generation
         }
         self.session = session

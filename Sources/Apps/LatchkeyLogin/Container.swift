@@ -1,19 +1,21 @@
 internal import FoundationEssentials
 public import Latchkey
-public import LatchkeyOAuth
 internal import LatchkeyJOSE
+public import LatchkeyOAuth
 
-/// A user's login on this device: first in the browser, then with a hardware key that a PIN or finger unlocks.
+/// A user's login on this device: first in the browser, then with a hardware key that a PIN or
+/// finger unlocks.
 ///
-/// Everything stored belongs to the container's name. Use one container for each account. All calls may be made from any
-/// task, and several processes may use one container.
+/// Everything stored belongs to the container's name. Use one container for each account. All calls
+/// may be made from any task, and several processes may use one container.
 ///
-/// A stored session or key belongs to the server and client that were configured when it was stored. Every operation that
-/// would use it at another server throws ``LoginError`` with code `conflict` before it uses the network or prompts. Plain
-/// HTTP on a loopback address is for development: any local user who takes the port is that server.
+/// A stored session or key belongs to the server and client that were configured when it was
+/// stored. Every operation that would use it at another server throws ``LoginError`` with code
+/// `conflict` before it uses the network or prompts. Plain HTTP on a loopback address is for
+/// development: any local user who takes the port is that server.
 ///
-/// A call throws ``LoginError``, or `KeystoreError` for errors of the hardware or the store. Everything that can be
-/// checked without the user is checked before the first prompt.
+/// A call throws ``LoginError``, or `KeystoreError` for errors of the hardware or the store.
+/// Everything that can be checked without the user is checked before the first prompt.
 public actor Container {
     /// The container's configuration.
     let configuration: ContainerConfiguration
@@ -42,16 +44,20 @@ public actor Container {
     ///   - presence: Prompts for a PIN.
     ///   - browser: Opens the login page.
     ///   - transport: Sends requests to the server.
-    /// - Throws: ``LoginError`` with code `invalidInput` for an address that is neither `https` nor on this machine, or an
-    ///   empty client id.
+    /// - Throws: ``LoginError`` with code `invalidInput` for an address that is neither `https` nor
+    ///   on this machine, or an empty client id.
     public init(
-        _ configuration: ContainerConfiguration, records: RecordContainer, presence: any PresenceAuthority,
+        _ configuration: ContainerConfiguration, records: RecordContainer,
+        presence: any PresenceAuthority,
         browser: any Browser, transport: any HTTPTransport = CurlTransport()
     ) throws(LoginError) {
         guard let endpoint = Endpoint(configuration.endpoint), !endpoint.hasQuery else {
             throw LoginError(.invalidAddress(configuration.endpoint)).during("open a container")
         }
-        guard let server = LoginServer(address: configuration.endpoint, clientID: configuration.clientID) else {
+        guard
+            let server = LoginServer(
+                address: configuration.endpoint, clientID: configuration.clientID)
+        else {
             throw LoginError.invalidInput("the client id is empty").during("open a container")
         }
         self.configuration = configuration
@@ -70,16 +76,20 @@ public actor Container {
 
     // MARK: State without a prompt
 
-    // For a store that was copied from another machine, or that is used with another token, these values are empty: see
-    // RecordContainer.isForeign().
+    // For a store that was copied from another machine, or that is used with another token, these
+    // values are empty: see RecordContainer.isForeign().
 
-    /// Whether biometric login is enabled on this device for the last user who logged in. Does not prompt.
+    /// Whether biometric login is enabled on this device for the last user who logged in. Does not
+    /// prompt.
     public func isBiometricEnabled() async throws -> Bool {
-        guard let rows = try await unverified.shown, let owner = try await rows.key()?.userID else { return false }
+        guard let rows = try await unverified.shown, let owner = try await rows.key()?.userID else {
+            return false
+        }
         return try await rows.lastUser() == owner
     }
 
-    /// The id of the last user who logged in on this device, or nil. Kept after a logout. Does not prompt.
+    /// The id of the last user who logged in on this device, or nil. Kept after a logout. Does not
+    /// prompt.
     public var lastUserID: String? {
         get async throws { try await unverified.shown?.lastUser() }
     }
@@ -109,22 +119,26 @@ public actor Container {
         let origins = configuration.additionalOrigins
         let metadata =
             if let provider { provider } else {
-                try await LoginEndpoints.discover(at: endpoint, additionalOrigins: origins, over: connection)
+                try await LoginEndpoints.discover(
+                    at: endpoint, additionalOrigins: origins, over: connection)
             }
         provider = metadata
         return LoginEndpoints(
             client: OAuthClient(
-                metadata, clientID: configuration.clientID, additionalOrigins: origins, over: connection),
+                metadata, clientID: configuration.clientID, additionalOrigins: origins,
+                over: connection),
             device: configuration.device)
     }
 
     /// Builds a request and signs it with the key.
     func signedRequest(
         _ action: BiometricRequest.Action, _ challenge: Challenge, _ key: HardwareKey,
-        for audience: BiometricRequest.Audience?, _ prompt: PromptContext, _ presence: PresenceSession
+        for audience: BiometricRequest.Audience?, _ prompt: PromptContext,
+        _ presence: PresenceSession
     ) async throws -> String {
         let request = BiometricRequest(
-            action: action, challenge: challenge.token, key: key, device: configuration.device, issuedAt: now,
+            action: action, challenge: challenge.token, key: key, device: configuration.device,
+            issuedAt: now,
             audience: audience)
         let input = try request.signingInput()
         let signature = try await keystore.sign(
@@ -132,7 +146,8 @@ public actor Container {
         return JWS.compact(input, signature: signature)
     }
 
-    /// Completes work even if the caller's task is cancelled, so that changes on the server are recorded.
+    /// Completes work even if the caller's task is cancelled, so that changes on the server are
+    /// recorded.
     func finish<T: Sendable>(_ work: @escaping @Sendable () async throws -> T) async throws -> T {
         try await Task { try await work() }.value
     }

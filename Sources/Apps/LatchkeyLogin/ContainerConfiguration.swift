@@ -15,28 +15,37 @@ public struct ContainerConfiguration: Sendable {
     let now: @Sendable () -> Date
 
     /// - Parameters:
-    ///   - endpoint: The server's address: an absolute `https` URL, or `http` on a loopback host. ``Container`` checks it.
+    ///   - endpoint: The server's address: an absolute `https` URL, or `http` on a loopback host.
+    ///     ``Container`` checks it.
     ///   - clientID: The OAuth client id of this program; not empty.
     ///   - tokenStorage: Where the session's tokens are stored.
-    ///   - policy: The user verification for new biometric keys. If nil, a finger or the PIN if a finger can be verified
-    ///     when the key is made, otherwise the PIN. An existing key keeps its policy.
+    ///   - policy: The user verification for new biometric keys. If nil, a finger or the PIN if a
+    ///     finger can be verified when the key is made, otherwise the PIN. An existing key keeps
+    ///     its policy.
     ///   - device: The description of this machine in the server's list of devices.
-    ///   - additionalOrigins: Other origins that belong to the server, for example `https://oauth2.example.com`. Endpoints
-    ///     that get secrets must have the endpoint's origin or one of these, unless the server names its issuer in
-    ///     authorization responses (RFC 9207).
-    ///   - bindsEarlierLogin: Decides whether a session and key that an earlier version stored without a server belong to
-    ///     the configured server. Show the server's name to the user and ask. The default is no: operations throw
-    ///     ``LoginError`` with code `conflict`. It is called at the first operation with such a store. After a yes, the rows
-    ///     name this server.
-    ///   - disclosesHardware: Decides whether the server may get a proof that keys are in this hardware, if it requires one. Show
-    ///     the text to the user. The default is no: enabling biometric login at such a server throws ``LoginError`` with code
-    ///     `refused`. It is called once for each server with a TPM, and for each key with a token.
+    ///   - additionalOrigins: Other origins that belong to the server, for example
+    ///     `https://oauth2.example.com`. Endpoints that get secrets must have the endpoint's origin
+    ///     or one of these, unless the server names its issuer in authorization responses (RFC
+    ///     9207).
+    ///   - bindsEarlierLogin: Decides whether a session and key that an earlier version stored
+    ///     without a server belong to the configured server. Show the server's name to the user and
+    ///     ask. The default is no: operations throw ``LoginError`` with code `conflict`. It is
+    ///     called at the first operation with such a store. After a yes, the rows name this server.
+    ///   - disclosesHardware: Decides whether the server may get a proof that keys are in this
+    ///     hardware, if it requires one. Show the text to the user. The default is no: enabling
+    ///     biometric login at such a server throws ``LoginError`` with code `refused`. It is called
+    ///     once for each server with a TPM, and for each key with a token.
     ///   - now: The clock.
     public init(
-        endpoint: String, clientID: String, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy? = nil,
+        endpoint: String, clientID: String, tokenStorage: TokenStorage = .persistent,
+        policy: AccessPolicy? = nil,
         device: DeviceInfo = .current(), additionalOrigins: Set<String> = [],
-        bindsEarlierLogin: @escaping @Sendable (_ configured: LoginServer) async throws -> Bool = { _ in false },
-        disclosesHardware: @escaping @Sendable (AttestationDisclosure) async throws -> Bool = { _ in false },
+        bindsEarlierLogin: @escaping @Sendable (_ configured: LoginServer) async throws -> Bool = {
+            _ in false
+        },
+        disclosesHardware: @escaping @Sendable (AttestationDisclosure) async throws -> Bool = { _ in
+            false
+        },
         now: @escaping @Sendable () -> Date = { Date() }
     ) {
         self.endpoint = endpoint

@@ -1,7 +1,7 @@
 public import Latchkey
 
-/// The state of a container on this device. Reading it does not prompt or use the network. For a store of other
-/// hardware, all values are empty.
+/// The state of a container on this device. Reading it does not prompt or use the network. For a
+/// store of other hardware, all values are empty.
 public struct ContainerStatus: Hashable, Sendable {
     /// The id of the last user who logged in, or nil. Kept after a logout.
     public let lastUserID: String?
@@ -9,8 +9,8 @@ public struct ContainerStatus: Hashable, Sendable {
     public let key: BiometricKey?
     /// Whether a session is stored. A session in another program's memory does not count.
     public let sessionState: SessionState
-    /// The server and client that the stored session and key belong to, not verified. nil if neither is stored, or if an
-    /// earlier version stored them without a server.
+    /// The server and client that the stored session and key belong to, not verified. nil if
+    /// neither is stored, or if an earlier version stored them without a server.
     public let server: LoginServer?
 
     /// Whether biometric login is enabled on this device for the last user who logged in.

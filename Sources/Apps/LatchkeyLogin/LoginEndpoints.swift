@@ -14,10 +14,12 @@ struct LoginEndpoints: Sendable {
 
     /// Reads the server's metadata.
     ///
-    /// - Throws: ``LoginError`` with code `invalidResponse` when it names another issuer than `address`, has no endpoint
-    ///   for a login, or an endpoint at an origin that must not get tokens.
+    /// - Throws: ``LoginError`` with code `invalidResponse` when it names another issuer than
+    ///   `address`, has no endpoint for a login, or an endpoint at an origin that must not get
+    ///   tokens.
     static func discover(
-        at address: Endpoint, additionalOrigins: Set<String>, over connection: ServerConnection<LoginErrorCode>
+        at address: Endpoint, additionalOrigins: Set<String>,
+        over connection: ServerConnection<LoginErrorCode>
     ) async throws(LoginError) -> ProviderMetadata {
         let metadata = try await ProviderMetadata.read(at: address.text, over: connection)
         for required in [ProviderMetadata.EndpointName.authorization, .userInfo, .revocation] {
@@ -26,11 +28,14 @@ struct LoginEndpoints: Sendable {
             }
         }
         let secret = [
-            ProviderMetadata.EndpointName.authorization, .token, .userInfo, .revocation, .biometricRemoval,
+            ProviderMetadata.EndpointName.authorization, .token, .userInfo, .revocation,
+            .biometricRemoval,
             .attestation,
         ]
         do throws(MetadataFlaw) {
-            try metadata.check(secretsGoTo: secret.compactMap { metadata[$0] }, additionalOrigins: additionalOrigins)
+            try metadata.check(
+                secretsGoTo: secret.compactMap { metadata[$0] },
+                additionalOrigins: additionalOrigins)
         } catch {
             throw LoginError(.metadata(error))
         }
@@ -41,8 +46,8 @@ struct LoginEndpoints: Sendable {
 
     /// The audience of a biometric request.
     ///
-    /// - Parameter key: An enabled key. If the server has required an audience for it before, the metadata cannot withdraw
-    ///   that.
+    /// - Parameter key: An enabled key. If the server has required an audience for it before, the
+    ///   metadata cannot withdraw that.
     func audience(for key: BiometricKey?) -> BiometricRequest.Audience? {
         guard metadata.requiresAudience || key?.requiresAudience == true else { return nil }
         return BiometricRequest.Audience(issuer: metadata.issuer, clientID: client.clientID)
@@ -52,13 +57,19 @@ struct LoginEndpoints: Sendable {
         guard let endpoint = metadata.challenge else {
             throw LoginError(.missingEndpoint(.authorization))
         }
-        let response = try await client.connection.post(["purpose": "biometric_request"], to: endpoint).successful()
-        return (Challenge(try response.json(Challenge.Envelope.self).result, date: response.date), response.date)
+        let response = try await client.connection.post(
+            ["purpose": "biometric_request"], to: endpoint
+        ).successful()
+        return (
+            Challenge(try response.json(Challenge.Envelope.self).result, date: response.date),
+            response.date
+        )
     }
 
     /// Registers the key in `jwt` for the user. The response has no body.
     ///
-    /// - Parameter attestation: The proof that the key is in hardware; nil for a server that gets none.
+    /// - Parameter attestation: The proof that the key is in hardware; nil for a server that gets
+    ///   none.
     func register(jwt: String, attestation: String?, access: AccessToken) async throws(LoginError) {
         let proof = attestation.map { [("attestation", $0)] } ?? []
         _ = try await client.requestToken(
@@ -79,7 +90,8 @@ struct LoginEndpoints: Sendable {
     /// Removes the key from the user's account.
     func removeIdentity(_ id: KeyID, access: AccessToken) async throws(LoginError) {
         let response = try await client.connection.post(
-            ["kid": id.rawValue], to: client.endpoint(.biometricRemoval), authorization: access.authorization)
+            ["kid": id.rawValue], to: client.endpoint(.biometricRemoval),
+            authorization: access.authorization)
         guard !response.isSuccess else { return }
         let refusal = response.refusal
         guard response.status == 404, refusal.serverError?.reason == "IdentityNotFound" else {
@@ -91,7 +103,9 @@ struct LoginEndpoints: Sendable {
 
     // MARK: OAuth
 
-    func exchange(_ grant: AuthorizationGrant) async throws(LoginError) -> (TokenResponse, date: Date?) {
+    func exchange(_ grant: AuthorizationGrant) async throws(LoginError) -> (
+        TokenResponse, date: Date?
+    ) {
         let response = try await client.redeem(
             grant.code, verifier: grant.codeVerifier, redirectURI: grant.redirectURI,
             [("x_device_info", try deviceInfo())])
@@ -99,7 +113,8 @@ struct LoginEndpoints: Sendable {
     }
 
     func refresh(_ token: SecretBytes) async throws(LoginError) -> TokenResponse {
-        try await client.refresh(token.text, [("x_device_info", try deviceInfo())]).json(TokenResponse.self)
+        try await client.refresh(token.text, [("x_device_info", try deviceInfo())]).json(
+            TokenResponse.self)
     }
 
     func revoke(_ token: SecretBytes) async throws(LoginError) {
@@ -109,7 +124,9 @@ struct LoginEndpoints: Sendable {
     /// - Throws: ``LoginError`` with code `invalidResponse` if the claims are about another user.
     func userInfo(of userID: String, access: AccessToken) async throws(LoginError) -> UserInfo {
         let user = try await client.userInfo(UserInfo.self, authorization: access.authorization)
-        guard user.userID == userID else { throw .invalidResponse("the server's response is for another user") }
+        guard user.userID == userID else {
+            throw .invalidResponse("the server's response is for another user")
+        }
         return user
     }
 
@@ -166,5 +183,7 @@ struct Challenge: Sendable {
 }
 
 extension Date.ISO8601FormatStyle {
-    fileprivate var fractional: Date.ISO8601FormatStyle { Date.ISO8601FormatStyle(includingFractionalSeconds: true) }
+    fileprivate var fractional: Date.ISO8601FormatStyle {
+        Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+    }
 }

@@ -9,7 +9,9 @@ extension LoginErrorCode: OAuthErrorCode {
             case .transport(let error): error.code == .cancelled ? .cancelled : .network
             case .refused(let refusal): Self(refusal)
             case .authorization(.refused(let error)): Self(ServerRefusal(error, status: nil))
-            case .malformed, .keysTooFresh, .metadata, .missingEndpoint, .authorization(.otherIssuer): .invalidResponse
+            case .malformed, .keysTooFresh, .metadata, .missingEndpoint,
+                .authorization(.otherIssuer):
+                .invalidResponse
             case .idToken(.clock): .clockSkew
             case .idToken: .invalidToken
             case .authorization(.cancelled), .authorization(.declined): .cancelled
@@ -36,7 +38,8 @@ extension LoginErrorCode: OAuthErrorCode {
 
 extension LoginError {
     static func invalidInput(_ reason: String) -> LoginError {
-        LoginError(code: .invalidInput, reason: reason, recovery: "Correct the value and try again.")
+        LoginError(
+            code: .invalidInput, reason: reason, recovery: "Correct the value and try again.")
     }
 
     static func invalidResponse(_ reason: String) -> LoginError {
@@ -48,7 +51,8 @@ extension LoginError {
     static func invalidToken(_ reason: String) -> LoginError {
         LoginError(
             code: .invalidToken, reason: reason,
-            recovery: "Nothing was stored. Log in again. If it happens again, do not trust the server.")
+            recovery:
+                "Nothing was stored. Log in again. If it happens again, do not trust the server.")
     }
 
     static var notEnabled: LoginError {
@@ -60,7 +64,8 @@ extension LoginError {
     static func otherServer(stored: LoginServer, configured: LoginServer) -> LoginError {
         LoginError(
             code: .conflict,
-            reason: "the stored login belongs to \(stored), and the configured server is \(configured)",
+            reason:
+                "the stored login belongs to \(stored), and the configured server is \(configured)",
             recovery:
                 "Set --endpoint and --client-id to \(stored), or use another --container. To remove the stored login from "
                 + "this device without contacting a server, run ‘latchkey logout --force’.")
@@ -69,7 +74,8 @@ extension LoginError {
     static func unknownServer(configured: LoginServer) -> LoginError {
         LoginError(
             code: .conflict,
-            reason: "an earlier version stored the login without its server, and the user has not confirmed that it "
+            reason:
+                "an earlier version stored the login without its server, and the user has not confirmed that it "
                 + "belongs to \(configured)",
             recovery:
                 "If the login belongs to that server, confirm it at the terminal, with --bind-server, or with "
@@ -79,25 +85,30 @@ extension LoginError {
     static func identityNotFound(_ recovery: String, _ details: ServerRefusal?) -> LoginError {
         LoginError(
             code: .identityNotFound,
-            reason: "the server does not know this device's key; it may have been removed on the settings page",
+            reason:
+                "the server does not know this device's key; it may have been removed on the settings page",
             recovery: recovery, details: details)
     }
 
     static var userMismatch: LoginError {
         LoginError(
             code: .userMismatch,
-            reason: "a different user logged in; biometric login on this device belongs to another account",
+            reason:
+                "a different user logged in; biometric login on this device belongs to another account",
             recovery:
                 "Log in with that account, or disable biometric login first. Use another container for another account."
         )
     }
 
-    /// - Parameter seconds: How far this machine's clock is ahead of the server's; negative when it is behind.
+    /// - Parameter seconds: How far this machine's clock is ahead of the server's; negative when it
+    ///   is behind.
     static func clockSkew(seconds: Double) -> LoginError {
         LoginError(
             code: .clockSkew,
             reason: "this machine's clock is \(Int(abs(seconds))) seconds "
                 + (seconds > 0 ? "ahead of" : "behind") + " the server's",
-            recovery: "Set the clock (for example with ‘timedatectl set-ntp true’) and try again; the key is kept.")
+            recovery:
+                "Set the clock (for example with ‘timedatectl set-ntp true’) and try again; the key is kept."
+        )
     }
 }

@@ -3,7 +3,8 @@ public import LatchkeyOAuth
 
 /// An error of a login operation.
 ///
-/// Errors of the hardware and the store are thrown as `KeystoreError`. The errors of the iOS SDK correspond to:
+/// Errors of the hardware and the store are thrown as `KeystoreError`. The errors of the iOS SDK
+/// correspond to:
 ///
 /// | iOS | here |
 /// |---|---|
@@ -46,8 +47,8 @@ public struct LoginErrorCode: LatchkeyErrorCode {
     public static let userMismatch = Self("userMismatch", .refused)
     /// This machine's clock and the server's are too far apart.
     public static let clockSkew = Self("clockSkew", .refused)
-    /// Biometric login is enabled already, another program changed it at the same time, or the login belongs to another
-    /// server.
+    /// Biometric login is enabled already, another program changed it at the same time, or the
+    /// login belongs to another server.
     public static let conflict = Self("conflict", .conflict)
     /// The server can't be reached.
     public static let network = Self("network", .unavailable)
@@ -57,7 +58,8 @@ public struct LoginErrorCode: LatchkeyErrorCode {
     public static let serverError = Self("serverError", .refused)
     /// The server responded with the status `httpStatus` and no explanation.
     public static let unexpectedStatus = Self("unexpectedStatus", .refused)
-    /// The server requires a proof that the key is in hardware, and this machine cannot give it, or the server does not accept it.
+    /// The server requires a proof that the key is in hardware, and this machine cannot give it, or
+    /// the server does not accept it.
     public static let refused = Self("refused", .refused)
     /// The server limits the rate of requests.
     public static let rateLimited = Self("rateLimited", .refused)
@@ -88,7 +90,8 @@ extension LoginError {
             || serverError?.reason == "InvalidGrant"
     }
 
-    /// Whether the server certainly did not carry out the request. Without a response, or with a 5xx status, it may have.
+    /// Whether the server certainly did not carry out the request. Without a response, or with a
+    /// 5xx status, it may have.
     var isDefiniteRefusal: Bool {
         httpStatus.map { (400..<500).contains($0) } ?? false
     }

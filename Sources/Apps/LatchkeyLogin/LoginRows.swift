@@ -15,8 +15,8 @@ internal import LatchkeyOAuth
 ///
 /// An identity row without a key row is a key to remove from the server.
 ///
-/// Every row except `login.user` names its server and client (``LoginServer``). Each read verifies the row and compares
-/// them with ``server``. A row of another server is refused.
+/// Every row except `login.user` names its server and client (``LoginServer``). Each read verifies
+/// the row and compares them with ``server``. A row of another server is refused.
 struct LoginRows: Sendable {
     static let userID: RecordID = "login.user"
     static let sessionID: RecordID = "login.session"
@@ -40,8 +40,12 @@ struct LoginRows: Sendable {
     /// The enabled key.
     ///
     /// - Parameter session: Replaces ``presence`` in an operation with several prompts.
-    func key(for prompt: PromptContext, authorizedBy session: PresenceSession) async throws -> BiometricKey? {
-        try await read(Self.keyID, for: prompt, authorizedBy: session).map { try BiometricKey($0.record) }
+    func key(for prompt: PromptContext, authorizedBy session: PresenceSession) async throws
+        -> BiometricKey?
+    {
+        try await read(Self.keyID, for: prompt, authorizedBy: session).map {
+            try BiometricKey($0.record)
+        }
     }
 
     /// The key whose registration is not complete.
@@ -49,7 +53,8 @@ struct LoginRows: Sendable {
         try await read(Self.pendingID, for: prompt).map { try BiometricKey($0.record) }
     }
 
-    /// The keys that the server may have, oldest first. Only these rows decide which keys the server is asked to remove.
+    /// The keys that the server may have, oldest first. Only these rows decide which keys the
+    /// server is asked to remove.
     func identities(for prompt: PromptContext) async throws -> [RegisteredIdentity] {
         var identities: [RegisteredIdentity] = []
         for listed in try await UnverifiedRows(records: records).identityRows(at: server) {
@@ -61,7 +66,10 @@ struct LoginRows: Sendable {
 
     func session(for prompt: PromptContext) async throws -> Session? {
         guard let found = try await read(Self.sessionID, for: prompt) else { return nil }
-        guard let session = found.payload.flatMap({ Session($0, generation: found.record.generation) }) else {
+        guard
+            let session = found.payload.flatMap({ Session($0, generation: found.record.generation) }
+            )
+        else {
             throw KeystoreError.damaged("the stored session can't be read")
         }
         return session
@@ -74,7 +82,9 @@ struct LoginRows: Sendable {
 
     /// The ID token in a session's or a hint's row, not verified.
     static func idToken(in record: Record, _ payload: SecretBytes?) -> IDToken? {
-        let text = record.id == hintID ? payload?.text : payload.flatMap { Session($0, generation: 0) }?.idToken
+        let text =
+            record.id == hintID
+            ? payload?.text : payload.flatMap { Session($0, generation: 0) }?.idToken
         return text.flatMap(IDToken.init(compact:))
     }
 
@@ -82,12 +92,15 @@ struct LoginRows: Sendable {
     private func read(
         _ id: RecordID, for prompt: PromptContext, authorizedBy session: PresenceSession? = nil
     ) async throws -> (record: Record, payload: SecretBytes?)? {
-        guard let found = try await records.read(id, for: prompt, authorizedBy: session ?? presence) else { return nil }
+        guard let found = try await records.read(id, for: prompt, authorizedBy: session ?? presence)
+        else { return nil }
         guard !server.isNamed(in: found.record.attributes) else { return found }
         guard let stored = LoginServer(found.record.attributes) else {
             throw LoginError.unknownServer(configured: server)
         }
-        guard stored == server else { throw LoginError.otherServer(stored: stored, configured: server) }
+        guard stored == server else {
+            throw LoginError.otherServer(stored: stored, configured: server)
+        }
         return found
     }
 
@@ -95,13 +108,16 @@ struct LoginRows: Sendable {
 
     /// Makes all changes or none.
     @discardableResult
-    func apply(_ changes: [RecordChange], for prompt: PromptContext) async throws(KeystoreError) -> [Record] {
+    func apply(_ changes: [RecordChange], for prompt: PromptContext) async throws(KeystoreError)
+        -> [Record]
+    {
         try await records.apply(changes, for: prompt, authorizedBy: presence)
     }
 
     /// Makes all changes or none.
     ///
-    /// - Returns: The stored records, or nil, with nothing changed, if a row does not have the expected generation.
+    /// - Returns: The stored records, or nil, with nothing changed, if a row does not have the
+    ///   expected generation.
     func applyUnlessChanged(
         _ changes: [RecordChange], for prompt: PromptContext
     ) async throws(KeystoreError) -> [Record]? {
@@ -114,25 +130,33 @@ struct LoginRows: Sendable {
     }
 
     static func put(lastUser: String) -> RecordChange {
-        .put(Record(id: userID, kind: "login.user", attributes: [owner: lastUser]), payload: nil, ifGeneration: nil)
+        .put(
+            Record(id: userID, kind: "login.user", attributes: [owner: lastUser]), payload: nil,
+            ifGeneration: nil)
     }
 
     func put(_ session: Session, ifGeneration: Int?) throws -> RecordChange {
-        let record = Record(id: Self.sessionID, kind: "login.session", attributes: server.attributes)
+        let record = Record(
+            id: Self.sessionID, kind: "login.session", attributes: server.attributes)
         return .put(record, payload: try session.payload, ifGeneration: ifGeneration)
     }
 
     func put(pending key: HardwareKey, owner: String, ifGeneration: Int) -> RecordChange {
         let record = Record(
-            id: Self.pendingID, kind: "login.pending", attributes: attributes([Self.owner: owner]), key: key)
+            id: Self.pendingID, kind: "login.pending", attributes: attributes([Self.owner: owner]),
+            key: key)
         return .put(record, payload: nil, ifGeneration: ifGeneration)
     }
 
-    /// - Parameter requiresAudience: Whether each request of this key must name the server and the client.
-    func put(_ key: HardwareKey, owner: String, requiresAudience: Bool, ifGeneration: Int) -> RecordChange {
+    /// - Parameter requiresAudience: Whether each request of this key must name the server and the
+    ///   client.
+    func put(_ key: HardwareKey, owner: String, requiresAudience: Bool, ifGeneration: Int)
+        -> RecordChange
+    {
         var own = [Self.owner: owner]
         if requiresAudience { own[Self.audience] = Self.audienceRequired }
-        let record = Record(id: Self.keyID, kind: "login.key", attributes: attributes(own), key: key)
+        let record = Record(
+            id: Self.keyID, kind: "login.key", attributes: attributes(own), key: key)
         return .put(record, payload: nil, ifGeneration: ifGeneration)
     }
 
@@ -146,7 +170,8 @@ struct LoginRows: Sendable {
 
     func put(identity: RegisteredIdentity) -> RecordChange {
         let names = [Self.keyName: identity.id.rawValue, Self.owner: identity.userID]
-        let record = Record(id: Self.row(of: identity.id), kind: Self.identityKind, attributes: attributes(names))
+        let record = Record(
+            id: Self.row(of: identity.id), kind: Self.identityKind, attributes: attributes(names))
         return .put(record, payload: nil, ifGeneration: nil)
     }
 

@@ -57,7 +57,8 @@ struct Session: Sendable {
 
 /// An access token and its refresh time.
 struct AccessToken: Sendable {
-    /// The part of a token's lifetime in which it is used. The rest allows for slow networks and clock differences.
+    /// The part of a token's lifetime in which it is used. The rest allows for slow networks and
+    /// clock differences.
     static let usedLife = 0.9
 
     let value: String
@@ -87,10 +88,13 @@ extension Session {
 
     /// - Returns: nil for a payload that can't be decoded.
     init?(_ payload: SecretBytes, generation: Int) {
-        let stored = payload.withUnsafeBytes { try? JSONDecoder().decode(Stored.self, from: Data($0)) }
+        let stored = payload.withUnsafeBytes {
+            try? JSONDecoder().decode(Stored.self, from: Data($0))
+        }
         guard let stored else { return nil }
         self.init(
-            userID: stored.userID, refreshToken: SecretBytes(stored.refreshToken.utf8), idToken: stored.idToken,
+            userID: stored.userID, refreshToken: SecretBytes(stored.refreshToken.utf8),
+            idToken: stored.idToken,
             generation: generation)
     }
 

@@ -2,8 +2,8 @@ internal import Latchkey
 
 /// The rows of a container, read without the hardware and without verification.
 ///
-/// They decide only which state is shown and which operation is refused early. The rows that an operation uses come from
-/// ``LoginRows``, which verifies them.
+/// They decide only which state is shown and which operation is refused early. The rows that an
+/// operation uses come from ``LoginRows``, which verifies them.
 struct UnverifiedRows: Sendable {
     let records: RecordContainer
 
@@ -29,7 +29,9 @@ struct UnverifiedRows: Sendable {
 
     /// The rows of keys that this server may have, oldest first.
     func identityRows(at server: LoginServer) async throws(KeystoreError) -> [Record] {
-        try await records.list(LoginRows.identityKind).filter { LoginServer($0.attributes) == server }
+        try await records.list(LoginRows.identityKind).filter {
+            LoginServer($0.attributes) == server
+        }
     }
 
     /// The generation of the session's row, or nil without one.
@@ -44,7 +46,8 @@ struct UnverifiedRows: Sendable {
         /// The rows of keys that a server may have.
         let identities: [Record]
 
-        /// Whether a server may have a key that is neither enabled on this device nor being enabled.
+        /// Whether a server may have a key that is neither enabled on this device nor being
+        /// enabled.
         var mayHaveLeftovers: Bool {
             let keys = rows.compactMap(\.key?.id)
             return identities.compactMap(RegisteredIdentity.init).contains { !keys.contains($0.id) }

@@ -17,7 +17,9 @@ public struct UserInfo: Hashable, Sendable {
     /// Whether the user has verified an address; nil if the claim is missing.
     public var isVerified: Bool? { claims["https://authgear.com/claims/user/is_verified"]?.bool }
     /// Whether the user can authenticate again; nil if the claim is missing.
-    public var canReauthenticate: Bool? { claims["https://authgear.com/claims/user/can_reauthenticate"]?.bool }
+    public var canReauthenticate: Bool? {
+        claims["https://authgear.com/claims/user/can_reauthenticate"]?.bool
+    }
     /// The full name in display form.
     public var name: String? { claims["name"]?.string }
     /// The short name that the user prefers; not unique.

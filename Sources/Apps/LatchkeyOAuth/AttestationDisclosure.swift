@@ -12,7 +12,8 @@ public struct AttestationDisclosure: Hashable, Sendable {
             text:
                 "\(server) requires a proof that new keys are in hardware. It gets the TPM's endorsement certificate, which "
                 + "identifies this machine permanently and names its manufacturer, and for each key the way to unlock it. A "
-                + "key that a finger opens also shows your user id and the key of this machine's presence broker.")
+                + "key that a finger opens also shows your user id and the key of this machine's presence broker."
+        )
     }
 
     /// A token's attestation.

@@ -53,16 +53,25 @@ package enum AttestationRefusal: Error, Hashable, Sendable {
                 "Use another policy, for example ‘latchkey enable --policy pin’."
             )
         case .otherHardware(.finger):
-            return ("this server requires a key in a TPM that only a finger opens", "Use the machine's TPM.")
+            return (
+                "this server requires a key in a TPM that only a finger opens",
+                "Use the machine's TPM."
+            )
         case .otherHardware(.touch):
-            return ("this server requires a YubiKey with a touch for each use", "Use a YubiKey (--token).")
+            return (
+                "this server requires a YubiKey with a touch for each use",
+                "Use a YubiKey (--token)."
+            )
         case .otherHardware:
             return (
                 "this server does not verify proofs of this kind of hardware",
                 "Use other hardware, or ask the server's operator to add its manufacturer."
             )
         case .noProof(let why):
-            return ("this server requires a proof that the key is in hardware, and \(why)", Self.useOtherHardware)
+            return (
+                "this server requires a proof that the key is in hardware, and \(why)",
+                Self.useOtherHardware
+            )
         case .notAgreed:
             return (
                 "this server requires a proof about the hardware, and sending it was not agreed to",
@@ -71,7 +80,8 @@ package enum AttestationRefusal: Error, Hashable, Sendable {
         }
     }
 
-    private static let useFinger = "Run ‘latchkey enable --policy biometry-any’; for the locker, use the same option."
+    private static let useFinger =
+        "Run ‘latchkey enable --policy biometry-any’; for the locker, use the same option."
     private static let useOtherHardware =
         "Use another TPM or a YubiKey. A software TPM needs a new state: "
         + "‘swtpm/stop --remove’, which deletes its keys, then ‘swtpm/provision’ and ‘swtpm/start’."
@@ -82,10 +92,16 @@ package enum AttestationRefusal: Error, Hashable, Sendable {
         switch reason {
         case "untrustedEndorsement":
             return ("the server does not know this TPM's manufacturer", showCertificate)
-        case "wrongEndorsement": return ("the server cannot use this TPM's certificate", showCertificate)
+        case "wrongEndorsement":
+            return ("the server cannot use this TPM's certificate", showCertificate)
         case "certificateExpired":
-            return ("a certificate in the proof is not valid now", "Check the clock. \(showCertificate)")
-        case "simulated": return ("the server does not accept simulated hardware", "Use a hardware TPM or a YubiKey.")
+            return (
+                "a certificate in the proof is not valid now", "Check the clock. \(showCertificate)"
+            )
+        case "simulated":
+            return (
+                "the server does not accept simulated hardware", "Use a hardware TPM or a YubiKey."
+            )
         case "unknownApprovalKey":
             return (
                 "the server does not know this machine's presence broker",
@@ -118,11 +134,13 @@ extension ServerRefusal {
         switch oauthError?.error {
         case "attestation_required": .required
         case "attestation_refused": .refused(oauthError?.reason ?? "no reason")
-        case "invalid_grant" where oauthError?.description == Self.unacceptableAttestation: .refused("malformed")
+        case "invalid_grant" where oauthError?.description == Self.unacceptableAttestation:
+            .refused("malformed")
         default: nil
         }
     }
 
-    /// The description of `invalid_grant` for a malformed or forged attestation, which does not end the session.
+    /// The description of `invalid_grant` for a malformed or forged attestation, which does not end
+    /// the session.
     private static let unacceptableAttestation = "the attestation is not accepted"
 }

@@ -20,7 +20,8 @@ public struct AuthorizationOptions: Hashable, Sendable {
     ///   - prompt: The requested pages. If empty, the server decides.
     ///   - uiLocales: BCP 47 language tags in order of preference.
     ///   - timeout: How long the login may take; 10 minutes by default.
-    public init(prompt: [Prompt] = [], uiLocales: [String] = [], timeout: Duration = .seconds(600)) {
+    public init(prompt: [Prompt] = [], uiLocales: [String] = [], timeout: Duration = .seconds(600))
+    {
         self.prompt = prompt
         self.uiLocales = uiLocales
         self.timeout = timeout
@@ -31,8 +32,8 @@ public struct AuthorizationOptions: Hashable, Sendable {
 public protocol Browser: Sendable {
     /// Opens a page and returns. It need not wait until the user closes the page.
     ///
-    /// - Parameter url: An absolute URL on the loopback interface that redirects to the login page. It works once, and
-    ///   only for programs of the user that runs this process.
+    /// - Parameter url: An absolute URL on the loopback interface that redirects to the login page.
+    ///   It works once, and only for programs of the user that runs this process.
     /// - Throws: An error if the page cannot be opened.
     func open(_ url: String) async throws
 }

@@ -1,15 +1,19 @@
 internal import Latchkey
 
 extension AuthorizationRequest {
-    /// Opens the login page in the browser and waits for the response on a loopback port (RFC 8252).
+    /// Opens the login page in the browser and waits for the response on a loopback port (RFC
+    /// 8252).
     ///
-    /// The browser gets a link to a port of this process, which redirects to the login page. Other users can read the
-    /// browser's arguments, so the arguments contain only that link. Only programs of the same user are redirected. Where
-    /// the system does not show which user opened a connection, a second request for the link ends the login.
+    /// The browser gets a link to a port of this process, which redirects to the login page. Other
+    /// users can read the browser's arguments, so the arguments contain only that link. Only
+    /// programs of the same user are redirected. Where the system does not show which user opened a
+    /// connection, a second request for the link ends the login.
     ///
     /// - Parameter page: The server's authorization endpoint.
     /// - Throws: ``AuthorizationFailure``, or the error of ``Browser/open(_:)``.
-    package func grant(at page: Endpoint, in browser: any Browser) async throws -> AuthorizationGrant {
+    package func grant(at page: Endpoint, in browser: any Browser) async throws
+        -> AuthorizationGrant
+    {
         let listener = try await LoopbackListener.start(
             page: { url(at: page, redirectURI: $0) }, accept: { self.answer($0) })
         let answer: AuthorizationAnswer
@@ -21,11 +25,15 @@ extension AuthorizationRequest {
         }
         await listener.close()
         return AuthorizationGrant(
-            code: try answer.get(), codeVerifier: pkce.verifier, redirectURI: listener.redirectURI, nonce: nonce)
+            code: try answer.get(), codeVerifier: pkce.verifier, redirectURI: listener.redirectURI,
+            nonce: nonce)
     }
 
-    /// Opens the page and waits for the answer. ``Browser/open(_:)`` may return before or after the answer.
-    private func show(_ listener: LoopbackListener, in browser: any Browser) async throws -> AuthorizationAnswer {
+    /// Opens the page and waits for the answer. ``Browser/open(_:)`` may return before or after the
+    /// answer.
+    private func show(_ listener: LoopbackListener, in browser: any Browser) async throws
+        -> AuthorizationAnswer
+    {
         try await withThrowingTaskGroup(of: AuthorizationAnswer?.self) { group in
             group.addTask { try await listener.answer(within: options.timeout) }
             group.addTask {
@@ -53,7 +61,8 @@ package struct AuthorizationGrant: Hashable, Sendable {
 package enum AuthorizationFailure: Error, Hashable, Sendable {
     /// The task was cancelled.
     case cancelled
-    /// The user cancelled the login in the browser: the server's error is `cancel` or `access_denied`.
+    /// The user cancelled the login in the browser: the server's error is `cancel` or
+    /// `access_denied`.
     case declined
     /// The user did not finish the login in time.
     case timedOut
@@ -63,7 +72,8 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
     case noPort(String)
     /// The server's error response (RFC 6749 section 4.1.2.1).
     case refused(OAuth2Error)
-    /// The response names another issuer, or does not name its issuer although the server announces it (RFC 9207).
+    /// The response names another issuer, or does not name its issuer although the server announces
+    /// it (RFC 9207).
     case otherIssuer(String?, expected: String)
 
     /// The cause, as a clause, and the next step, as a sentence.
@@ -80,7 +90,10 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
                     + "this machine."
             )
         case .noPort:
-            return ("no port on the loopback interface can be opened", "Check that the loopback interface is up.")
+            return (
+                "no port on the loopback interface can be opened",
+                "Check that the loopback interface is up."
+            )
         case .refused(let error):
             let refusal = ServerRefusal(error, status: nil)
             return (refusal.reason, refusal.recovery)
@@ -91,7 +104,10 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
                 } else {
                     "the authorization response does not name its issuer, although the server announces that it does"
                 }
-            return (reason, "Start again. If it happens again, do not trust the server. No code was redeemed.")
+            return (
+                reason,
+                "Start again. If it happens again, do not trust the server. No code was redeemed."
+            )
         }
     }
 }

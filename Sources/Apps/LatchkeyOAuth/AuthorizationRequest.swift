@@ -2,7 +2,8 @@ internal import Crypto
 internal import FoundationEssentials
 internal import Latchkey
 
-/// An OAuth 2.0 authorization request with PKCE, `state` and `nonce` (RFC 6749 section 4.1.1, RFC 7636 section 4.3).
+/// An OAuth 2.0 authorization request with PKCE, `state` and `nonce` (RFC 6749 section 4.1.1, RFC
+/// 7636 section 4.3).
 package struct AuthorizationRequest: Sendable {
     package let clientID: String
     /// Scopes, separated by spaces.
@@ -18,7 +19,8 @@ package struct AuthorizationRequest: Sendable {
     package let nonce: String
 
     package init(
-        clientID: String, scope: String, options: AuthorizationOptions, issuer: String, requiresIssuer: Bool,
+        clientID: String, scope: String, options: AuthorizationOptions, issuer: String,
+        requiresIssuer: Bool,
         hint: UserHint?, nonce: String = RandomText.make()
     ) {
         self.clientID = clientID
@@ -55,7 +57,9 @@ package struct AuthorizationRequest: Sendable {
         case .idToken(let token): fields.append(("id_token_hint", token))
         case nil: break
         }
-        if !options.uiLocales.isEmpty { fields.append(("ui_locales", options.uiLocales.joined(separator: " "))) }
+        if !options.uiLocales.isEmpty {
+            fields.append(("ui_locales", options.uiLocales.joined(separator: " ")))
+        }
         // A session cookie in the browser must not log in the next user.
         fields.append(("x_suppress_idp_session_cookie", "true"))
         fields.append(("x_sso_enabled", "false"))
@@ -64,21 +68,29 @@ package struct AuthorizationRequest: Sendable {
 
     /// Parses the query of a redirect.
     ///
-    /// - Returns: nil when the query is not a response to this request, or has another `state`. Every local program can
-    ///   send such a query to a loopback port, so it must not end the login.
+    /// - Returns: nil when the query is not a response to this request, or has another `state`.
+    ///   Every local program can send such a query to a loopback port, so it must not end the
+    ///   login.
     package func answer(_ query: String) -> AuthorizationAnswer? {
         guard
             let fields = FormEncoding.decode(query), let returned = fields["state"],
             constantTimeEqual(returned.utf8, state.utf8)
         else { return nil }
-        guard isIssuer(fields["iss"]) else { return .failure(.otherIssuer(fields["iss"], expected: issuer)) }
+        guard isIssuer(fields["iss"]) else {
+            return .failure(.otherIssuer(fields["iss"], expected: issuer))
+        }
         if let error = fields["error"] {
             guard !["cancel", "access_denied"].contains(error) else { return .failure(.declined) }
             return .failure(
-                .refused(OAuth2Error(error: error, description: fields["error_description"], uri: fields["error_uri"])))
+                .refused(
+                    OAuth2Error(
+                        error: error, description: fields["error_description"],
+                        uri: fields["error_uri"])))
         }
         guard let code = fields["code"], !code.isEmpty else {
-            return .failure(.refused(OAuth2Error(error: "invalid_request", description: "Missing parameter: code")))
+            return .failure(
+                .refused(
+                    OAuth2Error(error: "invalid_request", description: "Missing parameter: code")))
         }
         return .success(code)
     }

@@ -4,8 +4,9 @@ internal import Latchkey
 
 /// The description of this device that a server shows in the user's list of devices.
 ///
-/// Servers know two formats, and neither is for Linux. This is the `ios` format: the server shows `uname.machine`
-/// unchanged. The value is never only `x86_64` or `arm64`, because a server shows those as a simulator.
+/// Servers know two formats, and neither is for Linux. This is the `ios` format: the server shows
+/// `uname.machine` unchanged. The value is never only `x86_64` or `arm64`, because a server shows
+/// those as a simulator.
 public struct DeviceInfo: Hashable, Sendable, Encodable {
     private let ios: [String: [String: String]]
 
@@ -15,33 +16,44 @@ public struct DeviceInfo: Hashable, Sendable, Encodable {
     ///   - application: The app's name, shown next to the device.
     ///   - applicationID: The app's id in reverse domain form.
     public init(
-        model: String, hostName: String, application: String = "Latchkey", applicationID: String = "org.latchkey"
+        model: String, hostName: String, application: String = "Latchkey",
+        applicationID: String = "org.latchkey"
     ) {
         self.init(
-            model: model, hostName: hostName, application: application, applicationID: applicationID, system: .current)
+            model: model, hostName: hostName, application: application,
+            applicationID: applicationID, system: .current)
     }
 
-    init(model: String, hostName: String, application: String, applicationID: String, system: System) {
-        let kind = [system.name, system.architecture, model].filter { !$0.isEmpty }.joined(separator: " ")
+    init(
+        model: String, hostName: String, application: String, applicationID: String, system: System
+    ) {
+        let kind = [system.name, system.architecture, model].filter { !$0.isEmpty }.joined(
+            separator: " ")
         ios = [
             "uname": [
-                "machine": kind, "nodename": hostName, "release": system.release, "sysname": system.name,
+                "machine": kind, "nodename": hostName, "release": system.release,
+                "sysname": system.name,
                 "version": system.version,
             ],
             "UIDevice": [
-                "name": hostName, "systemName": system.name, "systemVersion": system.release, "model": kind,
+                "name": hostName, "systemName": system.name, "systemVersion": system.release,
+                "model": kind,
             ],
             "NSBundle": [
-                "CFBundleIdentifier": applicationID, "CFBundleName": application, "CFBundleDisplayName": application,
+                "CFBundleIdentifier": applicationID, "CFBundleName": application,
+                "CFBundleDisplayName": application,
             ],
         ]
     }
 
     /// Describes this machine: manufacturer and product from DMI, if present, and host name.
-    public static func current(application: String = "Latchkey", applicationID: String = "org.latchkey") -> DeviceInfo {
+    public static func current(
+        application: String = "Latchkey", applicationID: String = "org.latchkey"
+    ) -> DeviceInfo {
         let dmi = ["sys_vendor", "product_name"].map { text(in: "/sys/class/dmi/id/\($0)") }
         return DeviceInfo(
-            model: dmi.filter { !$0.isEmpty }.joined(separator: " "), hostName: text(in: "/proc/sys/kernel/hostname"),
+            model: dmi.filter { !$0.isEmpty }.joined(separator: " "),
+            hostName: text(in: "/proc/sys/kernel/hostname"),
             application: application, applicationID: applicationID)
     }
 
@@ -68,7 +80,8 @@ public struct DeviceInfo: Hashable, Sendable, Encodable {
             var names = utsname()
             guard uname(&names) == 0 else { return System() }
             return System(
-                name: text(&names.sysname), release: text(&names.release), version: text(&names.version),
+                name: text(&names.sysname), release: text(&names.release),
+                version: text(&names.version),
                 architecture: text(&names.machine))
         }
 

@@ -1,8 +1,8 @@
 internal import FoundationEssentials
 internal import LatchkeyJOSE
 
-/// The claims of an ID token (OpenID Connect Core section 2). Decoding does not verify the token; ``IDTokenValidator``
-/// does.
+/// The claims of an ID token (OpenID Connect Core section 2). Decoding does not verify the token;
+/// ``IDTokenValidator`` does.
 package struct IDToken: Decodable, Hashable, Sendable {
     package let iss: String
     package let sub: String
@@ -29,7 +29,8 @@ package struct IDToken: Decodable, Hashable, Sendable {
     /// - Returns: nil unless the text is a compact JWS whose payload has the required claims.
     package init?(compact: String) {
         guard
-            let parts = JWS.parse(compact), let token = try? JSONDecoder().decode(IDToken.self, from: parts.payload)
+            let parts = JWS.parse(compact),
+            let token = try? JSONDecoder().decode(IDToken.self, from: parts.payload)
         else { return nil }
         self = token
     }
@@ -57,11 +58,13 @@ package struct IDToken: Decodable, Hashable, Sendable {
         dsHash = try text(.dsHash)
         authTime = try container.decodeIfPresent(Double.self, forKey: .authTime)
         guard Self.isSubject(sub) else {
-            throw DecodingError.dataCorruptedError(forKey: .sub, in: container, debugDescription: "not a user id")
+            throw DecodingError.dataCorruptedError(
+                forKey: .sub, in: container, debugDescription: "not a user id")
         }
     }
 
-    /// Whether the text can be a user's id: 1 to 255 visible ASCII characters (OpenID Connect Core section 2).
+    /// Whether the text can be a user's id: 1 to 255 visible ASCII characters (OpenID Connect Core
+    /// section 2).
     package static func isSubject(_ text: String) -> Bool {
         (1...255).contains(text.utf8.count) && text.isVisibleASCII
     }

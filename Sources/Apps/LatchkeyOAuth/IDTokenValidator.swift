@@ -3,7 +3,8 @@ package import FoundationEssentials
 internal import Latchkey
 package import LatchkeyJOSE
 
-/// Validates ID tokens of one issuer for one client (OpenID Connect Core section 3.1.3.7). It accepts RS256 and ES256 only.
+/// Validates ID tokens of one issuer for one client (OpenID Connect Core section 3.1.3.7). It
+/// accepts RS256 and ES256 only.
 package struct IDTokenValidator: Sendable {
     /// The accepted difference between the clocks of server and device, in seconds.
     package static let leeway: TimeInterval = 60
@@ -28,12 +29,14 @@ package struct IDTokenValidator: Sendable {
         package var deviceSecret: String?
         /// The maximum time since the login (`auth_time`), in seconds.
         package var maximumLoginAge: TimeInterval?
-        /// The maximum difference between `iat` and this machine's clock in both directions, in seconds. If it is nil, a token
-        /// may be of any age, and `iat` must be less than ``IDTokenValidator/leeway`` in the future.
+        /// The maximum difference between `iat` and this machine's clock in both directions, in
+        /// seconds. If it is nil, a token may be of any age, and `iat` must be less than
+        /// ``IDTokenValidator/leeway`` in the future.
         package var maximumIssueDifference: TimeInterval?
 
         package init(
-            nonce: String? = nil, accessToken: String? = nil, code: String? = nil, deviceSecret: String? = nil,
+            nonce: String? = nil, accessToken: String? = nil, code: String? = nil,
+            deviceSecret: String? = nil,
             maximumLoginAge: TimeInterval? = nil, maximumIssueDifference: TimeInterval? = nil
         ) {
             self.nonce = nonce
@@ -49,32 +52,40 @@ package struct IDTokenValidator: Sendable {
     ///
     /// - Parameters:
     ///   - keys: The server's keys.
-    ///   - serverDate: The server's clock, if known. It distinguishes a wrong clock from an invalid token.
+    ///   - serverDate: The server's clock, if known. It distinguishes a wrong clock from an invalid
+    ///     token.
     package func validate(
-        _ compact: String, keys: JWKSet, _ expected: Expectations = Expectations(), now: Date, serverDate: Date? = nil
+        _ compact: String, keys: JWKSet, _ expected: Expectations = Expectations(), now: Date,
+        serverDate: Date? = nil
     ) throws(IDTokenFlaw) -> IDToken {
         try checkSignature(compact, keys)
         return try checkClaims(compact, expected, now: now, serverDate: serverDate)
     }
 
-    /// Validates the claims only. TLS replaces the signature for a token that comes directly from the token endpoint
-    /// (OpenID Connect Core section 3.1.3.7 item 6).
+    /// Validates the claims only. TLS replaces the signature for a token that comes directly from
+    /// the token endpoint (OpenID Connect Core section 3.1.3.7 item 6).
     @discardableResult
     package func checkClaims(
-        _ compact: String, _ expected: Expectations = Expectations(), now: Date, serverDate: Date? = nil
+        _ compact: String, _ expected: Expectations = Expectations(), now: Date,
+        serverDate: Date? = nil
     ) throws(IDTokenFlaw) -> IDToken {
         guard let token = IDToken(compact: compact) else { throw .unreadable }
         guard token.iss == issuer else { throw .issuer(token.iss) }
         guard isAudience(token.aud, authorizedParty: token.azp) else { throw .audience }
-        try checkTimes(token, expected.maximumIssueDifference, now.timeIntervalSince1970, serverDate)
+        try checkTimes(
+            token, expected.maximumIssueDifference, now.timeIntervalSince1970, serverDate)
         if let nonce = expected.nonce {
-            guard let returned = token.nonce, constantTimeEqual(returned.utf8, nonce.utf8) else { throw .nonce }
+            guard let returned = token.nonce, constantTimeEqual(returned.utf8, nonce.utf8) else {
+                throw .nonce
+            }
         }
         try checkHash(token.atHash, "at_hash", of: expected.accessToken)
         try checkHash(token.cHash, "c_hash", of: expected.code)
         try checkHash(token.dsHash, "ds_hash", of: expected.deviceSecret)
         if let maximumAge = expected.maximumLoginAge {
-            guard let login = token.authTime, now.timeIntervalSince1970 - login <= maximumAge + Self.leeway else {
+            guard let login = token.authTime,
+                now.timeIntervalSince1970 - login <= maximumAge + Self.leeway
+            else {
                 throw .login
             }
         }
@@ -95,22 +106,27 @@ package struct IDTokenValidator: Sendable {
         }
     }
 
-    /// Checks that the user logged in for this token after the login began, and not in an earlier session of the browser
-    /// (`auth_time`). Both compared times are the server's, so this machine's clock may be wrong.
+    /// Checks that the user logged in for this token after the login began, and not in an earlier
+    /// session of the browser (`auth_time`). Both compared times are the server's, so this
+    /// machine's clock may be wrong.
     ///
     /// - Parameter begun: When the login began, by this machine's clock.
     /// - Returns: When the user logged in, by this machine's clock.
-    package func checkLogin(_ token: IDToken, since begun: Date, now: Date) throws(IDTokenFlaw) -> Date {
+    package func checkLogin(_ token: IDToken, since begun: Date, now: Date) throws(IDTokenFlaw)
+        -> Date
+    {
         guard let authTime = token.authTime else { throw .login }
         let age = max(0, token.iat - authTime)
         guard age <= max(0, now.timeIntervalSince(begun)) + Self.leeway else { throw .login }
         return now.addingTimeInterval(-age)
     }
 
-    /// Whether a token is for this client only (items 3 to 5): in addition to the client, only the issuer may be in the
-    /// audience, and a token with several audiences must name the client as its authorized party.
+    /// Whether a token is for this client only (items 3 to 5): in addition to the client, only the
+    /// issuer may be in the audience, and a token with several audiences must name the client as
+    /// its authorized party.
     func isAudience(_ audience: [String], authorizedParty: String?) -> Bool {
-        guard audience.contains(clientID), audience.allSatisfy({ $0 == clientID || $0 == issuer }) else { return false }
+        guard audience.contains(clientID), audience.allSatisfy({ $0 == clientID || $0 == issuer })
+        else { return false }
         guard let authorizedParty else { return audience.count == 1 }
         return authorizedParty == clientID
     }
@@ -118,7 +134,8 @@ package struct IDTokenValidator: Sendable {
     private func checkTimes(
         _ token: IDToken, _ maximumDifference: TimeInterval?, _ now: Double, _ serverDate: Date?
     ) throws(IDTokenFlaw) {
-        let isEarly = maximumDifference.map { token.iat > now + $0 } ?? (token.iat >= now + Self.leeway)
+        let isEarly =
+            maximumDifference.map { token.iat > now + $0 } ?? (token.iat >= now + Self.leeway)
         let flaw: IDTokenFlaw? =
             if token.exp <= now - Self.leeway {
                 .expired
@@ -130,15 +147,17 @@ package struct IDTokenValidator: Sendable {
                 nil
             }
         guard let flaw else { return }
-        if let ahead = serverDate.map({ now - $0.timeIntervalSince1970 }), abs(ahead) > Self.leeway {
+        if let ahead = serverDate.map({ now - $0.timeIntervalSince1970 }), abs(ahead) > Self.leeway
+        {
             throw .clock(secondsAhead: ahead)
         }
         throw flaw
     }
 
-    /// Compares with the left half of the SHA-256 digest (OpenID Connect Core section 3.3.2.11). A token without the hash
-    /// is accepted.
-    private func checkHash(_ hash: String?, _ claim: String, of value: String?) throws(IDTokenFlaw) {
+    /// Compares with the left half of the SHA-256 digest (OpenID Connect Core section 3.3.2.11). A
+    /// token without the hash is accepted.
+    private func checkHash(_ hash: String?, _ claim: String, of value: String?) throws(IDTokenFlaw)
+    {
         guard let value, let hash else { return }
         let expected = Base64URL.encode(Data(SHA256.hash(data: Data(value.utf8)).prefix(16)))
         guard constantTimeEqual(hash.utf8, expected.utf8) else { throw .hash(claim) }
@@ -161,7 +180,8 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
     /// This machine's clock is ahead of the server's by these seconds; behind when negative.
     case clock(secondsAhead: Double)
     case nonce
-    /// This claim is not the hash of the access token, code or device secret that came with the ID token.
+    /// This claim is not the hash of the access token, code or device secret that came with the ID
+    /// token.
     case hash(String)
     /// The user logged in too early, or the token has no `auth_time`.
     case login
@@ -180,7 +200,8 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
         case .clock(let ahead):
             "is not valid now: this machine's clock is \(Int(abs(ahead))) seconds \(ahead > 0 ? "ahead of" : "behind") the server's"
         case .nonce: "belongs to another login"
-        case .hash(let claim): "has a claim ‘\(claim)’ that does not match the token, code or device secret"
+        case .hash(let claim):
+            "has a claim ‘\(claim)’ that does not match the token, code or device secret"
         case .login: "does not come from a new login"
         }
     }

@@ -2,10 +2,11 @@ package import FoundationEssentials
 package import Latchkey
 package import LatchkeyJOSE
 
-/// Proves to a server that new keys are in hardware, and which user verification the hardware enforces.
+/// Proves to a server that new keys are in hardware, and which user verification the hardware
+/// enforces.
 ///
-/// A server that does not announce support gets nothing. A server that requires nothing gets a proof only if the user activated
-/// this TPM for it (`latchkey attestation enrol`).
+/// A server that does not announce support gets nothing. A server that requires nothing gets a
+/// proof only if the user activated this TPM for it (`latchkey attestation enrol`).
 package struct KeyProver<Code: OAuthErrorCode>: Sendable {
     let client: OAuthClient<Code>
     private let keystore: any Keystore
@@ -13,19 +14,22 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
     /// Whether the hardware has an endorsement key. A token attests without an activation.
     private let isTPM: Bool
 
-    /// The server's name in the statements: its origin, and the issuer that selects the attestation key.
+    /// The server's name in the statements: its origin, and the issuer that selects the attestation
+    /// key.
     private var issuer: String { client.metadata.issuer }
 
     /// Reads what the server requires of the client's new keys. Sends nothing about the hardware.
     ///
     /// - Returns: nil if no proof is to be sent.
-    /// - Throws: ``OAuthFailure/attestation(_:)`` if this hardware cannot meet the requirement, `KeystoreError`.
+    /// - Throws: ``OAuthFailure/attestation(_:)`` if this hardware cannot meet the requirement,
+    ///   `KeystoreError`.
     package init?(_ client: OAuthClient<Code>, _ keystore: any Keystore) async throws {
         guard !client.metadata.attestationFormats.isEmpty else { return nil }
         let metadata = try await ProviderMetadata.read(
             at: client.metadata.issuer, for: client.clientID, over: client.connection)
         guard let level = AttestationLevel(rawValue: metadata.requiredAttestation) else {
-            throw LatchkeyError<Code>(.attestation(.unknownRequirement(metadata.requiredAttestation)))
+            throw LatchkeyError<Code>(
+                .attestation(.unknownRequirement(metadata.requiredAttestation)))
         }
         let capabilities = try await keystore.capabilities()
         isTPM = [AssuranceLevel.Root.tpm, .swtpm].contains(capabilities.root)
@@ -40,14 +44,17 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
     }
 
     /// A prover for an activation without a key.
-    package init(activatingAt client: OAuthClient<Code>, _ keystore: any Keystore) throws(LatchkeyError<Code>) {
+    package init(activatingAt client: OAuthClient<Code>, _ keystore: any Keystore)
+        throws(LatchkeyError<Code>)
+    {
         guard client.metadata.attestationFormats.contains(KeyAttestation.tpm) else {
             throw LatchkeyError(.missingEndpoint(.attestation))
         }
         (self.client, self.keystore, level, isTPM) = (client, keystore, .hardware, true)
     }
 
-    private static func isActivated(_ keystore: any Keystore, _ issuer: String) async throws -> Bool {
+    private static func isActivated(_ keystore: any Keystore, _ issuer: String) async throws -> Bool
+    {
         guard try await keystore.attestationIssuers().contains(issuer) else { return false }
         return try await !keystore.attestationIdentity(for: issuer).certificates.isEmpty
     }
@@ -68,8 +75,11 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
 
     /// Checks before a key is created that a policy can meet the requirement.
     ///
-    /// - Parameter isDeviceKey: Whether the key only identifies the device. The server requires no user verification then.
-    package func check(_ policy: AccessPolicy, isDeviceKey: Bool = false) throws(LatchkeyError<Code>) {
+    /// - Parameter isDeviceKey: Whether the key only identifies the device. The server requires no
+    ///   user verification then.
+    package func check(_ policy: AccessPolicy, isDeviceKey: Bool = false) throws(LatchkeyError<
+        Code
+    >) {
         let isMet =
             switch level {
             case _ where isDeviceKey: true
@@ -80,12 +90,13 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
         guard isMet else { throw LatchkeyError(.attestation(.weakPolicy(level))) }
     }
 
-    /// Makes sure that the server knows this hardware: activates the TPM's attestation key for it at the first use, and again
-    /// before its certificate expires.
+    /// Makes sure that the server knows this hardware: activates the TPM's attestation key for it
+    /// at the first use, and again before its certificate expires.
     ///
     /// - Parameters:
     ///   - authorization: The value of the field `Authorization`.
-    ///   - isAgreed: Shows the user what the server learns. Called before the first activation, and for each key of a token.
+    ///   - isAgreed: Shows the user what the server learns. Called before the first activation, and
+    ///     for each key of a token.
     package func prepare(
         authorization: String, now: Date, isAgreed: (AttestationDisclosure) async throws -> Bool
     ) async throws {
@@ -99,16 +110,21 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
             try await activate(identity, authorization: authorization)
         } catch {
             // A renewal can wait while the old certificate is valid.
-            guard !identity.certificates.isEmpty, let expiresAt = identity.expiresAt, now < expiresAt else {
+            guard !identity.certificates.isEmpty, let expiresAt = identity.expiresAt,
+                now < expiresAt
+            else {
                 throw error
             }
         }
     }
 
     private func requireAgreement(
-        _ disclosure: AttestationDisclosure, _ isAgreed: (AttestationDisclosure) async throws -> Bool
+        _ disclosure: AttestationDisclosure,
+        _ isAgreed: (AttestationDisclosure) async throws -> Bool
     ) async throws {
-        guard try await isAgreed(disclosure) else { throw LatchkeyError<Code>(.attestation(.notAgreed)) }
+        guard try await isAgreed(disclosure) else {
+            throw LatchkeyError<Code>(.attestation(.notAgreed))
+        }
     }
 
     /// The attestation of a new key, as JSON for the server.
@@ -120,7 +136,10 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
             form: .webAuthn(rpID: URL(string: issuer)?.host() ?? "", origin: issuer))
         guard let json = try await keystore.attest(key, for: request).json,
             let value = try? JSONDecoder().decode(JSONValue.self, from: json)
-        else { throw LatchkeyError<Code>(.attestation(.noProof("the hardware returned no certificate"))) }
+        else {
+            throw LatchkeyError<Code>(
+                .attestation(.noProof("the hardware returned no certificate")))
+        }
         return value
     }
 
@@ -138,22 +157,26 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
 
     private func activate(_ identity: AttestationIdentity, authorization: String) async throws {
         guard !identity.endorsementCertificates.isEmpty else {
-            throw LatchkeyError<Code>(.attestation(.noProof("this TPM has no endorsement certificate")))
+            throw LatchkeyError<Code>(
+                .attestation(.noProof("this TPM has no endorsement certificate")))
         }
         let endpoint = try client.endpoint(.attestation).appending("/activation")
         let begun = try await client.connection.post(
             [
-                "ek_certificates": .array(identity.endorsementCertificates.map { .string(Base64URL.encode($0)) }),
+                "ek_certificates": .array(
+                    identity.endorsementCertificates.map { .string(Base64URL.encode($0)) }),
                 "attestation_key": .string(Base64URL.encode(identity.attestationKey)),
             ], to: endpoint, authorization: authorization
         ).successful().json(Challenge.self)
-        guard let blob = Base64URL.decode(begun.credential_blob), let seed = Base64URL.decode(begun.encrypted_secret),
+        guard let blob = Base64URL.decode(begun.credential_blob),
+            let seed = Base64URL.decode(begun.encrypted_secret),
             (1...128).contains(begun.id.utf8.count), Base64URL.decode(begun.id) != nil
         else { throw LatchkeyError<Code>(.malformed) }
         let secret = try await keystore.activate(
             ActivationChallenge(credentialBlob: blob, encryptedSecret: seed), for: issuer)
         let answer = try await client.connection.post(
-            ["secret": secret.withUnsafeBytes { Base64URL.encode(Data($0)) }], to: endpoint.appending("/\(begun.id)"),
+            ["secret": secret.withUnsafeBytes { Base64URL.encode(Data($0)) }],
+            to: endpoint.appending("/\(begun.id)"),
             authorization: authorization
         ).successful().json(Chain.self)
         let chain = answer.x5c.compactMap { Base64URL.decode($0) }

@@ -6,12 +6,12 @@ internal import NIOHTTP1
 internal import NIOPosix
 internal import Synchronization
 
-/// Redirects the browser to the login page, and receives the response to one authorization request on a loopback port
-/// (RFC 8252 section 7.3).
+/// Redirects the browser to the login page, and receives the response to one authorization request
+/// on a loopback port (RFC 8252 section 7.3).
 ///
-/// Connections of other users of the machine are closed when they are accepted, and do not count for the limit. Two
-/// requests end the wait: a GET of ``path`` with the right `state`, and a second GET of the link. Every other request gets
-/// an error page and changes nothing.
+/// Connections of other users of the machine are closed when they are accepted, and do not count
+/// for the limit. Two requests end the wait: a GET of ``path`` with the right `state`, and a second
+/// GET of the link. Every other request gets an error page and changes nothing.
 struct LoopbackListener: Sendable {
     /// The path of the redirect URI.
     static let path = "/callback"
@@ -31,7 +31,8 @@ struct LoopbackListener: Sendable {
     ///
     /// - Parameters:
     ///   - page: Returns the URL of the login page for a redirect URI.
-    ///   - accept: Parses the query of a request; nil if it is not a response to the authorization request.
+    ///   - accept: Parses the query of a request; nil if it is not a response to the authorization
+    ///     request.
     static func start(
         page: @escaping @Sendable (_ redirectURI: String) -> String,
         accept: @escaping @Sendable (_ query: String) -> AuthorizationAnswer?
@@ -43,11 +44,15 @@ struct LoopbackListener: Sendable {
             // Connections of all users share this queue until they are accepted.
             .serverChannelOption(.backlog, value: 128)
             .childChannelInitializer { channel in
-                let owner = LoopbackPeer(client: channel.remoteAddress, server: channel.localAddress)?.owner
-                guard let owner, owner != .otherUser, connections.admit(channel) else { return refuse(channel) }
+                let owner = LoopbackPeer(
+                    client: channel.remoteAddress, server: channel.localAddress)?.owner
+                guard let owner, owner != .otherUser, connections.admit(channel) else {
+                    return refuse(channel)
+                }
                 return channel.eventLoop.makeCompletedFuture {
-                    let responder = RedirectResponder(link: link, page: page(try redirectURI(channel)), accept: accept)
-                    {
+                    let responder = RedirectResponder(
+                        link: link, page: page(try redirectURI(channel)), accept: accept
+                    ) {
                         continuation.yield($0)
                         continuation.finish()
                     }
@@ -55,20 +60,24 @@ struct LoopbackListener: Sendable {
                     try pipeline.configureHTTPServerPipeline(withErrorHandling: true)
                     try pipeline.addHandler(IdleStateHandler(allTimeout: connectionTimeout))
                     try pipeline.addHandler(
-                        RedirectHandler { responder.reply(to: $0, fromKnownUser: owner == .thisUser) })
+                        RedirectHandler {
+                            responder.reply(to: $0, fromKnownUser: owner == .thisUser)
+                        })
                 }
             }
         do {
             let channel = try await bootstrap.bind(host: "127.0.0.1", port: 0).get()
             return LoopbackListener(
-                redirectURI: try redirectURI(channel), link: try origin(channel) + link.path, channel: channel,
+                redirectURI: try redirectURI(channel), link: try origin(channel) + link.path,
+                channel: channel,
                 answers: answers)
         } catch {
             throw .noPort(String(describing: error))
         }
     }
 
-    /// Closes a connection with a reset. Otherwise the kernel would keep a row for it in the list of sockets.
+    /// Closes a connection with a reset. Otherwise the kernel would keep a row for it in the list
+    /// of sockets.
     private static func refuse(_ channel: any Channel) -> EventLoopFuture<Void> {
         guard let options = channel as? any SocketOptionProvider else { return channel.close() }
         return options.setSoLinger(linger(l_onoff: 1, l_linger: 0)).flatMap { channel.close() }
@@ -86,7 +95,8 @@ struct LoopbackListener: Sendable {
     /// Waits for the answer.
     ///
     /// - Throws: ``AuthorizationFailure``: `timedOut`, or `cancelled` when the task is.
-    func answer(within timeout: Duration) async throws(AuthorizationFailure) -> AuthorizationAnswer {
+    func answer(within timeout: Duration) async throws(AuthorizationFailure) -> AuthorizationAnswer
+    {
         let answers = answers
         let answer = await withTaskGroup(of: AuthorizationAnswer?.self) { group in
             group.addTask { await answers.first { _ in true } }
@@ -109,11 +119,11 @@ struct LoopbackListener: Sendable {
     }
 }
 
-/// The URL that is passed to the browser. It redirects programs of this user to the login page. Where the system does
-/// not show which user a program belongs to, it redirects once.
+/// The URL that is passed to the browser. It redirects programs of this user to the login page.
+/// Where the system does not show which user a program belongs to, it redirects once.
 ///
-/// Every user of the machine can read the arguments of a program (proc(5), `/proc/PID/cmdline`). With the URL of the login
-/// page, another user could finish the login with another account.
+/// Every user of the machine can read the arguments of a program (proc(5), `/proc/PID/cmdline`).
+/// With the URL of the login page, another user could finish the login with another account.
 final class OneTimeLink: Sendable {
     /// `/start/` and 43 random characters.
     let path = "/start/" + RandomText.make()

@@ -3,7 +3,8 @@ internal import NIOCore
 
 /// The client of a TCP connection within this machine.
 ///
-/// Every local user can connect to a loopback port. The owner of the client's socket decides whether it is answered.
+/// Every local user can connect to a loopback port. The owner of the client's socket decides
+/// whether it is answered.
 struct LoopbackPeer {
     private let client: TCPSocket.End
     private let server: TCPSocket.End
@@ -18,7 +19,8 @@ struct LoopbackPeer {
         (self.client, self.server) = (client, server)
     }
 
-    /// The owner of the client's socket. A socket that its program has closed counts as another user's.
+    /// The owner of the client's socket. A socket that its program has closed counts as another
+    /// user's.
     var owner: PeerOwner {
         switch TCPSocket.find(own: client, other: server) {
         case .found(let socket) where socket.isOpen && !socket.isListening:

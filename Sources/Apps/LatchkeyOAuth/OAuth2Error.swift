@@ -3,8 +3,8 @@ internal import Latchkey
 
 /// A server's error in the form of RFC 6749 section 5.2, as a client receives it.
 ///
-/// The server's texts are safe for one line of text: characters that are invisible, move a cursor or change the text's
-/// direction are replaced by U+FFFD, and long texts are cut and end in `…`.
+/// The server's texts are safe for one line of text: characters that are invisible, move a cursor
+/// or change the text's direction are replaced by U+FFFD, and long texts are cut and end in `…`.
 public struct OAuth2Error: Hashable, Sendable {
     /// The maximum length of the code in Unicode scalars.
     package static let maximumCodeLength = 100
@@ -20,7 +20,9 @@ public struct OAuth2Error: Hashable, Sendable {
     /// The cause of `attestation_refused`, for example `untrustedEndorsement`.
     package let reason: String?
 
-    package init(error: String, description: String? = nil, uri: String? = nil, reason: String? = nil) {
+    package init(
+        error: String, description: String? = nil, uri: String? = nil, reason: String? = nil
+    ) {
         self.error = String(oneLine: error, limit: Self.maximumCodeLength)
         self.description = description.map { String(oneLine: $0, limit: Self.maximumTextLength) }
         self.uri = uri.map { String(oneLine: $0, limit: Self.maximumTextLength) }
@@ -64,12 +66,15 @@ public struct ServerRefusal: Hashable, Sendable {
         if let body = try? JSONDecoder().decode(OAuthBody.self, from: body) {
             self.init(
                 OAuth2Error(
-                    error: body.error, description: body.error_description, uri: body.error_uri, reason: body.reason),
+                    error: body.error, description: body.error_description, uri: body.error_uri,
+                    reason: body.reason),
                 status: status)
         } else {
             let error = try? JSONDecoder().decode(APIBody.self, from: body).error
             self.init(
-                serverError: error.map { ServerError(name: $0.name, reason: $0.reason, message: $0.message) },
+                serverError: error.map {
+                    ServerError(name: $0.name, reason: $0.reason, message: $0.message)
+                },
                 status: status)
         }
     }
@@ -99,9 +104,12 @@ public struct ServerRefusal: Hashable, Sendable {
         if isRateLimit { return "the server rejects requests because there were too many" }
         if let refusal = attestationRefusal { return refusal.explanation.reason }
         if let oauthError {
-            return "the server refused with ‘\(oauthError.error)’" + (oauthError.description.map { " (\($0))" } ?? "")
+            return "the server refused with ‘\(oauthError.error)’"
+                + (oauthError.description.map { " (\($0))" } ?? "")
         }
-        if let serverError { return "the server refused: \(serverError.message) (\(serverError.reason))" }
+        if let serverError {
+            return "the server refused: \(serverError.message) (\(serverError.reason))"
+        }
         return "the server answered" + (status.map { " with status \($0)" } ?? " with an error")
     }
 

@@ -19,7 +19,8 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     ///   - fields: The header fields of each request that posts a form.
     package init(
         _ metadata: ProviderMetadata, clientID: String, clientSecret: String? = nil,
-        additionalOrigins: Set<String> = [], fields: HTTPFields = [:], over connection: ServerConnection<Code>
+        additionalOrigins: Set<String> = [], fields: HTTPFields = [:],
+        over connection: ServerConnection<Code>
     ) {
         self.metadata = metadata
         self.clientID = clientID
@@ -52,7 +53,8 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     package func requestToken(
         _ grantType: String, _ form: Form, authorization: String? = nil
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
-        try await post([("grant_type", grantType)] + form, to: .token, authorization: authorization).successful()
+        try await post([("grant_type", grantType)] + form, to: .token, authorization: authorization)
+            .successful()
     }
 
     /// Revokes a token (RFC 7009 section 2.1).
@@ -63,12 +65,15 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     package func revoke(
         _ token: String, hint: String? = nil, identifiesClient: Bool = true
     ) async throws(LatchkeyError<Code>) {
-        _ = try await post(Self.tokenForm(token, hint), to: .revocation, identifiesClient: identifiesClient)
-            .successful()
+        _ = try await post(
+            Self.tokenForm(token, hint), to: .revocation, identifiesClient: identifiesClient
+        )
+        .successful()
     }
 
     /// Asks the server for the state of a token (RFC 7662 section 2.1).
-    package func introspect(_ token: String, hint: String) async throws(LatchkeyError<Code>) -> Data {
+    package func introspect(_ token: String, hint: String) async throws(LatchkeyError<Code>) -> Data
+    {
         try await post(Self.tokenForm(token, hint), to: .introspection).successful().body
     }
 
@@ -81,7 +86,9 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     /// The server's claims about the user (OpenID Connect Core section 5.3).
     ///
     /// - Parameter authorization: The value of the field `Authorization`.
-    package func userInfo<T: Decodable>(_ type: T.Type, authorization: String) async throws(LatchkeyError<Code>) -> T {
+    package func userInfo<T: Decodable>(_ type: T.Type, authorization: String)
+        async throws(LatchkeyError<Code>) -> T
+    {
         let request = try endpoint(.userInfo).request(.get, [.authorization: authorization])
         return try await connection.json(type, request)
     }
@@ -93,17 +100,23 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     }
 
     /// The validator for ID tokens of this server for this client.
-    package var idTokens: IDTokenValidator { IDTokenValidator(issuer: metadata.issuer, clientID: clientID) }
+    package var idTokens: IDTokenValidator {
+        IDTokenValidator(issuer: metadata.issuer, clientID: clientID)
+    }
 
     /// Verifies the signature of an ID token.
-    package func verifySignature(of idToken: String, with keys: JWKSet) throws(LatchkeyError<Code>) {
-        do { try idTokens.checkSignature(idToken, keys) } catch { throw LatchkeyError(.idToken(error)) }
+    package func verifySignature(of idToken: String, with keys: JWKSet) throws(LatchkeyError<Code>)
+    {
+        do { try idTokens.checkSignature(idToken, keys) } catch {
+            throw LatchkeyError(.idToken(error))
+        }
     }
 
     /// Checks and returns the claims of an ID token. Does not verify the signature.
     @discardableResult
     package func claims(
-        of idToken: String, _ expected: IDTokenValidator.Expectations = .init(), now: Date, serverDate: Date? = nil
+        of idToken: String, _ expected: IDTokenValidator.Expectations = .init(), now: Date,
+        serverDate: Date? = nil
     ) throws(LatchkeyError<Code>) -> IDToken {
         do {
             return try idTokens.checkClaims(idToken, expected, now: now, serverDate: serverDate)
@@ -115,7 +128,9 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     // MARK: Requests
 
     /// An endpoint that may get secrets.
-    package func endpoint(_ name: ProviderMetadata.EndpointName) throws(LatchkeyError<Code>) -> Endpoint {
+    package func endpoint(_ name: ProviderMetadata.EndpointName) throws(LatchkeyError<Code>)
+        -> Endpoint
+    {
         guard let endpoint = metadata[name] else { throw LatchkeyError(.missingEndpoint(name)) }
         do throws(MetadataFlaw) {
             try metadata.check(secretsGoTo: [endpoint], additionalOrigins: additionalOrigins)
@@ -168,15 +183,18 @@ package struct TokenResponse: Decodable, Sendable {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         func check(_ isValid: Bool, _ key: CodingKeys, _ flaw: String) throws {
             guard !isValid else { return }
-            throw DecodingError.dataCorruptedError(forKey: key, in: container, debugDescription: flaw)
+            throw DecodingError.dataCorruptedError(
+                forKey: key, in: container, debugDescription: flaw)
         }
         accessToken = try container.decode(String.self, forKey: .accessToken)
         // A header field may only contain visible ASCII characters (RFC 6750 section 2.1).
-        try check(!accessToken.isEmpty && accessToken.isVisibleASCII, .accessToken, "not a bearer token")
+        try check(
+            !accessToken.isEmpty && accessToken.isVisibleASCII, .accessToken, "not a bearer token")
         let type = try container.decode(String.self, forKey: .tokenType)
         try check(type.lowercased() == "bearer", .tokenType, "not a bearer token")
         expiresIn = try container.decode(Int.self, forKey: .expiresIn)
-        try check((1...31_536_000).contains(expiresIn), .expiresIn, "not between a second and a year")
+        try check(
+            (1...31_536_000).contains(expiresIn), .expiresIn, "not between a second and a year")
         let refresh = try container.decodeIfPresent(String.self, forKey: .refreshToken)
         refreshToken = refresh.flatMap { $0.isEmpty ? nil : SecretBytes($0.utf8) }
         idToken = try container.decodeIfPresent(String.self, forKey: .idToken)

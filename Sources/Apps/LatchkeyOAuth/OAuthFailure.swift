@@ -11,7 +11,8 @@ extension LatchkeyError where ErrorCode: OAuthErrorCode {
     package init(_ failure: OAuthFailure) {
         let (reason, recovery) = failure.explanation
         self.init(
-            code: ErrorCode(failure), reason: reason, recovery: recovery, underlying: failure.underlying,
+            code: ErrorCode(failure), reason: reason, recovery: recovery,
+            underlying: failure.underlying,
             details: failure.refusal)
     }
 }
@@ -58,7 +59,10 @@ package enum OAuthFailure: Error, Sendable {
         let checkServer = "Check the server's address, and that it supports OpenID Connect."
         switch self {
         case .invalidAddress(let address):
-            return ("‘\(address)’ is neither an https address nor on this machine", "Correct the address.")
+            return (
+                "‘\(address)’ is neither an https address nor on this machine",
+                "Correct the address."
+            )
         case .transport(let error): return (error.reason, error.recovery)
         case .refused(let refusal): return (refusal.reason, refusal.recovery)
         case .malformed: return ("the server's response does not follow the protocol", checkServer)

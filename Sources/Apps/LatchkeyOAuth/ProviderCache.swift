@@ -5,8 +5,8 @@ package import LatchkeyJOSE
 /// Servers' metadata and keys, cached for an hour.
 package actor ProviderCache {
     private static let lifetime: TimeInterval = 3600
-    /// The minimum age of keys, in seconds, before an unknown signature causes another read. It limits the requests that
-    /// a hostile token can cause.
+    /// The minimum age of keys, in seconds, before an unknown signature causes another read. It
+    /// limits the requests that a hostile token can cause.
     private static let minimumKeyAge: TimeInterval = 30
 
     private struct Entry<Value: Sendable> {
@@ -26,17 +26,21 @@ package actor ProviderCache {
     package func metadata<Code>(
         of issuer: String, over connection: ServerConnection<Code>
     ) async throws(LatchkeyError<Code>) -> ProviderMetadata {
-        if let known = providers[issuer], isFresh(known.readAt, for: Self.lifetime) { return known.value }
+        if let known = providers[issuer], isFresh(known.readAt, for: Self.lifetime) {
+            return known.value
+        }
         let metadata = try await ProviderMetadata.read(at: issuer, over: connection)
         providers[issuer] = Entry(value: metadata, readAt: now())
         return metadata
     }
 
-    /// The server's keys. Keys that do not suffice are read again, because the server may have replaced them.
+    /// The server's keys. Keys that do not suffice are read again, because the server may have
+    /// replaced them.
     ///
     /// - Parameter suffice: Whether one of the keys made the signature.
     /// - Returns: Keys that suffice, or the newest.
-    /// - Throws: ``OAuthFailure/keysTooFresh`` when the keys do not suffice and were read less than 30 seconds ago.
+    /// - Throws: ``OAuthFailure/keysTooFresh`` when the keys do not suffice and were read less than
+    ///   30 seconds ago.
     package func keys<Code>(
         of client: OAuthClient<Code>, until suffice: @Sendable (JWKSet) -> Bool = { _ in true }
     ) async throws(LatchkeyError<Code>) -> JWKSet {

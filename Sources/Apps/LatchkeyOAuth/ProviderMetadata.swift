@@ -2,16 +2,19 @@ internal import FoundationEssentials
 internal import HTTPTypes
 package import Latchkey
 
-/// The members of a server's metadata that Latchkey uses (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2).
+/// The members of a server's metadata that Latchkey uses (OpenID Connect Discovery 1.0 section 3,
+/// RFC 8414 section 2).
 ///
 /// Decoding fails if an endpoint is not an ``Endpoint``: no token is sent to such an address.
 package struct ProviderMetadata: Decodable, Hashable, Sendable {
     package let issuer: String
     /// Whether each authorization response names the issuer (RFC 9207 section 3).
     package let sendsIssuer: Bool
-    /// Whether the authorization endpoint takes a `login_hint` with a user's id. Deployed Authgear servers fail on one.
+    /// Whether the authorization endpoint takes a `login_hint` with a user's id. Deployed Authgear
+    /// servers fail on one.
     package let takesUserIDHint: Bool
-    /// Whether a biometric request must name the server and the client. Deployed Authgear servers ignore these claims.
+    /// Whether a biometric request must name the server and the client. Deployed Authgear servers
+    /// ignore these claims.
     package let requiresAudience: Bool
     /// Whether the server keeps shares of a locker's level keys.
     package let hasLevelShares: Bool
@@ -19,8 +22,8 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
     package let backgroundScopes: [String]
     /// Whether a client secret is sent in the form and not with HTTP Basic.
     package let takesSecretInForm: Bool
-    /// The formats of attestations that the server verifies: `tpm`, `piv`. Empty for a server that does not announce support:
-    /// it gets no attestation and no certificate.
+    /// The formats of attestations that the server verifies: `tpm`, `piv`. Empty for a server that
+    /// does not announce support: it gets no attestation and no certificate.
     package let attestationFormats: Set<String>
     /// The requirement for new keys, in the server's words.
     package let requiredAttestation: String
@@ -54,7 +57,9 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
 
     package init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        func flag(_ key: CodingKeys) throws -> Bool { try container.decodeIfPresent(Bool.self, forKey: key) ?? false }
+        func flag(_ key: CodingKeys) throws -> Bool {
+            try container.decodeIfPresent(Bool.self, forKey: key) ?? false
+        }
         func list(_ key: CodingKeys) throws -> [String] {
             try container.decodeIfPresent([String].self, forKey: key) ?? []
         }
@@ -66,36 +71,48 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         backgroundScopes = try list(.backgroundScopes)
         // Without this member, the method is HTTP Basic.
         let methods = try list(.authenticationMethods)
-        takesSecretInForm = !methods.contains("client_secret_basic") && methods.contains("client_secret_post")
+        takesSecretInForm =
+            !methods.contains("client_secret_basic") && methods.contains("client_secret_post")
         let named = try decoder.container(keyedBy: EndpointName.self)
         var endpoints: [EndpointName: Endpoint] = [:]
-        for name in EndpointName.allCases { endpoints[name] = try named.decodeIfPresent(Endpoint.self, forKey: name) }
+        for name in EndpointName.allCases {
+            endpoints[name] = try named.decodeIfPresent(Endpoint.self, forKey: name)
+        }
         self.endpoints = endpoints
-        attestationFormats = endpoints[.attestation] == nil ? [] : Set(try list(.attestationFormats))
+        attestationFormats =
+            endpoints[.attestation] == nil ? [] : Set(try list(.attestationFormats))
         requiredAttestation =
-            try container.decodeIfPresent(String.self, forKey: .requiredAttestation) ?? AttestationLevel.none.rawValue
+            try container.decodeIfPresent(String.self, forKey: .requiredAttestation)
+            ?? AttestationLevel.none.rawValue
         for required in [EndpointName.token, .keys] where endpoints[required] == nil {
-            throw DecodingError.keyNotFound(required, .init(codingPath: [], debugDescription: "no endpoint"))
+            throw DecodingError.keyNotFound(
+                required, .init(codingPath: [], debugDescription: "no endpoint"))
         }
     }
 
     package subscript(name: EndpointName) -> Endpoint? { endpoints[name] }
 
     /// The endpoint that issues challenges. It has the origin of the authorization endpoint.
-    package var challenge: Endpoint? { self[.authorization]?.onSameOrigin(path: "/oauth2/challenge") }
+    package var challenge: Endpoint? {
+        self[.authorization]?.onSameOrigin(path: "/oauth2/challenge")
+    }
 
     /// Checks that none of the endpoints can get secrets of a login at another server.
     ///
-    /// A malicious server can name an honest server's authorization endpoint and its own token endpoint. It then gets the
-    /// honest server's code and verifier (RFC 9207 section 1). The issuer in the authorization response prevents that.
-    /// Without it, all endpoints must have the issuer's origin or a configured one.
+    /// A malicious server can name an honest server's authorization endpoint and its own token
+    /// endpoint. It then gets the honest server's code and verifier (RFC 9207 section 1). The
+    /// issuer in the authorization response prevents that. Without it, all endpoints must have the
+    /// issuer's origin or a configured one.
     ///
     /// - Parameters:
     ///   - endpoints: The endpoints that get secrets.
     ///   - additionalOrigins: Other origins that the configuration lists.
-    package func check(secretsGoTo endpoints: [Endpoint], additionalOrigins: Set<String>) throws(MetadataFlaw) {
+    package func check(secretsGoTo endpoints: [Endpoint], additionalOrigins: Set<String>)
+        throws(MetadataFlaw)
+    {
         guard !sendsIssuer else { return }
-        let trusted = Set(([issuer] + additionalOrigins).compactMap { Endpoint($0)?.canonicalOrigin })
+        let trusted = Set(
+            ([issuer] + additionalOrigins).compactMap { Endpoint($0)?.canonicalOrigin })
         if let other = endpoints.map(\.canonicalOrigin).first(where: { !trusted.contains($0) }) {
             throw .origin(other, issuer: issuer)
         }
@@ -116,10 +133,12 @@ extension ProviderMetadata {
         }
         let query = clientID.map { "?" + FormEncoding.encode([("client_id", $0)]) } ?? ""
         let metadata = try await connection.json(
-            ProviderMetadata.self, endpoint.appending("/.well-known/openid-configuration" + query).request(.get))
+            ProviderMetadata.self,
+            endpoint.appending("/.well-known/openid-configuration" + query).request(.get))
         func bare(_ text: String) -> Substring { text.hasSuffix("/") ? text.dropLast() : text[...] }
         guard bare(metadata.issuer) == bare(address) else {
-            throw LatchkeyError(.metadata(.issuer(metadata.issuer, expected: String(bare(address)))))
+            throw LatchkeyError(
+                .metadata(.issuer(metadata.issuer, expected: String(bare(address)))))
         }
         return metadata
     }

@@ -42,11 +42,14 @@ final class RedirectHandler: ChannelInboundHandler {
         ]
         if let location = reply.location { headers.add(name: "Location", value: location) }
         context.write(
-            wrapOutboundOut(.head(HTTPResponseHead(version: .http1_1, status: reply.status, headers: headers))),
+            wrapOutboundOut(
+                .head(HTTPResponseHead(version: .http1_1, status: reply.status, headers: headers))),
             promise: nil)
         context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: page)))), promise: nil)
         let channel = context.channel
-        context.writeAndFlush(wrapOutboundOut(.end(nil))).whenComplete { _ in channel.close(promise: nil) }
+        context.writeAndFlush(wrapOutboundOut(.end(nil))).whenComplete { _ in
+            channel.close(promise: nil)
+        }
     }
 }
 
@@ -60,8 +63,8 @@ struct RedirectResponder: Sendable {
     /// Ends the login. Only the first call has an effect.
     let end: @Sendable (AuthorizationAnswer) -> Void
 
-    /// - Parameter isKnown: Whether the client is certainly a program of this user; false if unknown.
-    ///   Connections of other users are closed before they get here.
+    /// - Parameter isKnown: Whether the client is certainly a program of this user; false if
+    ///   unknown. Connections of other users are closed before they get here.
     func reply(to head: HTTPRequestHead, fromKnownUser isKnown: Bool) -> RedirectReply {
         let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         let isStart = link.leads(from: parts[0])
@@ -73,8 +76,9 @@ struct RedirectResponder: Sendable {
         return .done
     }
 
-    /// The user's own programs may open the link any number of times, for example in a second browser. Where the system
-    /// does not show which user a program belongs to, only the first request is redirected; a second ends the login.
+    /// The user's own programs may open the link any number of times, for example in a second
+    /// browser. Where the system does not show which user a program belongs to, only the first
+    /// request is redirected; a second ends the login.
     func start(forKnownUser isKnown: Bool) -> RedirectReply {
         guard isKnown || link.use() else {
             end(.failure(.linkReused))
@@ -91,7 +95,9 @@ struct RedirectReply: Equatable {
     private let heading: String
     private let text: String
 
-    private init(_ status: HTTPResponseStatus, location: String? = nil, _ heading: String, _ text: String) {
+    private init(
+        _ status: HTTPResponseStatus, location: String? = nil, _ heading: String, _ text: String
+    ) {
         self.status = status
         self.location = location
         self.heading = heading
@@ -101,7 +107,8 @@ struct RedirectReply: Equatable {
     /// A redirect to this URL.
     static func seeOther(_ url: String) -> RedirectReply {
         RedirectReply(
-            .seeOther, location: url, "The login page has another address", "Your browser should have opened it.")
+            .seeOther, location: url, "The login page has another address",
+            "Your browser should have opened it.")
     }
 
     static let done = RedirectReply(
@@ -110,8 +117,10 @@ struct RedirectReply: Equatable {
         .badRequest, "Unexpected response", "This is not the response that the program waits for.")
     static let linkReused = RedirectReply(
         .gone, "The login was stopped",
-        "This link works once and was opened before. If you did not open it, another user tried to use your login.")
-    static let notFound = RedirectReply(.notFound, "Page not found", "This address is only for one login.")
+        "This link works once and was opened before. If you did not open it, another user tried to use your login."
+    )
+    static let notFound = RedirectReply(
+        .notFound, "Page not found", "This address is only for one login.")
     static let notAllowed = RedirectReply(
         .methodNotAllowed, "Method not allowed", "This address is only for one login.")
 

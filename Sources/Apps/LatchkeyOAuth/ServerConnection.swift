@@ -17,7 +17,8 @@ package struct ServerConnection<Code: OAuthErrorCode>: Sendable {
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
         do {
             let (response, bytes) = try await transport.send(request, body: body)
-            return ServerResponse(status: response.status.code, fields: response.headerFields, body: Data(bytes))
+            return ServerResponse(
+                status: response.status.code, fields: response.headerFields, body: Data(bytes))
         } catch {
             throw LatchkeyError(.transport(error))
         }
@@ -29,7 +30,8 @@ package struct ServerConnection<Code: OAuthErrorCode>: Sendable {
     package func post(
         _ members: [String: String], to endpoint: Endpoint, authorization: String? = nil
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
-        try await post(members.mapValues { JSONValue.string($0) }, to: endpoint, authorization: authorization)
+        try await post(
+            members.mapValues { JSONValue.string($0) }, to: endpoint, authorization: authorization)
     }
 
     /// Posts a JSON object.
@@ -44,7 +46,9 @@ package struct ServerConnection<Code: OAuthErrorCode>: Sendable {
         return try await send(request, Array(body))
     }
 
-    package func json<T: Decodable>(_ type: T.Type, _ request: HTTPRequest) async throws(LatchkeyError<Code>) -> T {
+    package func json<T: Decodable>(_ type: T.Type, _ request: HTTPRequest)
+        async throws(LatchkeyError<Code>) -> T
+    {
         try await send(request).successful().json(type)
     }
 }

@@ -2,10 +2,12 @@ internal import FoundationEssentials
 internal import Subprocess
 internal import SystemPackage
 
-/// The user's web browser: the program in `$BROWSER`, otherwise `xdg-open`. The address is the last argument.
+/// The user's web browser: the program in `$BROWSER`, otherwise `xdg-open`. The address is the last
+/// argument.
 ///
-/// `$BROWSER` may have arguments, separated by spaces; the address replaces `%s` in them. If the program cannot be started
-/// or fails, the user sees the address, and the login waits until the user opens it.
+/// `$BROWSER` may have arguments, separated by spaces; the address replaces `%s` in them. If the
+/// program cannot be started or fails, the user sees the address, and the login waits until the
+/// user opens it.
 public struct SystemBrowser: Browser {
     private let environment: [String: String]
     private let message: @Sendable (String) -> Void
@@ -14,7 +16,8 @@ public struct SystemBrowser: Browser {
     /// - Parameters:
     ///   - environment: The program's environment, for `$BROWSER`.
     ///   - message: Shows the user a text with the address of the login page.
-    ///   - warning: Shows the user that the browser did not start, and the address; nil to show it as a message.
+    ///   - warning: Shows the user that the browser did not start, and the address; nil to show it
+    ///     as a message.
     public init(
         environment: [String: String], message: @escaping @Sendable (String) -> Void,
         warning: (@Sendable (String) -> Void)? = nil
@@ -63,13 +66,16 @@ public struct SystemBrowser: Browser {
         var platform = PlatformOptions()
         // Ctrl-C on the terminal is for this process only.
         platform.createSession = true
-        let program: Executable = words[0].contains("/") ? .path(FilePath(words[0])) : .name(words[0])
+        let program: Executable =
+            words[0].contains("/") ? .path(FilePath(words[0])) : .name(words[0])
         let result = try await Subprocess.run(
-            program, arguments: Arguments(arguments), platformOptions: platform, output: .discarded, error: .discarded)
+            program, arguments: Arguments(arguments), platformOptions: platform, output: .discarded,
+            error: .discarded)
         return result.terminationStatus.isSuccess
     }
 
     private func warn(_ reason: String, _ url: String) {
-        warning("\(reason). Open this address in a browser yourself; the login waits for it: \(url)")
+        warning(
+            "\(reason). Open this address in a browser yourself; the login waits for it: \(url)")
     }
 }

@@ -2,14 +2,15 @@ public import Latchkey
 
 /// A vault that requires user verification and is open in this program.
 ///
-/// All copies share one session. ``lock()`` on any of them ends it for all of them for good: unlocking the vault again
-/// creates another.
+/// All copies share one session. ``lock()`` on any of them ends it for all of them for good:
+/// unlocking the vault again creates another.
 public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     let slot: VaultSlot<Credentials>
     let stored: StoredRecord
     let session: ClassSession
-    /// The credentials at the time when this vault was unlocked or created. ``lock()`` cannot erase them from a value
-    /// that the app keeps, so replace this value with the locked vault. ``read()`` throws after a lock.
+    /// The credentials at the time when this vault was unlocked or created. ``lock()`` cannot erase
+    /// them from a value that the app keeps, so replace this value with the locked vault.
+    /// ``read()`` throws after a lock.
     public let credentials: Credentials
 
     /// The vault's key.
@@ -17,49 +18,59 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
 
     /// Reads the stored credentials again. Does not prompt and uses no hardware.
     ///
-    /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if its protection was changed or it was
-    ///   reset, `damaged` if another program changed the stored value.
+    /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if its
+    ///   protection was changed or it was reset, `damaged` if another program changed the stored
+    ///   value.
     public func read() throws(KeystoreError) -> Credentials {
         try checkOpen()
         return try slot.read(in: session)
     }
 
-    /// Replaces the credentials. The vault is open, so this call does not prompt. Can be repeated on the same value.
+    /// Replaces the credentials. The vault is open, so this call does not prompt. Can be repeated
+    /// on the same value.
     ///
-    /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if another vault or program changed the
-    ///   credentials since this vault was retrieved.
-    public func update(credentials: Credentials) async throws(KeystoreError) -> BiometricsSecureVault {
+    /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if another
+    ///   vault or program changed the credentials since this vault was retrieved.
+    public func update(credentials: Credentials) async throws(KeystoreError)
+        -> BiometricsSecureVault
+    {
         try checkOpen()
         stored.record = try await slot.make(slot.updating(stored.record, to: credentials))
-        return BiometricsSecureVault(slot: slot, stored: stored, session: session, credentials: credentials)
+        return BiometricsSecureVault(
+            slot: slot, stored: stored, session: session, credentials: credentials)
     }
 
-    /// Stores the credentials without biometrics, and destroys the key that protected them. If that key is revocable it is
-    /// revoked soon after: then no copy of the store opens it.
+    /// Stores the credentials without biometrics, and destroys the key that protected them. If that
+    /// key is revocable it is revoked soon after: then no copy of the store opens it.
     ///
     /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func downgrade() throws(KeystoreError) -> KeychainSecureVault<Credentials> {
         let credentials = try read()
-        let plain = try slot.makeNow(slot.storing(credentials, ifGeneration: stored.record.generation))
-        return KeychainSecureVault(slot: slot, stored: StoredRecord(plain), credentials: credentials)
+        let plain = try slot.makeNow(
+            slot.storing(credentials, ifGeneration: stored.record.generation))
+        return KeychainSecureVault(
+            slot: slot, stored: StoredRecord(plain), credentials: credentials)
     }
 
     /// Stores the credentials without biometrics, and destroys the key that protected them.
     public func downgrade() async throws(KeystoreError) -> KeychainSecureVault<Credentials> {
         let credentials = try read()
-        let plain = try await slot.make(slot.storing(credentials, ifGeneration: stored.record.generation))
-        return KeychainSecureVault(slot: slot, stored: StoredRecord(plain), credentials: credentials)
+        let plain = try await slot.make(
+            slot.storing(credentials, ifGeneration: stored.record.generation))
+        return KeychainSecureVault(
+            slot: slot, stored: StoredRecord(plain), credentials: credentials)
     }
 
-    /// Discards the key, in every copy of this vault, and every earlier proof: the next unlock prompts, even within the
-    /// policy's reuse time. Changes nothing on disk.
+    /// Discards the key, in every copy of this vault, and every earlier proof: the next unlock
+    /// prompts, even within the policy's reuse time. Changes nothing on disk.
     public func lock() -> LockedBiometricsSecureVault<Credentials> {
         slot.lock()
         return LockedBiometricsSecureVault(slot: slot, record: stored.record, failure: nil)
     }
 
-    /// Verifies that the user is the owner; see ``LockedBiometricsSecureVault/reauthenticateOwner()``.
+    /// Verifies that the user is the owner; see
+    /// ``LockedBiometricsSecureVault/reauthenticateOwner()``.
     public func reauthenticateOwner() async throws(KeystoreError) -> Bool {
         try await slot.reauthenticateOwner(stored.record)
     }
@@ -74,7 +85,8 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     /// This vault as a case of ``Vault``: locked, if it was locked.
     public func wrap() -> Vault<Credentials> {
         session.isOpen
-            ? .biometrics(self) : .locked(LockedBiometricsSecureVault(slot: slot, record: stored.record, failure: nil))
+            ? .biometrics(self)
+            : .locked(LockedBiometricsSecureVault(slot: slot, record: stored.record, failure: nil))
     }
 
     private func checkOpen() throws(KeystoreError) {
@@ -87,9 +99,9 @@ public struct LockedBiometricsSecureVault<Credentials: Codable & Sendable>: Send
     let slot: VaultSlot<Credentials>
     /// nil if the row cannot be decoded.
     let record: Record?
-    /// The reason why the vault cannot be unlocked now: a damaged row, a value of another type, an unreadable store, an
-    /// invalid key, or a space that is not open. nil for an ordinary locked vault. The stored value is kept until
-    /// `reset()`.
+    /// The reason why the vault cannot be unlocked now: a damaged row, a value of another type, an
+    /// unreadable store, an invalid key, or a space that is not open. nil for an ordinary locked
+    /// vault. The stored value is kept until `reset()`.
     public let failure: KeystoreError?
 
     /// The vault's key.
@@ -97,30 +109,34 @@ public struct LockedBiometricsSecureVault<Credentials: Codable & Sendable>: Send
 
     /// Verifies the user and opens the vault.
     ///
-    /// - Throws: `KeystoreError`, and the vault stays locked: `cancelled`, `wrongProof`, `lockedOut`, `unavailable`,
-    ///   `invalidated`, `wrongDevice`; `damaged` if another program changed the stored value; `conflict` if the vault has
-    ///   changed its state; ``failure``, if there is one.
+    /// - Throws: `KeystoreError`, and the vault stays locked: `cancelled`, `wrongProof`,
+    ///   `lockedOut`, `unavailable`, `invalidated`, `wrongDevice`; `damaged` if another program
+    ///   changed the stored value; `conflict` if the vault has changed its state; ``failure``, if
+    ///   there is one.
     public func unlock() async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
         try await slot.unlock(existingRecord())
     }
 
-    /// Verifies that the user is the owner, without unlocking the vault. Accepts no earlier proof, even within the policy's
-    /// reuse time. The next ``unlock()`` within a minute accepts this proof and does not prompt.
+    /// Verifies that the user is the owner, without unlocking the vault. Accepts no earlier proof,
+    /// even within the policy's reuse time. The next ``unlock()`` within a minute accepts this
+    /// proof and does not prompt.
     ///
-    /// Call it when ``unlock()`` throws `lockedOut`. It prompts for a proof that is not locked out, even if the
-    /// presence authority prefers the locked one, and lifts the lockout if the hardware can:
+    /// Call it when ``unlock()`` throws `lockedOut`. It prompts for a proof that is not locked out,
+    /// even if the presence authority prefers the locked one, and lifts the lockout if the hardware
+    /// can:
     /// - After fingers that did not match, it prompts for the PIN.
-    /// - After wrong PINs, it prompts for a fingerprint if the presence broker can read one, and either the broker
-    ///   counts the wrong PINs or the policy accepts a finger.
-    /// - After wrong PINs on a token, it prompts for the unblocking code (PUK) or the security officer's PIN, and then
-    ///   for a new PIN.
+    /// - After wrong PINs, it prompts for a fingerprint if the presence broker can read one, and
+    ///   either the broker counts the wrong PINs or the policy accepts a finger.
+    /// - After wrong PINs on a token, it prompts for the unblocking code (PUK) or the security
+    ///   officer's PIN, and then for a new PIN.
     /// - After wrong PINs on a TPM with a lockout password, it prompts for that password.
     ///
-    /// - Returns: Whether the proof was right; false if the user declined, the proof was wrong, or the lockout remains.
-    ///   If the lockout remains, the presence authority receives `PresenceNotice.lockedOut` with the end of the
-    ///   lockout, and the next ``unlock()`` throws `lockedOut` with the same end.
-    /// - Throws: `KeystoreError`: `unavailable`, `invalidated`, `wrongDevice`, `damaged`, `conflict`; ``failure``, if
-    ///   there is one. Never `lockedOut`.
+    /// - Returns: Whether the proof was right; false if the user declined, the proof was wrong, or
+    ///   the lockout remains. If the lockout remains, the presence authority receives
+    ///   `PresenceNotice.lockedOut` with the end of the lockout, and the next ``unlock()`` throws
+    ///   `lockedOut` with the same end.
+    /// - Throws: `KeystoreError`: `unavailable`, `invalidated`, `wrongDevice`, `damaged`,
+    ///   `conflict`; ``failure``, if there is one. Never `lockedOut`.
     public func reauthenticateOwner() async throws(KeystoreError) -> Bool {
         try await slot.reauthenticateOwner(existingRecord())
     }

@@ -7,13 +7,18 @@ public struct EmptyVault<Credentials: Codable & Sendable>: Sendable {
     /// The vault's key.
     public var key: String { slot.key }
 
-    /// Stores the credentials without biometrics: bound to this machine's hardware, readable without user verification.
+    /// Stores the credentials without biometrics: bound to this machine's hardware, readable
+    /// without user verification.
     ///
-    /// - Throws: `KeystoreError`; `conflict` if the vault is no longer empty, `wrongState` if the space is not open.
+    /// - Throws: `KeystoreError`; `conflict` if the vault is no longer empty, `wrongState` if the
+    ///   space is not open.
     @available(*, noasync, message: "await the asynchronous function of the same name")
-    public func storeToKeychain(credentials: Credentials) throws(KeystoreError) -> KeychainSecureVault<Credentials> {
+    public func storeToKeychain(credentials: Credentials) throws(KeystoreError)
+        -> KeychainSecureVault<Credentials>
+    {
         KeychainSecureVault(
-            slot: slot, stored: StoredRecord(try slot.makeNow(slot.storing(credentials, ifGeneration: 0))),
+            slot: slot,
+            stored: StoredRecord(try slot.makeNow(slot.storing(credentials, ifGeneration: 0))),
             credentials: credentials)
     }
 
@@ -22,14 +27,17 @@ public struct EmptyVault<Credentials: Codable & Sendable>: Sendable {
         credentials: Credentials
     ) async throws(KeystoreError) -> KeychainSecureVault<Credentials> {
         KeychainSecureVault(
-            slot: slot, stored: StoredRecord(try await slot.make(slot.storing(credentials, ifGeneration: 0))),
+            slot: slot,
+            stored: StoredRecord(try await slot.make(slot.storing(credentials, ifGeneration: 0))),
             credentials: credentials)
     }
 
-    /// Stores the credentials so that reading requires user verification. Prompts once. The returned vault is unlocked.
+    /// Stores the credentials so that reading requires user verification. Prompts once. The
+    /// returned vault is unlocked.
     ///
-    /// - Throws: `KeystoreError`; `cancelled` if the user declines, `unsupported` if the hardware cannot enforce the space's
-    ///   policy, `conflict` if the vault is no longer empty. Then nothing is stored.
+    /// - Throws: `KeystoreError`; `cancelled` if the user declines, `unsupported` if the hardware
+    ///   cannot enforce the space's policy, `conflict` if the vault is no longer empty. Then
+    ///   nothing is stored.
     public func storeToBiometrics(
         credentials: Credentials
     ) async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {

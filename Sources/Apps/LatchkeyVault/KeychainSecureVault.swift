@@ -1,6 +1,7 @@
 public import Latchkey
 
-/// A vault whose credentials are bound to this machine's hardware and readable without user verification.
+/// A vault whose credentials are bound to this machine's hardware and readable without user
+/// verification.
 public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
     let slot: VaultSlot<Credentials>
     let stored: StoredRecord
@@ -12,8 +13,8 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
 
     /// Reads the stored credentials again.
     ///
-    /// - Throws: `KeystoreError`; `wrongState` if the space is not open, `conflict` if the vault has changed its state,
-    ///   `damaged` if another program changed the stored value.
+    /// - Throws: `KeystoreError`; `wrongState` if the space is not open, `conflict` if the vault
+    ///   has changed its state, `damaged` if another program changed the stored value.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func read() throws(KeystoreError) -> Credentials { try slot.read(in: nil) }
 
@@ -25,7 +26,8 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
 
     /// Replaces the credentials. Can be repeated on the same value.
     ///
-    /// - Throws: `KeystoreError`; `conflict` if another vault or program changed them since this vault was retrieved.
+    /// - Throws: `KeystoreError`; `conflict` if another vault or program changed them since this
+    ///   vault was retrieved.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func update(credentials: Credentials) throws(KeystoreError) -> KeychainSecureVault {
         stored.record = try slot.makeNow(slot.updating(stored.record, to: credentials))
@@ -33,16 +35,19 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
     }
 
     /// Replaces the credentials. Opens the space if it is not open.
-    public func update(credentials: Credentials) async throws(KeystoreError) -> KeychainSecureVault {
+    public func update(credentials: Credentials) async throws(KeystoreError) -> KeychainSecureVault
+    {
         stored.record = try await slot.make(slot.updating(stored.record, to: credentials))
         return KeychainSecureVault(slot: slot, stored: stored, credentials: credentials)
     }
 
     /// Protects the credentials, so that reading requires user verification. Prompts once.
     ///
-    /// The credentials are encrypted under a new key, which an older copy of the store does not contain.
+    /// The credentials are encrypted under a new key, which an older copy of the store does not
+    /// contain.
     ///
-    /// - Throws: `KeystoreError`; `cancelled`, `unsupported`, `conflict`. The credentials then stay unchanged.
+    /// - Throws: `KeystoreError`; `cancelled`, `unsupported`, `conflict`. The credentials then stay
+    ///   unchanged.
     public func upgrade() async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
         try await slot.protect(read(), ifGeneration: stored.record.generation)
     }

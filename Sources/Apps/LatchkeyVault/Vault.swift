@@ -1,11 +1,11 @@
 public import Latchkey
 
-/// A vault in one of its states. Switch over it to decide which page to show; the typed vault in each case has the calls
-/// of its state. The calls of this type exist for every state, and throw `KeystoreError` with code `wrongState` in the
-/// wrong one.
+/// A vault in one of its states. Switch over it to decide which page to show; the typed vault in
+/// each case has the calls of its state. The calls of this type exist for every state, and throw
+/// `KeystoreError` with code `wrongState` in the wrong one.
 ///
-/// Whether this machine can verify the user now is not part of the stored state: `empty` and `emptyWithBiometrics`,
-/// `keychain` and `keychainUpgradable` differ only in that.
+/// Whether this machine can verify the user now is not part of the stored state: `empty` and
+/// `emptyWithBiometrics`, `keychain` and `keychainUpgradable` differ only in that.
 public enum Vault<Credentials: Codable & Sendable>: Sendable {
     /// Nothing is stored, and biometrics are available.
     case emptyWithBiometrics(EmptyVault<Credentials>)
@@ -17,11 +17,13 @@ public enum Vault<Credentials: Codable & Sendable>: Sendable {
     case keychainUpgradable(KeychainSecureVault<Credentials>)
     /// Stored with biometrics, and unlocked in this program.
     case biometrics(BiometricsSecureVault<Credentials>)
-    /// Stored with biometrics and locked, or not usable: see ``LockedBiometricsSecureVault/failure``.
+    /// Stored with biometrics and locked, or not usable: see
+    /// ``LockedBiometricsSecureVault/failure``.
     case locked(LockedBiometricsSecureVault<Credentials>)
 }
 
-/// The calls of all states. Each forwards to the typed vault, or throws `KeystoreError` with code `wrongState`.
+/// The calls of all states. Each forwards to the typed vault, or throws `KeystoreError` with code
+/// `wrongState`.
 extension Vault {
     /// The vault's key.
     public var key: String { slot.key }
@@ -61,7 +63,8 @@ extension Vault {
         try await empty().storeToBiometrics(credentials: credentials).wrap()
     }
 
-    /// See `KeychainSecureVault.update(credentials:)` and `BiometricsSecureVault.update(credentials:)`.
+    /// See `KeychainSecureVault.update(credentials:)` and
+    /// `BiometricsSecureVault.update(credentials:)`.
     public func update(credentials: Credentials) async throws(KeystoreError) -> Vault {
         switch self {
         case .keychain(let vault), .keychainUpgradable(let vault):

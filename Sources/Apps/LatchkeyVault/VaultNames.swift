@@ -1,7 +1,7 @@
 public import Latchkey
 
-// BiometricsVault's README has several names for some calls: in its table of scenarios, in its catalogue of vaults, and in
-// its state diagram.
+// BiometricsVault's README has several names for some calls: in its table of scenarios, in its
+// catalogue of vaults, and in its state diagram.
 
 extension Vault {
     /// As ``storeToBiometrics(credentials:)``.
@@ -47,7 +47,9 @@ extension EmptyVault {
     /// The name in the README's table.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     @available(*, deprecated, renamed: "storeToKeychain(credentials:)")
-    public func storeToKeyChain(credentials: Credentials) throws(KeystoreError) -> KeychainSecureVault<Credentials> {
+    public func storeToKeyChain(credentials: Credentials) throws(KeystoreError)
+        -> KeychainSecureVault<Credentials>
+    {
         try storeToKeychain(credentials: credentials)
     }
 
@@ -62,7 +64,9 @@ extension EmptyVault {
     /// The name in the README's state diagram.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     @available(*, deprecated, renamed: "storeToKeychain(credentials:)")
-    public func storeTokeychain(credentials: Credentials) throws(KeystoreError) -> KeychainSecureVault<Credentials> {
+    public func storeTokeychain(credentials: Credentials) throws(KeystoreError)
+        -> KeychainSecureVault<Credentials>
+    {
         try storeToKeychain(credentials: credentials)
     }
 
@@ -77,7 +81,9 @@ extension EmptyVault {
 
 extension KeychainSecureVault {
     /// As ``upgrade()``.
-    public func upgradeWithBiometrics() async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
+    public func upgradeWithBiometrics() async throws(KeystoreError) -> BiometricsSecureVault<
+        Credentials
+    > {
         try await upgrade()
     }
 }
@@ -85,10 +91,14 @@ extension KeychainSecureVault {
 extension BiometricsSecureVault {
     /// As `downgrade()`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
-    public func downgradeToKeychain() throws(KeystoreError) -> KeychainSecureVault<Credentials> { try downgrade() }
+    public func downgradeToKeychain() throws(KeystoreError) -> KeychainSecureVault<Credentials> {
+        try downgrade()
+    }
 
     /// As `downgrade()`.
-    public func downgradeToKeychain() async throws(KeystoreError) -> KeychainSecureVault<Credentials> {
+    public func downgradeToKeychain() async throws(KeystoreError) -> KeychainSecureVault<
+        Credentials
+    > {
         try await downgrade()
     }
 }

@@ -16,7 +16,8 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
         do throws(KeystoreError) {
             return try storedVault()
         } catch {
-            return .locked(LockedBiometricsSecureVault(slot: self, record: nil, failure: named("open", error)))
+            return .locked(
+                LockedBiometricsSecureVault(slot: self, record: nil, failure: named("open", error)))
         }
     }
 
@@ -25,21 +26,26 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
         let (space, row) = try spaceAndRow()
         guard let record = try space.record(of: row) else { return EmptyVault(slot: self).wrap() }
         guard record.protection != .device else {
-            return KeychainSecureVault(slot: self, stored: StoredRecord(record), credentials: try read(in: nil)).wrap()
+            return KeychainSecureVault(
+                slot: self, stored: StoredRecord(record), credentials: try read(in: nil)
+            ).wrap()
         }
         guard let session = space.records.session(record.protection), session.isOpen else {
             return .locked(LockedBiometricsSecureVault(slot: self, record: record, failure: nil))
         }
         return .biometrics(
             BiometricsSecureVault(
-                slot: self, stored: StoredRecord(record), session: session, credentials: try read(in: session)))
+                slot: self, stored: StoredRecord(record), session: session,
+                credentials: try read(in: session)))
     }
 
-    /// - Throws: `KeystoreError` with code `damaged` if another program replaced a value with biometrics by one without.
+    /// - Throws: `KeystoreError` with code `damaged` if another program replaced a value with
+    ///   biometrics by one without.
     private func checkNotDowngraded() throws(KeystoreError) {
         let (space, row) = try spaceAndRow()
         guard try !space.records.isDowngraded(row.id, from: row.classes) else {
-            throw named("read", .damaged("another program replaced the value by one without biometrics"))
+            throw named(
+                "read", .damaged("another program replaced the value by one without biometrics"))
         }
     }
 
@@ -55,7 +61,8 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
     func spaceAndRow() throws(KeystoreError) -> (space: VaultSpace, row: VaultRow) {
         guard let space else {
             throw KeystoreError(
-                operation: "open the vault", code: .wrongState, reason: "this program has not set its vault space",
+                operation: "open the vault", code: .wrongState,
+                reason: "this program has not set its vault space",
                 recovery: "Call VaultSpace.bootstrap when the program starts.")
         }
         return (space, try VaultRow(key: key))
@@ -65,10 +72,13 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
 
     /// Reads the credentials, from memory and disk.
     ///
-    /// - Parameter session: The session in which a vault with biometrics must be open; nil for a vault without.
+    /// - Parameter session: The session in which a vault with biometrics must be open; nil for a
+    ///   vault without.
     func read(in session: ClassSession?) throws(KeystoreError) -> Credentials {
         let (space, row) = try spaceAndRow()
-        guard let (record, payload) = try space.records.readNow(row.id, in: session) else { throw changed() }
+        guard let (record, payload) = try space.records.readNow(row.id, in: session) else {
+            throw changed()
+        }
         if session == nil {
             guard record.protection == .device else { throw changed() }
             try checkNotDowngraded()
@@ -82,7 +92,9 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
                 try JSONDecoder().decode(Envelope.self, from: Data($0))
             }).value
         else {
-            throw named("read", .damaged("the stored value does not have the type that the program expects"))
+            throw named(
+                "read", .damaged("the stored value does not have the type that the program expects")
+            )
         }
         return credentials
     }
@@ -119,7 +131,9 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
             recovery: "Retrieve the vault again, and use the calls of its state.")
     }
 
-    func named(_ verb: String, _ error: KeystoreError) -> KeystoreError { error.during("\(verb) the vault ‘\(key)’") }
+    func named(_ verb: String, _ error: KeystoreError) -> KeystoreError {
+        error.during("\(verb) the vault ‘\(key)’")
+    }
 }
 
 extension VaultSlot {
@@ -131,13 +145,17 @@ extension VaultSlot {
     /// Checks that the stored record has the protection of the caller's vault.
     private func checkUnchanged(_ expected: Record) throws(KeystoreError) {
         let (space, row) = try spaceAndRow()
-        guard try space.records.metadataNow(row.id)?.protection == expected.protection else { throw changed() }
+        guard try space.records.metadataNow(row.id)?.protection == expected.protection else {
+            throw changed()
+        }
     }
 
     /// Verifies the user and opens the vault.
     ///
     /// - Parameter expected: The record from which the caller's vault was created.
-    func unlock(_ expected: Record) async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
+    func unlock(_ expected: Record) async throws(KeystoreError) -> BiometricsSecureVault<
+        Credentials
+    > {
         let (space, row) = try spaceAndRow()
         try checkUnchanged(expected)
         let presence = PresenceSession(space.presence)
@@ -155,20 +173,23 @@ extension VaultSlot {
                 let (record, payload) = try space.records.readNow(row.id, in: session)
             else { throw changed() }
             return BiometricsSecureVault(
-                slot: self, stored: StoredRecord(record), session: session, credentials: try decode(payload))
+                slot: self, stored: StoredRecord(record), session: session,
+                credentials: try decode(payload))
         } catch {
             lock()
             throw named("unlock", error)
         }
     }
 
-    /// Verifies the owner, during a lockout with a proof that lifts it. Notifies the user if the lockout remains.
+    /// Verifies the owner, during a lockout with a proof that lifts it. Notifies the user if the
+    /// lockout remains.
     func reauthenticateOwner(_ expected: Record) async throws(KeystoreError) -> Bool {
         let space = try spaceAndRow().space
         try checkUnchanged(expected)
         do throws(KeystoreError) {
             try await space.records.prove(
-                expected.protection, for: space.prompt("confirm that you are the owner of ‘\(key)’"),
+                expected.protection,
+                for: space.prompt("confirm that you are the owner of ‘\(key)’"),
                 authorizedBy: space.presence)
             return true
         } catch {
@@ -176,14 +197,17 @@ extension VaultSlot {
             case .cancelled, .wrongProof: return false
             case .lockedOut:
                 await space.presence.notice(
-                    .lockedOut(reason: error.reason, recovery: error.recovery, until: error.lockedOutUntil))
+                    .lockedOut(
+                        reason: error.reason, recovery: error.recovery, until: error.lockedOutUntil)
+                )
                 return false
             default: throw named("verify the owner of", error)
             }
         }
     }
 
-    /// Discards the vault's key, in every copy, and every proof that would open it again without a prompt.
+    /// Discards the vault's key, in every copy, and every proof that would open it again without a
+    /// prompt.
     func lock() {
         guard let (space, row) = try? spaceAndRow() else { return }
         space.records.keystore.endReuse()
@@ -203,8 +227,8 @@ final class StoredRecord: Sendable {
     }
 }
 
-/// The stored form of a vault: one record under the vault's name. A vault with biometrics also has its own protection class,
-/// with a new key at each change of protection.
+/// The stored form of a vault: one record under the vault's name. A vault with biometrics also has
+/// its own protection class, with a new key at each change of protection.
 struct VaultRow: Sendable {
     static let kind = "vault"
     private static let longestKey = 64
@@ -220,8 +244,10 @@ struct VaultRow: Sendable {
             !key.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
         else {
             throw KeystoreError(
-                operation: "open the vault", code: .invalidInput, reason: "‘\(key)’ is not a valid name",
-                recovery: "Give it a name of 1 to \(Self.longestKey) bytes without control characters.")
+                operation: "open the vault", code: .invalidInput,
+                reason: "‘\(key)’ is not a valid name",
+                recovery:
+                    "Give it a name of 1 to \(Self.longestKey) bytes without control characters.")
         }
         id = RecordID(rawValue: Self.idPrefix + key)
         classes = ClassFamily("vault", of: key)
@@ -231,7 +257,11 @@ struct VaultRow: Sendable {
     static func key(_ id: RecordID) -> String { String(id.rawValue.dropFirst(idPrefix.count)) }
 
     /// The change that stores the credentials.
-    func put(_ payload: SecretBytes, in protection: ProtectionClass, ifGeneration generation: Int) -> RecordChange {
-        .put(Record(id: id, kind: Self.kind, protection: protection), payload: payload, ifGeneration: generation)
+    func put(_ payload: SecretBytes, in protection: ProtectionClass, ifGeneration generation: Int)
+        -> RecordChange
+    {
+        .put(
+            Record(id: id, kind: Self.kind, protection: protection), payload: payload,
+            ifGeneration: generation)
     }
 }

@@ -9,12 +9,13 @@ internal import Synchronization
 /// try await VaultSpace.bootstrap(VaultSpace(records: records, presence: presence))
 /// ```
 ///
-/// After that ``VaultFactory/retrieveVault(key:)`` needs only the key. Synchronous calls of the vaults use only memory and
-/// disk. Calls that need hardware or the user are `async`.
+/// After that ``VaultFactory/retrieveVault(key:)`` needs only the key. Synchronous calls of the
+/// vaults use only memory and disk. Calls that need hardware or the user are `async`.
 public final class VaultSpace: Sendable {
     /// The records, and the keystore that protects them.
     package let records: RecordContainer
-    /// The policy of vaults that are stored with biometrics; nil for the default of ``policy(on:)``.
+    /// The policy of vaults that are stored with biometrics; nil for the default of
+    /// ``policy(on:)``.
     private let policy: AccessPolicy?
     let presence: any PresenceAuthority
     private let available = Mutex(false)
@@ -23,25 +24,28 @@ public final class VaultSpace: Sendable {
     /// Creates a space. Opens and reads nothing yet.
     ///
     /// - Parameters:
-    ///   - policy: The policy of vaults with biometrics. If the hardware cannot enforce it, storing throws `unsupported`.
-    ///     nil selects the policy when a vault is stored with biometrics: `.userPresence` if a fingerprint can be checked
-    ///     on this machine then, otherwise `.pin`. A vault keeps the policy under which it was stored.
+    ///   - policy: The policy of vaults with biometrics. If the hardware cannot enforce it, storing
+    ///     throws `unsupported`. nil selects the policy when a vault is stored with biometrics:
+    ///     `.userPresence` if a fingerprint can be checked on this machine then, otherwise `.pin`.
+    ///     A vault keeps the policy under which it was stored.
     /// - Throws: `KeystoreError` with code `invalidInput` for a policy without user verification.
     @_disfavoredOverload
     public init(
         records: RecordContainer, presence: any PresenceAuthority, policy: AccessPolicy? = nil
     ) throws(KeystoreError) {
         guard policy?.requirement != AccessPolicy.Requirement.none else {
-            throw KeystoreError.invalidInput("a vault with biometrics needs a policy with user verification")
-                .during("open the vaults")
+            throw KeystoreError.invalidInput(
+                "a vault with biometrics needs a policy with user verification"
+            )
+            .during("open the vaults")
         }
         self.records = records
         self.presence = presence
         self.policy = policy
     }
 
-    /// Does the same as the other initializer. In this overload `.none` means `AccessPolicy.none`, which is refused,
-    /// and not nil.
+    /// Does the same as the other initializer. In this overload `.none` means `AccessPolicy.none`,
+    /// which is refused, and not nil.
     public convenience init(
         records: RecordContainer, presence: any PresenceAuthority, policy: AccessPolicy
     ) throws(KeystoreError) {
@@ -51,11 +55,12 @@ public final class VaultSpace: Sendable {
     /// The space of ``VaultFactory/retrieveVault(key:)``, or nil before ``bootstrap(_:)``.
     static var shared: VaultSpace? { bootstrapped.withLock { $0 } }
 
-    /// Opens a space, queries the hardware's capabilities, and makes it the space of ``VaultFactory/retrieveVault(key:)``.
+    /// Opens a space, queries the hardware's capabilities, and makes it the space of
+    /// ``VaultFactory/retrieveVault(key:)``.
     ///
-    /// - Throws: The errors of ``open()``. If no space was set before, this space is then set without being open:
-    ///   ``VaultFactory/retrieveVault(key:)`` returns locked vaults, which can be reset. Otherwise the earlier space
-    ///   remains.
+    /// - Throws: The errors of ``open()``. If no space was set before, this space is then set
+    ///   without being open: ``VaultFactory/retrieveVault(key:)`` returns locked vaults, which can
+    ///   be reset. Otherwise the earlier space remains.
     public static func bootstrap(_ space: VaultSpace) async throws(KeystoreError) {
         do throws(KeystoreError) {
             try await space.open()
@@ -67,8 +72,9 @@ public final class VaultSpace: Sendable {
         bootstrapped.withLock { $0 = space }
     }
 
-    /// Opens the device class, so that vaults without biometrics can be read and written. One hardware operation, or two to
-    /// create the key the first time. Prompts only if the hardware cannot seal without user verification.
+    /// Opens the device class, so that vaults without biometrics can be read and written. One
+    /// hardware operation, or two to create the key the first time. Prompts only if the hardware
+    /// cannot seal without user verification.
     public func open() async throws(KeystoreError) {
         try await open(as: presence)
         // Revocations that fail stay recorded, and do not affect the vaults.
@@ -79,30 +85,33 @@ public final class VaultSpace: Sendable {
         try await records.open(.device, for: prompt("open the vaults"), authorizedBy: presence)
     }
 
-    /// Whether a vault can be stored with biometrics, or unlocked, as of the last ``bootstrap(_:)`` or
-    /// ``refreshAvailability()``. Independent of the stored vaults.
+    /// Whether a vault can be stored with biometrics, or unlocked, as of the last ``bootstrap(_:)``
+    /// or ``refreshAvailability()``. Independent of the stored vaults.
     public var isUserVerificationAvailable: Bool { available.withLock { $0 } }
 
-    /// Whether a vault that is stored with biometrics is revocable: after a PIN change, a downgrade or a reset, no older copy
-    /// of the store opens it. Does not use the hardware.
+    /// Whether a vault that is stored with biometrics is revocable: after a PIN change, a downgrade
+    /// or a reset, no older copy of the store opens it. Does not use the hardware.
     ///
     /// - Returns: nil for a vault in which nothing is stored with biometrics.
     /// - Throws: `KeystoreError`; `invalidInput` for an invalid key.
     package func isStoredRevocably(key: String) async throws(KeystoreError) -> Bool? {
         let row = try VaultRow(key: key)
-        guard let record = try await records.metadata(row.id), row.classes.contains(record.protection) else {
+        guard let record = try await records.metadata(row.id),
+            row.classes.contains(record.protection)
+        else {
             return nil
         }
         return try await records.areRevocable([row.classes])
     }
 
-    /// The keys of the vaults that are not empty, readable or not, oldest first. Does not use the hardware.
+    /// The keys of the vaults that are not empty, readable or not, oldest first. Does not use the
+    /// hardware.
     package func keys() throws(KeystoreError) -> [String] {
         try records.idsNow(VaultRow.kind).map(VaultRow.key)
     }
 
-    /// Whether the stored value is protected by biometrics; nil if there is no row. Reads only the row's header, and
-    /// does not authenticate it.
+    /// Whether the stored value is protected by biometrics; nil if there is no row. Reads only the
+    /// row's header, and does not authenticate it.
     ///
     /// - Throws: `KeystoreError`; `damaged`, `invalidInput` for an invalid key.
     package func isStoredWithBiometrics(key: String) throws(KeystoreError) -> Bool? {
@@ -111,7 +120,8 @@ public final class VaultSpace: Sendable {
 
     /// The header of a vault's row; nil if the vault is empty.
     ///
-    /// - Throws: `KeystoreError`; `damaged` also if another program replaced a value with biometrics by one without.
+    /// - Throws: `KeystoreError`; `damaged` also if another program replaced a value with
+    ///   biometrics by one without.
     func record(of row: VaultRow) throws(KeystoreError) -> Record? {
         guard let record = try records.metadataNow(row.id) else { return nil }
         guard record.kind == VaultRow.kind else {
@@ -127,7 +137,8 @@ public final class VaultSpace: Sendable {
         return record
     }
 
-    /// Queries the hardware again, for example after a reader was unplugged or a lockout has ended. Does not prompt.
+    /// Queries the hardware again, for example after a reader was unplugged or a lockout has ended.
+    /// Does not prompt.
     public func refreshAvailability() async {
         let isAvailable = await canAskForProof()
         available.withLock { $0 = isAvailable }
@@ -137,7 +148,8 @@ public final class VaultSpace: Sendable {
         guard let capabilities = try? await records.keystore.capabilities() else { return false }
         let policy = await policy(on: capabilities)
         guard capabilities.sealing.contains(policy.requirement) else { return false }
-        // Storing a new value needs a fingerprint reader; opening an existing one may also use the PIN.
+        // Storing a new value needs a fingerprint reader; opening an existing one may also use the
+        // PIN.
         if policy.hasFinger {
             switch await capabilities.fingerState(through: presence) {
             case .ready: return true
@@ -163,10 +175,11 @@ public final class VaultSpace: Sendable {
 public enum VaultFactory<Credentials: Codable & Sendable> {
     /// Retrieves a vault of the space that ``VaultSpace/bootstrap(_:)`` has set.
     ///
-    /// Reads one row, and decodes it if its key is open. Does not prompt, use the hardware or change anything. It never
-    /// throws, and returns an empty vault only if there is no row. If the value cannot be read, it returns a locked
-    /// vault with a ``LockedBiometricsSecureVault/failure``: `damaged` for a changed row or a value of another type,
-    /// `wrongState` for a vault without biometrics while the space is not open.
+    /// Reads one row, and decodes it if its key is open. Does not prompt, use the hardware or
+    /// change anything. It never throws, and returns an empty vault only if there is no row. If the
+    /// value cannot be read, it returns a locked vault with a
+    /// ``LockedBiometricsSecureVault/failure``: `damaged` for a changed row or a value of another
+    /// type, `wrongState` for a vault without biometrics while the space is not open.
     ///
     /// - Parameter key: 1 to 64 bytes of UTF-8 without control characters.
     public static func retrieveVault(key: String) -> Vault<Credentials> {

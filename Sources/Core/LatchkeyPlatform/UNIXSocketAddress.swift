@@ -14,7 +14,8 @@ package struct UNIXSocketAddress: Sendable {
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
     }
 
-    /// Calls `body` with a pointer to the address, and the size of the address, for a function of the C library.
+    /// Calls `body` with a pointer to the address, and the size of the address, for a function of
+    /// the C library.
     package func withPointer<R>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
         withUnsafePointer(to: address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
@@ -25,16 +26,21 @@ package struct UNIXSocketAddress: Sendable {
 
     /// Creates a stream socket that is connected to the address.
     ///
-    /// - Returns: A close-on-exec descriptor, which the caller must close; nil on failure, with the reason in `errno`.
+    /// - Returns: A close-on-exec descriptor, which the caller must close; nil on failure, with the
+    ///   reason in `errno`.
     package func connectedSocket() -> Int32? { streamSocket { connect($0, $1, $2) } }
 
     /// Creates a stream socket that is bound to the address, for listen(2).
     ///
-    /// - Returns: A close-on-exec descriptor, which the caller must close; nil on failure, with the reason in `errno`.
+    /// - Returns: A close-on-exec descriptor, which the caller must close; nil on failure, with the
+    ///   reason in `errno`.
     package func boundSocket() -> Int32? { streamSocket { bind($0, $1, $2) } }
 
-    private func streamSocket(_ attach: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32? {
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    private func streamSocket(_ attach: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Int32)
+        -> Int32?
+    {
+        let descriptor = socket(
+            AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return nil }
         guard withPointer({ attach(descriptor, $0, $1) }) == 0 else {
             let reason = errno

@@ -3,13 +3,15 @@ internal import SwiftASN1
 public import X509
 
 extension DistinguishedName {
-    /// Parses a name in text form (RFC 4514): `CN=Ann Onymous,O=Example,C=SE`, the most specific part first.
+    /// Parses a name in text form (RFC 4514): `CN=Ann Onymous,O=Example,C=SE`, the most specific
+    /// part first.
     ///
-    /// - The attributes are `CN`, `SN`, `GN`, `SERIALNUMBER`, `C`, `L`, `ST`, `STREET`, `O`, `OU`, `T`, `DC`, `UID`, `E` or
-    ///   `emailAddress`, in upper or lower case, or an object identifier in digits and dots.
+    /// - The attributes are `CN`, `SN`, `GN`, `SERIALNUMBER`, `C`, `L`, `ST`, `STREET`, `O`, `OU`,
+    ///   `T`, `DC`, `UID`, `E` or `emailAddress`, in upper or lower case, or an object identifier
+    ///   in digits and dots.
     /// - `+` joins attributes to one part. Blanks around parts are ignored.
-    /// - In a value `\` escapes `,` `+` `"` `\` `<` `>` `;` `=` `#` or a blank, or precedes two hexadecimal digits of a byte of
-    ///   UTF-8.
+    /// - In a value `\` escapes `,` `+` `"` `\` `<` `>` `;` `=` `#` or a blank, or precedes two
+    ///   hexadecimal digits of a byte of UTF-8.
     ///
     /// Encoded values (`#04…`) and quoted values (RFC 1779) are not supported.
     ///
@@ -52,7 +54,9 @@ struct NameParser {
             throw refusal("‘\(remainder)’ is not of the form NAME=VALUE")
         }
         let name = String(decoding: rest[..<equals].trimmed(of: Self.blank), as: UTF8.self)
-        guard let kind = NameAttribute(named: name) else { throw refusal("‘\(name)’ is not an attribute of a name") }
+        guard let kind = NameAttribute(named: name) else {
+            throw refusal("‘\(name)’ is not an attribute of a name")
+        }
         rest = rest[(equals + 1)...]
         let value = try value(of: name)
         guard (1...kind.limit).contains(value.count) else {
@@ -70,7 +74,9 @@ struct NameParser {
 
     private mutating func value(of name: String) throws(KeystoreError) -> String {
         rest = rest.drop { $0 == Self.blank }
-        guard rest.first != UInt8(ascii: "#") else { throw refusal("\(name) is encoded, which is not supported") }
+        guard rest.first != UInt8(ascii: "#") else {
+            throw refusal("\(name) is encoded, which is not supported")
+        }
         var bytes: [UInt8] = []
         // The number of bytes up to the last escaped one: blanks after them are removed.
         var kept = 0
@@ -81,12 +87,16 @@ struct NameParser {
                 bytes.append(try escaped())
                 kept = bytes.count
             case UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: ";"), 0:
-                throw refusal("‘\(String(decoding: [byte], as: UTF8.self))’ in \(name) must be escaped with \\")
+                throw refusal(
+                    "‘\(String(decoding: [byte], as: UTF8.self))’ in \(name) must be escaped with \\"
+                )
             default: bytes.append(byte)
             }
         }
         while bytes.count > kept, bytes.last == Self.blank { bytes.removeLast() }
-        guard let value = String(validating: bytes, as: UTF8.self) else { throw refusal("\(name) is not UTF-8") }
+        guard let value = String(validating: bytes, as: UTF8.self) else {
+            throw refusal("\(name) is not UTF-8")
+        }
         return value
     }
 
@@ -96,7 +106,9 @@ struct NameParser {
             return byte
         }
         let digits = String(decoding: rest.prefix(2), as: UTF8.self)
-        guard digits.utf8.count == 2, digits.allSatisfy(\.isHexDigit), let byte = UInt8(digits, radix: 16) else {
+        guard digits.utf8.count == 2, digits.allSatisfy(\.isHexDigit),
+            let byte = UInt8(digits, radix: 16)
+        else {
             throw refusal("\\ can't precede ‘\(remainder)’")
         }
         rest = rest.dropFirst(2)
@@ -114,7 +126,8 @@ struct NameParser {
     private func refusal(_ reason: String) -> KeystoreError {
         KeystoreError(
             operation: "read the subject ‘\(text)’", code: .invalidInput, reason: reason,
-            recovery: "Write it like ‘CN=Ann Onymous,O=Example,C=SE’, the most specific part first.")
+            recovery: "Write it like ‘CN=Ann Onymous,O=Example,C=SE’, the most specific part first."
+        )
     }
 }
 
@@ -137,7 +150,8 @@ struct NameAttribute {
 
     let type: ASN1ObjectIdentifier
     let syntax: Syntax
-    /// The maximum length of a value in characters (X.520 (10/2019) annex C, RFC 5280 appendix A.1).
+    /// The maximum length of a value in characters (X.520 (10/2019) annex C, RFC 5280 appendix
+    /// A.1).
     let limit: Int
 
     /// - Parameter name: A short name in either case, or an object identifier in digits and dots.
@@ -153,7 +167,9 @@ struct NameAttribute {
 
     /// Parses an object identifier; the first two numbers have the bounds of X.660 section 7.6.
     private static func identifier(_ text: String) -> ASN1ObjectIdentifier? {
-        let numbers = text.split(separator: ".", omittingEmptySubsequences: false).map { UInt32($0).map(UInt.init) }
+        let numbers = text.split(separator: ".", omittingEmptySubsequences: false).map {
+            UInt32($0).map(UInt.init)
+        }
         let elements = numbers.compactMap(\.self)
         guard elements.count == numbers.count, elements.count >= 2 else { return nil }
         guard elements[0] < 2 ? elements[1] < 40 : elements[0] == 2 else { return nil }

@@ -3,11 +3,12 @@ public import Latchkey
 public import SwiftASN1
 public import X509
 
-/// A hardware key for swift-certificates, which signs certificate requests and self-signed certificates with it.
+/// A hardware key for swift-certificates, which signs certificate requests and self-signed
+/// certificates with it.
 ///
-/// Each signature is one call of `Keystore.sign(_:with:for:authorizedBy:)`, which prompts as the key's policy requires. Wrap it
-/// in a `Certificate.PrivateKey`, and use the initializers that sign asynchronously: the synchronous ones throw `unsupported`,
-/// because they would block.
+/// Each signature is one call of `Keystore.sign(_:with:for:authorizedBy:)`, which prompts as the
+/// key's policy requires. Wrap it in a `Certificate.PrivateKey`, and use the initializers that sign
+/// asynchronously: the synchronous ones throw `unsupported`, because they would block.
 public struct HardwarePrivateKey: CustomPrivateKey {
     /// The key that signs.
     public let key: HardwareKey
@@ -38,13 +39,15 @@ public struct HardwarePrivateKey: CustomPrivateKey {
 
     /// Signs with the hardware key.
     ///
-    /// - Throws: `KeystoreError` of the keystore, and `unsupported` for another algorithm than ECDSA with SHA-256.
+    /// - Throws: `KeystoreError` of the keystore, and `unsupported` for another algorithm than
+    ///   ECDSA with SHA-256.
     public func signAsynchronously(
         bytes: some DataProtocol & Sendable, signatureAlgorithm: Certificate.SignatureAlgorithm
     ) async throws -> Certificate.Signature {
         guard signatureAlgorithm == .ecdsaWithSHA256 else {
             throw KeystoreError.unsupported(
-                "a hardware key signs with ECDSA over P-256 and SHA-256 only", recovery: "Use ecdsaWithSHA256."
+                "a hardware key signs with ECDSA over P-256 and SHA-256 only",
+                recovery: "Use ecdsaWithSHA256."
             ).during("sign with \(signatureAlgorithm)")
         }
         let signature = try await keystore.sign(
@@ -61,7 +64,8 @@ public struct HardwarePrivateKey: CustomPrivateKey {
         bytes: some DataProtocol, signatureAlgorithm: Certificate.SignatureAlgorithm
     ) throws -> Certificate.Signature {
         throw KeystoreError.unsupported(
-            "a hardware key signs asynchronously only", recovery: "Use the initializer that signs asynchronously."
+            "a hardware key signs asynchronously only",
+            recovery: "Use the initializer that signs asynchronously."
         ).during("sign synchronously")
     }
 }
@@ -71,27 +75,32 @@ extension HardwarePrivateKey {
 
     /// Not supported.
     ///
-    /// - Throws: `KeystoreError` with code `unsupported`, always: the private key does not leave the hardware.
+    /// - Throws: `KeystoreError` with code `unsupported`, always: the private key does not leave
+    ///   the hardware.
     public func serialize(into coder: inout DER.Serializer) throws {
         throw KeystoreError.unsupported(
-            "the private key does not leave the hardware", recovery: "Export the public key instead."
+            "the private key does not leave the hardware",
+            recovery: "Export the public key instead."
         ).during("serialize the private key")
     }
 }
 
 extension HardwarePrivateKey: Hashable {
     /// Whether both are the same key. Their prompts may differ.
-    public static func == (left: HardwarePrivateKey, right: HardwarePrivateKey) -> Bool { left.key == right.key }
+    public static func == (left: HardwarePrivateKey, right: HardwarePrivateKey) -> Bool {
+        left.key == right.key
+    }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(key) }
 }
 
 extension Keystore {
-    /// Creates a certificate signing request (PKCS #10, RFC 2986) for a key and signs it with the key: ECDSA over P-256 with
-    /// SHA-256. It has no attributes.
+    /// Creates a certificate signing request (PKCS #10, RFC 2986) for a key and signs it with the
+    /// key: ECDSA over P-256 with SHA-256. It has no attributes.
     ///
     /// - Parameter subject: The subject; `DistinguishedName(rfc4514:)` parses it from text.
-    /// - Throws: `KeystoreError` of `sign(_:with:for:authorizedBy:)`, and `invalidInput` for a subject that can't be encoded.
+    /// - Throws: `KeystoreError` of `sign(_:with:for:authorizedBy:)`, and `invalidInput` for a
+    ///   subject that can't be encoded.
     public func certificateSigningRequest(
         subject: DistinguishedName, with key: HardwareKey, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
@@ -101,11 +110,13 @@ extension Keystore {
             let signer = HardwarePrivateKey(key, in: self, for: prompt, authorizedBy: presence)
             return try await CertificateSigningRequest(
                 version: .v1, subject: subject, asyncPrivateKey: Certificate.PrivateKey(signer),
-                attributes: CertificateSigningRequest.Attributes(), signatureAlgorithm: .ecdsaWithSHA256)
+                attributes: CertificateSigningRequest.Attributes(),
+                signatureAlgorithm: .ecdsaWithSHA256)
         } catch let error as KeystoreError {
             throw error.during(operation)
         } catch {
-            throw KeystoreError.invalidInput("the request's subject can't be encoded (\(error))").during(operation)
+            throw KeystoreError.invalidInput("the request's subject can't be encoded (\(error))")
+                .during(operation)
         }
     }
 }

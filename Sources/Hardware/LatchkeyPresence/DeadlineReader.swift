@@ -22,7 +22,8 @@ struct DeadlineReader {
         while true {
             let now = ContinuousClock.now
             guard now < deadline else { return .late }
-            let milliseconds = min((deadline - now) / .milliseconds(1), Double(Int32.max - 1)).rounded(.up)
+            let milliseconds = min((deadline - now) / .milliseconds(1), Double(Int32.max - 1))
+                .rounded(.up)
             var watched = [
                 pollfd(fd: wakeUp.readEnd, events: Int16(POLLIN), revents: 0),
                 pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
@@ -31,7 +32,9 @@ struct DeadlineReader {
             if ready < 0, errno != EINTR { return .failed(errno) }
             guard ready > 0 else { continue }
             var byte: UInt8 = 0
-            if watched[0].revents != 0, Glibc.read(wakeUp.readEnd, &byte, 1) == 1 { return .woken(byte) }
+            if watched[0].revents != 0, Glibc.read(wakeUp.readEnd, &byte, 1) == 1 {
+                return .woken(byte)
+            }
             guard watched[1].revents != 0 else { continue }
             let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
             if count > 0 { return .bytes(count) }
@@ -58,7 +61,8 @@ final class WakeUp: Sendable {
 
     init() {
         var ends: [Int32] = [-1, -1]
-        // If the process has no descriptors left, both stay -1, which `poll` ignores. The deadline still applies.
+        // If the process has no descriptors left, both stay -1, which `poll` ignores. The deadline
+        // still applies.
         if pipe(&ends) == 0 {
             for end in ends {
                 _ = fcntl(end, F_SETFD, FD_CLOEXEC)
@@ -91,7 +95,8 @@ final class WakeUp: Sendable {
 
 /// Runs a blocking prompt on a thread outside the cooperative pool.
 ///
-/// - Parameter body: Gets a pipe to watch. A byte in it means that the task was cancelled, so the work should end.
+/// - Parameter body: Gets a pipe to watch. A byte in it means that the task was cancelled, so the
+///   work should end.
 func onOwnThread<T: Sendable>(
     _ body: @escaping @Sendable (WakeUp) throws(KeystoreError) -> T
 ) async throws(KeystoreError) -> T {
@@ -99,12 +104,14 @@ func onOwnThread<T: Sendable>(
     let result = await withTaskCancellationHandler {
         await withCheckedContinuation { continuation in
             let isStarted = BlockingThread.start {
-                continuation.resume(returning: Result { () throws(KeystoreError) in try body(wakeUp) })
+                continuation.resume(
+                    returning: Result { () throws(KeystoreError) in try body(wakeUp) })
             }
             guard isStarted else {
                 let reason = "the system could not start a thread for the prompt"
                 let error = KeystoreError(
-                    code: .transient, reason: reason, recovery: "End other programs, then try again.")
+                    code: .transient, reason: reason,
+                    recovery: "End other programs, then try again.")
                 continuation.resume(returning: .failure(error))
                 return
             }
@@ -115,7 +122,8 @@ func onOwnThread<T: Sendable>(
     return try result.get()
 }
 
-/// A buffer for one line of secret text. It never grows, so it leaves no copies, and it is cleared at its end.
+/// A buffer for one line of secret text. It never grows, so it leaves no copies, and it is cleared
+/// at its end.
 struct SecretBuffer: ~Copyable {
     /// More than the longest PIN, so that a longer one is detected.
     private static let capacity = 2 * PIN.maximumBytes
@@ -164,7 +172,8 @@ struct SecretBuffer: ~Copyable {
     /// - Throws: ``KeystoreError`` with code `invalidInput` if the line cannot be a PIN.
     func pin() throws(KeystoreError) -> PIN {
         guard !isOverfull else {
-            throw .invalidInput("the PIN has more than \(PIN.maximumBytes) bytes").during("read a PIN")
+            throw .invalidInput("the PIN has more than \(PIN.maximumBytes) bytes").during(
+                "read a PIN")
         }
         return try PIN(utf8: UnsafeRawBufferPointer(rebasing: storage[..<count]))
     }

@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// Reads PINs from a file or FIFO, for scripts: one per line in UTF-8, in the order of the prompts.
 ///
-/// The file must belong to this user or root, and its group and others must have no permissions. A shell's process
-/// substitution is a FIFO of the user.
+/// The file must belong to this user or root, and its group and others must have no permissions. A
+/// shell's process substitution is a FIFO of the user.
 public final class FilePresence: PresenceAuthority {
     private let descriptor: Int32
     private let lines: DescriptorPresence
@@ -37,15 +37,18 @@ public final class FilePresence: PresenceAuthority {
 
     private static func refusal(_ path: String, _ reason: String) -> KeystoreError {
         .invalidPINSource(
-            "the file \(path) cannot be used: \(reason)", recovery: "Name a file that you own, with mode 600.")
+            "the file \(path) cannot be used: \(reason)",
+            recovery: "Name a file that you own, with mode 600.")
     }
 
     deinit { close(descriptor) }
 }
 
-/// Reads PINs from an open file descriptor, for scripts: one per line in UTF-8, in the order of the prompts.
+/// Reads PINs from an open file descriptor, for scripts: one per line in UTF-8, in the order of the
+/// prompts.
 ///
-/// A new PIN is read once. Bytes after the used lines stay in the descriptor. The caller closes the descriptor.
+/// A new PIN is read once. Bytes after the used lines stay in the descriptor. The caller closes the
+/// descriptor.
 public final class DescriptorPresence: PresenceAuthority {
     private let descriptor: Int32
     private let timeout: Duration
@@ -62,8 +65,8 @@ public final class DescriptorPresence: PresenceAuthority {
         self.timeout = timeout
     }
 
-    /// - Throws: `KeystoreError`: `unavailable` if no line is left or the descriptor cannot be read, `invalidInput` for
-    ///   a line that cannot be a PIN.
+    /// - Throws: `KeystoreError`: `unavailable` if no line is left or the descriptor cannot be
+    ///   read, `invalidInput` for a line that cannot be a PIN.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         try await onOwnThread { wakeUp throws(KeystoreError) in
             try self.turn.withLock { _ throws(KeystoreError) in try self.readLine(wakeUp) }
@@ -76,7 +79,8 @@ public final class DescriptorPresence: PresenceAuthority {
     }
 
     private func readLine(_ wakeUp: WakeUp) throws(KeystoreError) -> PINAnswer {
-        let reader = DeadlineReader(descriptor: descriptor, wakeUp: wakeUp, deadline: .now + timeout)
+        let reader = DeadlineReader(
+            descriptor: descriptor, wakeUp: wakeUp, deadline: .now + timeout)
         var line = SecretBuffer()
         while true {
             let (event, byte) = reader.readByte()
@@ -86,14 +90,18 @@ public final class DescriptorPresence: PresenceAuthority {
             case .end where line.count > 0: return .pin(try line.pin())
             case .end:
                 throw .unavailable(
-                    "the PIN source has no line left", recovery: "Provide one line for each PIN prompt.")
+                    "the PIN source has no line left",
+                    recovery: "Provide one line for each PIN prompt.")
             case .woken: return .declined("the prompt was cancelled")
             case .late: return .declined("no PIN came within \(timeout.components.seconds) seconds")
-            case .failed(EBADF): throw .invalidPINSource("the descriptor \(descriptor) is not open for reading")
+            case .failed(EBADF):
+                throw .invalidPINSource("the descriptor \(descriptor) is not open for reading")
             case .failed(let number):
                 throw .unavailable(
                     "the PIN source cannot be read: \(systemReason(number))",
-                    recovery: "Open the descriptor for reading, or name another source with --pin-source.")
+                    recovery:
+                        "Open the descriptor for reading, or name another source with --pin-source."
+                )
             }
         }
     }

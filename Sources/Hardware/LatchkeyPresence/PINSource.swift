@@ -12,8 +12,8 @@ public enum PINSource: Hashable, Sendable {
     /// A file that only its owner can read, one PIN per line.
     case file(String)
 
-    /// - Returns: nil if the text has none of the four forms, the descriptor is not a number from 0 up, or the path is
-    ///   empty.
+    /// - Returns: nil if the text has none of the four forms, the descriptor is not a number from 0
+    ///   up, or the path is empty.
     package init?(_ text: String) {
         switch text {
         case "tty": self = .terminal
@@ -27,8 +27,8 @@ public enum PINSource: Hashable, Sendable {
         }
     }
 
-    /// The source that a setting names. If the setting is absent or empty: the terminal if the process has one,
-    /// otherwise pinentry.
+    /// The source that a setting names. If the setting is absent or empty: the terminal if the
+    /// process has one, otherwise pinentry.
     ///
     /// - Throws: `KeystoreError` with code `invalidInput` for any other text.
     public init(named text: String?) throws(KeystoreError) {
@@ -49,10 +49,13 @@ public enum PINSource: Hashable, Sendable {
 
     /// The authority that reads PINs from this source.
     ///
-    /// - Parameter environment: Names the terminal, display and locale for pinentry. `PINENTRY_PROGRAM` names the
-    ///   program.
-    /// - Throws: `KeystoreError` with code `invalidInput` for a file that cannot be read or that others can read.
-    public func authority(environment: [String: String]) throws(KeystoreError) -> any PresenceAuthority {
+    /// - Parameter environment: Names the terminal, display and locale for pinentry.
+    ///   `PINENTRY_PROGRAM` names the program.
+    /// - Throws: `KeystoreError` with code `invalidInput` for a file that cannot be read or that
+    ///   others can read.
+    public func authority(environment: [String: String]) throws(KeystoreError)
+        -> any PresenceAuthority
+    {
         switch self {
         case .terminal: return TerminalPresence()
         case .pinentry: return PinentryPresence(environment: environment)
@@ -76,14 +79,20 @@ extension PINSource: CustomStringConvertible {
 
 extension KeystoreError {
     /// An error because a prompt is not possible.
-    static func unavailable(_ reason: String, recovery: String, underlying: UnderlyingError? = nil) -> KeystoreError {
+    static func unavailable(_ reason: String, recovery: String, underlying: UnderlyingError? = nil)
+        -> KeystoreError
+    {
         KeystoreError(
             operation: "ask for the PIN", code: .unavailable, reason: reason, recovery: recovery,
             underlying: underlying)
     }
 
-    package static func invalidPINSource(_ reason: String, recovery: String = otherPINSource) -> KeystoreError {
-        KeystoreError(operation: "use the PIN source", code: .invalidInput, reason: reason, recovery: recovery)
+    package static func invalidPINSource(_ reason: String, recovery: String = otherPINSource)
+        -> KeystoreError
+    {
+        KeystoreError(
+            operation: "use the PIN source", code: .invalidInput, reason: reason, recovery: recovery
+        )
     }
 
     static let otherPINSource = "Name another source with --pin-source or LATCHKEY_PIN_SOURCE."

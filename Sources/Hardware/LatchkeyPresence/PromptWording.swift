@@ -54,12 +54,14 @@ package struct PromptWording: Sendable {
         "That cannot be a PIN: \(error.reason)."
     }
 
-    /// Removes control characters, so that another program's text cannot move the cursor or end a protocol line.
+    /// Removes control characters, so that another program's text cannot move the cursor or end a
+    /// protocol line.
     fileprivate static func foreign(_ text: String) -> String { String(oneLine: text, limit: 200) }
 }
 
 extension PresenceNotice {
-    /// The sentences for the user: the action at the hardware, or the cause of the lockout and the next step.
+    /// The sentences for the user: the action at the hardware, or the cause of the lockout and the
+    /// next step.
     package var sentence: String {
         switch self {
         case .useReader(let prompt):
@@ -72,8 +74,8 @@ extension PresenceNotice {
     }
 }
 
-/// A line for the user, on a terminal or on standard error. A failure to write it is ignored, because the hardware
-/// continues to wait.
+/// A line for the user, on a terminal or on standard error. A failure to write it is ignored,
+/// because the hardware continues to wait.
 struct NoticeLine {
     private let bytes: [UInt8]
 

@@ -7,7 +7,8 @@ extension KeystoreError {
     init(_ error: TPMError) {
         let meaning = Self.meaning(of: error)
         self.init(
-            code: meaning.code, reason: meaning.reason, recovery: meaning.recovery, underlying: UnderlyingError(error))
+            code: meaning.code, reason: meaning.reason, recovery: meaning.recovery,
+            underlying: UnderlyingError(error))
     }
 
     /// Runs `body`, which does not use the TPM, and explains its error.
@@ -26,8 +27,10 @@ extension KeystoreError {
     static func lockedOut(_ status: PINStatus, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             code: .lockedOut, reason: "the TPM is locked out after too many wrong PINs",
-            recovery: "\(waiting(status)) ‘latchkey doctor’ names the command that ends the lockout earlier.",
-            attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil, underlying: underlying.map(UnderlyingError.init))
+            recovery:
+                "\(waiting(status)) ‘latchkey doctor’ names the command that ends the lockout earlier.",
+            attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil,
+            underlying: underlying.map(UnderlyingError.init))
     }
 
     static func wrongPIN(_ status: PINStatus, underlying: TPMError) -> KeystoreError {
@@ -54,7 +57,8 @@ extension KeystoreError {
     static func fingersChanged(underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             code: .invalidated,
-            reason: "the enrolled fingers changed since the key was created, so it can no longer be used",
+            reason:
+                "the enrolled fingers changed since the key was created, so it can no longer be used",
             recovery: "Delete it and create it again with the currently enrolled fingers.",
             underlying: underlying.map(UnderlyingError.init))
     }
@@ -72,7 +76,9 @@ extension KeystoreError {
         return "Leave the machine on and try again in at most \(seconds) seconds\(until)."
     }
 
-    private static func meaning(of error: TPMError) -> (code: Code, reason: String, recovery: String) {
+    private static func meaning(of error: TPMError) -> (
+        code: Code, reason: String, recovery: String
+    ) {
         let reason = error.reason
         return switch error.kind {
         case .transport(.absent):
@@ -102,16 +108,25 @@ extension KeystoreError {
         }
     }
 
-    private static func meaning(of code: ResponseCode) -> (code: Code, reason: String, recovery: String) {
+    private static func meaning(of code: ResponseCode) -> (
+        code: Code, reason: String, recovery: String
+    ) {
         switch code {
         case .lockout:
-            (.lockedOut, "the TPM is locked out after too many wrong PINs", "Leave the machine on and try again later.")
+            (
+                .lockedOut, "the TPM is locked out after too many wrong PINs",
+                "Leave the machine on and try again later."
+            )
         case .authFail, .badAuth:
-            (.refused, "the TPM refused the authorization", "Ask an administrator to check the TPM's passwords.")
+            (
+                .refused, "the TPM refused the authorization",
+                "Ask an administrator to check the TPM's passwords."
+            )
         // An error response is not authenticated, so it does not prove that a key is invalid.
         case .authUnavailable, .authType, .policyFail:
             (
-                .refused, "the TPM refused the authorization, or an attacker on the bus forged the refusal: \(code)",
+                .refused,
+                "the TPM refused the authorization, or an attacker on the bus forged the refusal: \(code)",
                 "Try again. If it fails again, delete the key or secret and create it again."
             )
         case .objectMemory, .sessionMemory, .memory, .sessionHandles, .objectHandles, .contextGap:
@@ -124,11 +139,15 @@ extension KeystoreError {
             (.transient, "the TPM is busy", "Try again in a moment.")
         case .initialize, .failure:
             (.unavailable, "the TPM is not ready: \(code)", "Restart the machine.")
-        case .nvSpace: (.unavailable, "the TPM's NV memory is full", "Remove unused persistent objects.")
+        case .nvSpace:
+            (.unavailable, "the TPM's NV memory is full", "Remove unused persistent objects.")
         case .commandCode, .curve, .symmetric, .scheme:
             (.unsupported, "this TPM lacks a required feature: \(code)", "Use another TPM.")
         default:
-            (.failed, "the TPM returned an error: \(code)", "Run `latchkey doctor` and report its output.")
+            (
+                .failed, "the TPM returned an error: \(code)",
+                "Run `latchkey doctor` and report its output."
+            )
         }
     }
 }

@@ -9,7 +9,8 @@ package struct TPMDiagnosis: Hashable, Sendable {
         case absent
         /// The TCG's ECC key.
         case present
-        /// A key of another kind. Latchkey does not change it and derives its own for each operation, which is slower.
+        /// A key of another kind. Latchkey does not change it and derives its own for each
+        /// operation, which is slower.
         case foreign
     }
 
@@ -31,19 +32,22 @@ package struct TPMDiagnosis: Hashable, Sendable {
     package let storageRootKey: StorageRootKey
     /// Whether the TPM has the pinned storage root key.
     package let pin: Pin
-    /// Whether the owner's password is set. Latchkey then cannot create a storage root key or revocable keys and secrets.
+    /// Whether the owner's password is set. Latchkey then cannot create a storage root key or
+    /// revocable keys and secrets.
     package let isOwnerPasswordSet: Bool
     /// Whether an NV index is free for another revocable key or secret.
     package let hasPlaceForRevocable: Bool
-    /// Whether the lockout password is set. Without one, all users of the TPM can reset the count of wrong PINs.
+    /// Whether the lockout password is set. Without one, all users of the TPM can reset the count
+    /// of wrong PINs.
     package let isLockoutPasswordSet: Bool
     /// The TPM's count of wrong PINs.
     package let pinStatus: PINStatus
     /// Whether the TPM supports ECDSA with P-256 and SHA-256.
     package let hasP256: Bool
 
-    /// The command that sets the lockout password. tpm2-tools reads the password from standard input, so that it is not in the
-    /// process list. Without the last argument the command sets an empty password.
+    /// The command that sets the lockout password. tpm2-tools reads the password from standard
+    /// input, so that it is not in the process list. Without the last argument the command sets an
+    /// empty password.
     package static let lockoutPasswordCommand = "sudo tpm2_changeauth -c lockout file:-"
 }
 
@@ -55,7 +59,8 @@ package struct TPMIdentity: Hashable, Sendable {
     package let model: String
     /// For example `7.85`.
     package let firmware: String
-    /// Whether it reports to be a software TPM: swtpm, or the reference implementation of the specification.
+    /// Whether it reports to be a software TPM: swtpm, or the reference implementation of the
+    /// specification.
     package let isSimulated: Bool
 
     /// Manufacturer, model and firmware, for example `IFX SLB9670 firmware 7.85`.
@@ -70,7 +75,8 @@ package struct TPMIdentity: Hashable, Sendable {
         isSimulated = manufacturer == "IBM" && model.hasPrefix("SW") || model == "xCG fTPM"
     }
 
-    /// Decodes four letters in each value. Omits bytes that are not printable ASCII, and superfluous spaces.
+    /// Decodes four letters in each value. Omits bytes that are not printable ASCII, and
+    /// superfluous spaces.
     private static func words(in values: [UInt32]) -> String {
         let bytes = values.flatMap(\.marshalled).filter { (0x20...0x7e).contains($0) }
         return String(decoding: bytes, as: UTF8.self).split(separator: " ").joined(separator: " ")
@@ -91,7 +97,9 @@ extension TPMKeystore {
 }
 
 extension TPM {
-    fileprivate func diagnosis(_ pinned: StorageRoot?, _ parents: Set<TPMName>) throws(TPMError) -> TPMDiagnosis {
+    fileprivate func diagnosis(_ pinned: StorageRoot?, _ parents: Set<TPMName>) throws(TPMError)
+        -> TPMDiagnosis
+    {
         let state = try storageRootState()
         let hasCurve = try curves().contains(.nistP256)
         let signs = try signsWithP256()
@@ -107,12 +115,15 @@ extension TPM {
             pinStatus: try LockoutState(self).status, hasP256: hasCurve && signs)
     }
 
-    /// If the key is not persistent, derives it from the owner's seed for the comparison. A TPM that was cleared has another
-    /// seed.
+    /// If the key is not persistent, derives it from the owner's seed for the comparison. A TPM
+    /// that was cleared has another seed.
     private func comparison(
-        of state: StorageRootState, with pinned: StorageRoot?, _ parents: Set<TPMName>, mayCreate: Bool
+        of state: StorageRootState, with pinned: StorageRoot?, _ parents: Set<TPMName>,
+        mayCreate: Bool
     ) throws(TPMError) -> TPMDiagnosis.Pin {
-        if case .usable(let object) = state, parents.contains(where: { $0 != object.name }) { return .different }
+        if case .usable(let object) = state, parents.contains(where: { $0 != object.name }) {
+            return .different
+        }
         let comparison = state.compared(with: pinned)
         guard comparison == .undecided, mayCreate, let pinned else { return comparison }
         return try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in

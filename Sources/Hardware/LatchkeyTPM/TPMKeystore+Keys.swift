@@ -9,7 +9,8 @@ extension TPMKeystore {
         do throws(KeystoreError) {
             let made = try await make(
                 .loadable, sealing: nil, policy: request.policy,
-                boundTo: KeyBinding(id: request.id, label: request.label), form: request.form, request.prompt, presence)
+                boundTo: KeyBinding(id: request.id, label: request.label), form: request.form,
+                request.prompt, presence)
             return try hardwareKey(made.blob, for: request, assurance: made.assurance)
         } catch { throw error.during("create a key") }
     }
@@ -23,12 +24,14 @@ extension TPMKeystore {
                 let (blob, root) = try await checkedBlob(of: key)
                 let use = KeyUse(
                     blob: blob, policy: key.policy,
-                    use: blob.scheme == .null ? .sign(digest) : .signNamingScheme(digest), root: root, prompt: prompt,
+                    use: blob.scheme == .null ? .sign(digest) : .signNamingScheme(digest),
+                    root: root, prompt: prompt,
                     authorization: try authorization(of: key, blob))
                 let signature = try await perform(
                     use, authorizedBy: presence, Self.signing(digest, with: key, blob.scheme))
                 guard let signature else {
-                    throw KeystoreError(TPMError(.forged, command: .sign, reason: "the signature is not the key's"))
+                    throw KeystoreError(
+                        TPMError(.forged, command: .sign, reason: "the signature is not the key's"))
                 }
                 return signature
             }
@@ -40,9 +43,12 @@ extension TPMKeystore {
         _ digest: MessageDigest, with key: HardwareKey, _ scheme: Scheme
     ) -> UseBody<TPMSignature, ECDSASignature?> {
         UseBody { (tpm, object, authorization) throws(TPMError) in
-            try tpm.sign(digest.bytes, with: object, scheme: scheme, authorizedBy: authorization([]))
+            try tpm.sign(
+                digest.bytes, with: object, scheme: scheme, authorizedBy: authorization([]))
         } result: { answer in
-            guard let signature = ECDSASignature(answer), key.publicKey.isValid(signature, for: digest) else {
+            guard let signature = ECDSASignature(answer),
+                key.publicKey.isValid(signature, for: digest)
+            else {
                 return nil
             }
             return signature
@@ -51,11 +57,13 @@ extension TPMKeystore {
 
     /// The new key that the caller stores.
     func hardwareKey(
-        _ blob: TPMKeyBlob, for request: KeyRequest, assurance: AssuranceLevel, authorization: SealedSecret? = nil
+        _ blob: TPMKeyBlob, for request: KeyRequest, assurance: AssuranceLevel,
+        authorization: SealedSecret? = nil
     ) throws(KeystoreError) -> HardwareKey {
         HardwareKey(
             id: request.id, backend: backend, policy: request.policy, assurance: assurance,
-            publicKey: try publicKey(of: blob.key.publicArea), label: request.label, createdAt: Date(),
+            publicKey: try publicKey(of: blob.key.publicArea), label: request.label,
+            createdAt: Date(),
             blob: try serialized(blob), authorization: authorization)
     }
 
@@ -66,15 +74,20 @@ extension TPMKeystore {
         return try PublicKey(x963Representation: point)
     }
 
-    /// Decodes the blob of a key and compares its public key, ID and label with those of the stored key.
+    /// Decodes the blob of a key and compares its public key, ID and label with those of the stored
+    /// key.
     func keyBlob(of key: HardwareKey) throws(KeystoreError) -> TPMKeyBlob {
         try decodedKey.value(of: key) { () throws(KeystoreError) in try decodedBlob(of: key) }
     }
 
     private func decodedBlob(of key: HardwareKey) throws(KeystoreError) -> TPMKeyBlob {
         let blob = try blob(
-            key.blob, kind: .loadable, policy: key.policy, backend: key.backend, isRevocable: key.isRevocable)
-        guard blob.key.publicArea.p256Point?.p256Representation == Array(key.publicKey.x963Representation) else {
+            key.blob, kind: .loadable, policy: key.policy, backend: key.backend,
+            isRevocable: key.isRevocable)
+        guard
+            blob.key.publicArea.p256Point?.p256Representation
+                == Array(key.publicKey.x963Representation)
+        else {
             throw .damaged("the key's public key does not match its stored bytes")
         }
         try KeyBinding.check(blob.binding, of: key)
@@ -107,31 +120,41 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> SealedSecret {
         do throws(KeystoreError) {
             try RevocableSecret.checkCount(of: secret)
-            let made = try await make(.sealed, sealing: secret, policy: policy, boundTo: nil, prompt, presence)
+            let made = try await make(
+                .sealed, sealing: secret, policy: policy, boundTo: nil, prompt, presence)
             return SealedSecret(
-                backend: backend, policy: policy, assurance: made.assurance, blob: try serialized(made.blob))
+                backend: backend, policy: policy, assurance: made.assurance,
+                blob: try serialized(made.blob))
         } catch { throw error.during("seal a secret") }
     }
 
     public func unseal(
-        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         do throws(KeystoreError) {
-            guard !secret.isRevocable else { return try await unsealRevocable(secret, prompt, presence) }
+            guard !secret.isRevocable else {
+                return try await unsealRevocable(secret, prompt, presence)
+            }
             let opened = try await device.operate { () async throws(KeystoreError) in
                 let blob = try blob(secret)
                 let root = try await root(named: blob.parentName)
                 try check(secret.assurance, of: secret.policy, blob.protection, under: root)
-                let use = KeyUse(blob: blob, policy: secret.policy, use: .unseal, root: root, prompt: prompt)
+                let use = KeyUse(
+                    blob: blob, policy: secret.policy, use: .unseal, root: root, prompt: prompt)
                 let unsealing = UseBody { (tpm, object, authorization) throws(TPMError) in
-                    try tpm.unseal(object, authorizedBy: authorization(.encrypt)) { SecretBytes(copying: $0) }
+                    try tpm.unseal(object, authorizedBy: authorization(.encrypt)) {
+                        SecretBytes(copying: $0)
+                    }
                 } result: {
                     $0
                 }
                 return try await perform(use, authorizedBy: presence, unsealing)
             }
             guard opened.count == RevocableSecret.byteCount else {
-                throw .damaged("the secret has \(opened.count) bytes and must have \(RevocableSecret.byteCount)")
+                throw .damaged(
+                    "the secret has \(opened.count) bytes and must have \(RevocableSecret.byteCount)"
+                )
             }
             return opened
         } catch { throw error.during("open a sealed secret") }
@@ -148,7 +171,8 @@ extension SecretBytes {
 extension TPMKeystore {
     /// Creates a key or sealed secret: ReadPublic, the prompt, StartAuthSession, Create.
     func make(
-        _ kind: TSS2PrivateKey.Kind, sealing secret: SecretBytes?, policy: AccessPolicy, boundTo binding: KeyBinding?,
+        _ kind: TSS2PrivateKey.Kind, sealing secret: SecretBytes?, policy: AccessPolicy,
+        boundTo binding: KeyBinding?,
         form: KeyForm = .fixedScheme, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (blob: TPMKeyBlob, assurance: AssuranceLevel) {
         try checkSupport(policy)
@@ -167,7 +191,8 @@ extension TPMKeystore {
             return try PINHardening.ownAuthValue(pin, salt: salt, boundTo: binding)
         }
         let created = try await createObject(
-            try template(kind, policy, protection, form), authValue: authValue, sealing: secret, under: root)
+            try template(kind, policy, protection, form), authValue: authValue, sealing: secret,
+            under: root)
         if pin != nil { presence.accepted() }
         let blob = TPMKeyBlob(
             created, kind, hasEmptyAuth: policy.requirement == .none, under: root, pinSalt: salt,
@@ -176,7 +201,8 @@ extension TPMKeystore {
     }
 
     func template(
-        _ kind: TSS2PrivateKey.Kind, _ policy: AccessPolicy, _ protection: PresenceProtection?, _ form: KeyForm
+        _ kind: TSS2PrivateKey.Kind, _ policy: AccessPolicy, _ protection: PresenceProtection?,
+        _ form: KeyForm
     ) throws(KeystoreError) -> PublicArea {
         try KeystoreError.explaining { () throws(TPMError) in
             switch kind {
@@ -191,35 +217,45 @@ extension TPMKeystore {
             return try structure.serialized
         } catch {
             throw KeystoreError(
-                code: .failed, reason: "encoding failed: \(error)", recovery: "Report this as a bug in Latchkey.")
+                code: .failed, reason: "encoding failed: \(error)",
+                recovery: "Report this as a bug in Latchkey.")
         }
     }
 
-    /// Creates an object under the pinned storage root key, and compares the result with the template.
+    /// Creates an object under the pinned storage root key, and compares the result with the
+    /// template.
     func createObject(
-        _ template: PublicArea, authValue: AuthValue, sealing secret: SecretBytes? = nil, under root: StorageRoot
+        _ template: PublicArea, authValue: AuthValue, sealing secret: SecretBytes? = nil,
+        under root: StorageRoot
     ) async throws(KeystoreError) -> CreatedObject {
         let explain: Explanation = { error in
-            // The storage root key has no authValue, so badAuth means that the TPM has another storage root key.
+            // The storage root key has no authValue, so badAuth means that the TPM has another
+            // storage root key.
             if error.command == .create, case .response(.badAuth) = error.kind {
                 return Self.otherTPM(underlying: error)
             }
             return await explainResponse(error, root, hasPIN: false)
         }
         return try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
-            let created = try tpm.withSaltedSession(under: root) { (session, parent) throws(TPMError) in
+            let created = try tpm.withSaltedSession(under: root) {
+                (session, parent) throws(TPMError) in
                 let authorization = Authorization.lastUse(of: session, protecting: .decrypt)
                 guard let secret else {
-                    return try tpm.create(template, authValue: authValue, under: parent, authorizedBy: authorization)
+                    return try tpm.create(
+                        template, authValue: authValue, under: parent, authorizedBy: authorization)
                 }
                 return try secret.withUnsafeBytes { (bytes) throws(TPMError) in
                     try tpm.create(
-                        template, authValue: authValue, sealing: bytes, under: parent, authorizedBy: authorization)
+                        template, authValue: authValue, sealing: bytes, under: parent,
+                        authorizedBy: authorization)
                 }
             }
-            guard created.publicArea.isMade(from: template), created.creationData.parentName == root.name else {
+            guard created.publicArea.isMade(from: template),
+                created.creationData.parentName == root.name
+            else {
                 throw TPMError(
-                    .forged, command: .create, reason: "the TPM created an object that does not match the template")
+                    .forged, command: .create,
+                    reason: "the TPM created an object that does not match the template")
             }
             return created
         }

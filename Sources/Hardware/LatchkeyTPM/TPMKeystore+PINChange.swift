@@ -5,9 +5,10 @@ internal import TPM2
 extension TPMKeystore {
     /// Changes the PIN. Returns keys and secrets without a PIN unchanged.
     ///
-    /// The PIN that the presence broker manages, and those of revocable keys and secrets, are changed in the TPM: the old PIN no
-    /// longer works for any copy. Copies of other keys and secrets stay valid with the old PIN, because the TPM keeps no list of
-    /// them. Delete the old values.
+    /// The PIN that the presence broker manages, and those of revocable keys and secrets, are
+    /// changed in the TPM: the old PIN no longer works for any copy. Copies of other keys and
+    /// secrets stay valid with the old PIN, because the TPM keeps no list of them. Delete the old
+    /// values.
     public func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
@@ -18,7 +19,8 @@ extension TPMKeystore {
     }
 
     private func change(
-        _ keys: [HardwareKey], _ secrets: [SealedSecret], _ prompt: PromptContext, _ presence: any PresenceAuthority
+        _ keys: [HardwareKey], _ secrets: [SealedSecret], _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
         var blobs: [TPMKeyBlob] = []
         var bindings: [KeyBinding?] = []
@@ -41,9 +43,13 @@ extension TPMKeystore {
         }
         let indices = Set(blobs.compactMap { $0.protection?.userPIN })
         let first = blobs.first { $0.pinSalt != nil || $0.protection?.userPIN != nil }
-        guard let parentName = first?.parentName ?? revocable.first?.parentName else { return (keys, secrets) }
+        guard let parentName = first?.parentName ?? revocable.first?.parentName else {
+            return (keys, secrets)
+        }
         let root = try await root(named: parentName)
-        guard (blobs.map(\.parentName) + revocable.map(\.parentName)).allSatisfy({ $0 == root.name }) else {
+        guard
+            (blobs.map(\.parentName) + revocable.map(\.parentName)).allSatisfy({ $0 == root.name })
+        else {
             throw Self.otherTPM()
         }
         try await checkExisting(revocable, under: root)
@@ -56,16 +62,20 @@ extension TPMKeystore {
         let isProven = blobs.contains { $0.pinSalt != nil }
         let new = try await newPIN(isCounted: !revocable.isEmpty || isProven, prompt, presence)
         let replacements = try await presence.reporting(old) { () async throws(KeystoreError) in
-            let changed = try await rewrapAll(blobs, boundTo: bindings, under: root, from: old, to: new)
+            let changed = try await rewrapAll(
+                blobs, boundTo: bindings, under: root, from: old, to: new)
             var replacements: [Data] = []
             for blob in changed { replacements.append(try serialized(blob)) }
             // Changes the TPM last, after the old PIN was accepted for all objects.
-            let unchanged = try await unchanged(revocable, from: old, to: new, isProven, under: root)
+            let unchanged = try await unchanged(
+                revocable, from: old, to: new, isProven, under: root)
             for index in indices {
                 do throws(KeystoreError) {
                     try await changeUserPIN(index, under: root, from: old, to: new)
                 } catch {
-                    guard error.code == .wrongProof, isProven || !unchanged.isEmpty else { throw error }
+                    guard error.code == .wrongProof, isProven || !unchanged.isEmpty else {
+                        throw error
+                    }
                     try await changeUserPIN(index, under: root, from: new, to: new)
                 }
             }
@@ -81,12 +91,14 @@ extension TPMKeystore {
         )
     }
 
-    /// Returns the secrets that still have the old PIN. An earlier change may have been interrupted. Changes go from the last
-    /// secret to the first, so after the first secret with the new PIN all others have it too. A wrong PIN is counted once.
+    /// Returns the secrets that still have the old PIN. An earlier change may have been
+    /// interrupted. Changes go from the last secret to the first, so after the first secret with
+    /// the new PIN all others have it too. A wrong PIN is counted once.
     ///
     /// - Parameter isProven: Whether the old PIN was right for another object.
     private func unchanged(
-        _ revocable: [RevocableSecret], from old: PIN, to new: PIN, _ isProven: Bool, under root: StorageRoot
+        _ revocable: [RevocableSecret], from old: PIN, to new: PIN, _ isProven: Bool,
+        under root: StorageRoot
     ) async throws(KeystoreError) -> [RevocableSecret] {
         var unchanged: [RevocableSecret] = []
         for secret in revocable {
@@ -95,7 +107,9 @@ extension TPMKeystore {
                 unchanged.append(secret)
             } catch {
                 // Trying the new PIN uses an attempt, but never the last one.
-                guard error.code == .wrongProof, isProven || !unchanged.isEmpty, error.attemptsLeft ?? 2 > 1 else {
+                guard error.code == .wrongProof, isProven || !unchanged.isEmpty,
+                    error.attemptsLeft ?? 2 > 1
+                else {
                     throw error
                 }
                 break
@@ -115,7 +129,8 @@ extension TPMKeystore {
         }
         try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
             try tpm.changeIndexPIN(
-                of: pin.index, pin.branches, from: pin.authValue(old), to: pin.authValue(new), under: root)
+                of: pin.index, pin.branches, from: pin.authValue(old), to: pin.authValue(new),
+                under: root)
         }
     }
 
@@ -123,7 +138,8 @@ extension TPMKeystore {
     ///
     /// - Parameter bindings: One for each blob, nil for a secret.
     private func rewrapAll(
-        _ blobs: [TPMKeyBlob], boundTo bindings: [KeyBinding?], under root: StorageRoot, from old: PIN, to new: PIN
+        _ blobs: [TPMKeyBlob], boundTo bindings: [KeyBinding?], under root: StorageRoot,
+        from old: PIN, to new: PIN
     ) async throws(KeystoreError) -> [TPMKeyBlob] {
         guard blobs.contains(where: { $0.pinSalt != nil }) else { return blobs }
         let explain: Explanation = { await explainResponse($0, root, hasPIN: true) }
@@ -132,7 +148,8 @@ extension TPMKeystore {
                 var changed: [TPMKeyBlob] = []
                 for (blob, binding) in zip(blobs, bindings) {
                     changed.append(
-                        try tpm.rewrapForPIN(blob, boundTo: binding, under: parent, from: old, to: new, session)
+                        try tpm.rewrapForPIN(
+                            blob, boundTo: binding, under: parent, from: old, to: new, session)
                     )
                 }
                 return changed
@@ -144,29 +161,36 @@ extension TPMKeystore {
 extension TPM {
     /// Wraps one object for the new PIN.
     func rewrapForPIN(
-        _ blob: TPMKeyBlob, boundTo binding: KeyBinding?, under parent: TPMObject, from old: PIN, to new: PIN,
+        _ blob: TPMKeyBlob, boundTo binding: KeyBinding?, under parent: TPMObject, from old: PIN,
+        to new: PIN,
         _ session: Session
     ) throws(TPMError) -> TPMKeyBlob {
         guard let oldSalt = blob.pinSalt else { return blob }
         let newSalt = PINHardening.randomSalt()
         let privatePart = try rewrap(
-            blob, under: parent, from: try PINHardening.authValue(old, salt: oldSalt, boundTo: blob.binding),
+            blob, under: parent,
+            from: try PINHardening.authValue(old, salt: oldSalt, boundTo: blob.binding),
             to: try PINHardening.authValue(new, salt: newSalt, boundTo: binding), session)
         return blob.replacing(privatePart: privatePart, pinSalt: newSalt, binding: binding)
     }
 
     /// Wraps one object with another authValue, and checks that the TPM loads the result.
     func rewrap(
-        _ blob: TPMKeyBlob, under parent: TPMObject, from old: AuthValue, to new: AuthValue, _ session: Session
+        _ blob: TPMKeyBlob, under parent: TPMObject, from old: AuthValue, to new: AuthValue,
+        _ session: Session
     ) throws(TPMError) -> PrivateBlob {
         var key = blob.key
-        key.privatePart = try withLoadedObject(of: key, under: parent, authorizedBy: .continuing(session)) {
+        key.privatePart = try withLoadedObject(
+            of: key, under: parent, authorizedBy: .continuing(session)
+        ) {
             (object) throws(TPMError) in
             try objectChangeAuth(
                 of: object, under: parent, to: new,
                 authorizedBy: .continuing(session, authValue: old, protecting: .decrypt))
         }
-        try withLoadedObject(of: key, under: parent, authorizedBy: .continuing(session)) { (_) throws(TPMError) in }
+        try withLoadedObject(of: key, under: parent, authorizedBy: .continuing(session)) {
+            (_) throws(TPMError) in
+        }
         return key.privatePart
     }
 }

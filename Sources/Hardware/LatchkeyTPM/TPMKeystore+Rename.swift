@@ -5,15 +5,18 @@ internal import TPM2
 extension TPMKeystore {
     /// Changes the label of a key.
     ///
-    /// The authorization of a revocable key or a key with its own PIN depends on the label, so `presence` prompts for the PIN. The
-    /// TPM wraps the key again, or changes the authValue of the index whose PIN opens it. All other keys need no proof. Renaming
-    /// a key of an earlier version also binds it to its row.
+    /// The authorization of a revocable key or a key with its own PIN depends on the label, so
+    /// `presence` prompts for the PIN. The TPM wraps the key again, or changes the authValue of the
+    /// index whose PIN opens it. All other keys need no proof. Renaming a key of an earlier version
+    /// also binds it to its row.
     ///
-    /// A change of the index affects all copies of the key. If the call was interrupted after it, another call with the same
-    /// label finishes the change. To find this out, it tries a PIN that the TPM refused a second time with the new label, so a
-    /// wrong PIN counts twice. The last attempt is never used for this.
+    /// A change of the index affects all copies of the key. If the call was interrupted after it,
+    /// another call with the same label finishes the change. To find this out, it tries a PIN that
+    /// the TPM refused a second time with the new label, so a wrong PIN counts twice. The last
+    /// attempt is never used for this.
     public func rename(
-        _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
         do throws(KeystoreError) {
             let (blob, root) = try await checkedBlob(of: key)
@@ -24,12 +27,14 @@ extension TPMKeystore {
                     if kept.isGate {
                         try await rebindGate(blob, kept, to: binding, under: root, prompt, presence)
                     } else {
-                        try await rebindRevocable(blob, kept, to: binding, under: root, prompt, presence)
+                        try await rebindRevocable(
+                            blob, kept, to: binding, under: root, prompt, presence)
                     }
             } else if blob.pinSalt != nil {
                 renamed = try await rebindPIN(blob, to: binding, under: root, prompt, presence)
             } else {
-                renamed = blob.replacing(privatePart: blob.key.privatePart, pinSalt: nil, binding: binding)
+                renamed = blob.replacing(
+                    privatePart: blob.key.privatePart, pinSalt: nil, binding: binding)
             }
             return key.replacing(blob: try serialized(renamed), label: label)
         } catch { throw error.during("rename a key") }
@@ -37,7 +42,8 @@ extension TPMKeystore {
 
     /// Wraps a key with a PIN for another binding.
     private func rebindPIN(
-        _ blob: TPMKeyBlob, to binding: KeyBinding, under root: StorageRoot, _ prompt: PromptContext,
+        _ blob: TPMKeyBlob, to binding: KeyBinding, under root: StorageRoot,
+        _ prompt: PromptContext,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> TPMKeyBlob {
         let pin = try await currentPIN(prompt, presence)
@@ -45,7 +51,8 @@ extension TPMKeystore {
         return try await presence.reporting(pin) { () async throws(KeystoreError) in
             try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
                 try tpm.withSaltedSession(under: root) { (session, parent) throws(TPMError) in
-                    try tpm.rewrapForPIN(blob, boundTo: binding, under: parent, from: pin, to: pin, session)
+                    try tpm.rewrapForPIN(
+                        blob, boundTo: binding, under: parent, from: pin, to: pin, session)
                 }
             }
         }
@@ -53,7 +60,8 @@ extension TPMKeystore {
 
     /// Changes the authValue of the index whose PIN opens the key.
     private func rebindGate(
-        _ blob: TPMKeyBlob, _ kept: RevocableSecret, to binding: KeyBinding, under root: StorageRoot,
+        _ blob: TPMKeyBlob, _ kept: RevocableSecret, to binding: KeyBinding,
+        under root: StorageRoot,
         _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> TPMKeyBlob {
         try await checkExisting([kept], under: root)
@@ -72,10 +80,11 @@ extension TPMKeystore {
         return blob.replacing(privatePart: blob.key.privatePart, pinSalt: nil, binding: binding)
     }
 
-    /// Wraps a revocable key for another binding. The index with its secret does not change, so a crash leaves the old key or
-    /// the new one.
+    /// Wraps a revocable key for another binding. The index with its secret does not change, so a
+    /// crash leaves the old key or the new one.
     private func rebindRevocable(
-        _ blob: TPMKeyBlob, _ kept: RevocableSecret, to binding: KeyBinding, under root: StorageRoot,
+        _ blob: TPMKeyBlob, _ kept: RevocableSecret, to binding: KeyBinding,
+        under root: StorageRoot,
         _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> TPMKeyBlob {
         try await checkExisting([kept], under: root)
@@ -91,14 +100,16 @@ extension TPMKeystore {
 }
 
 extension TPM {
-    /// Wraps the key with the authValue of the new binding: StartAuthSession, NV_Read, Load, ObjectChangeAuth, Load.
+    /// Wraps the key with the authValue of the new binding: StartAuthSession, NV_Read, Load,
+    /// ObjectChangeAuth, Load.
     fileprivate func rebind(
         _ blob: TPMKeyBlob, _ kept: RevocableSecret, _ authValue: AuthValue, to binding: KeyBinding,
         under root: StorageRoot
     ) throws(TPMError) -> PrivateBlob {
         try withSaltedSession(under: root) { (session, parent) throws(TPMError) in
             let secret = try nvRead(
-                kept.index, authorizedBy: .continuing(session, authValue: authValue, protecting: .encrypt)
+                kept.index,
+                authorizedBy: .continuing(session, authValue: authValue, protecting: .encrypt)
             ) { SecretBytes(copying: $0) }
             let (old, new) = try secret.withUnsafeBytes { (bytes) throws(TPMError) in
                 (

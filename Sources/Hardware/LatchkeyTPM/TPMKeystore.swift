@@ -6,19 +6,22 @@ internal import TPM2TCTI
 
 /// A keystore in a TPM 2.0.
 ///
-/// Keys do not stay in the TPM. Its storage root key wraps each key, the caller stores the wrapped key, and the TPM loads it for
-/// each use. The storage root key is the TCG's shared one at 0x81000001. It is created if absent, never overwritten, and pinned
-/// in `anchors` at the first use.
+/// Keys do not stay in the TPM. Its storage root key wraps each key, the caller stores the wrapped
+/// key, and the TPM loads it for each use. The storage root key is the TCG's shared one at
+/// 0x81000001. It is created if absent, never overwritten, and pinned in `anchors` at the first
+/// use.
 ///
-/// A PIN is converted into an authValue and proven in a session that is salted to the pinned key. It never crosses the bus, and
-/// the TPM counts wrong PINs. For a fingerprint, the key's policy requires the presence broker's signature over this use.
+/// A PIN is converted into an authValue and proven in a session that is salted to the pinned key.
+/// It never crosses the bus, and the TPM counts wrong PINs. For a fingerprint, the key's policy
+/// requires the presence broker's signature over this use.
 public struct TPMKeystore: Keystore, BackendKeystore {
     /// The default device: the kernel's resource manager.
     package static let defaultTCTI = "device:/dev/tpmrm0"
 
     public let backend = "tpm"
 
-    /// Whether a new PIN may have fewer than ``minimumPINCharacters`` on a TPM whose lockout password is empty.
+    /// Whether a new PIN may have fewer than ``minimumPINCharacters`` on a TPM whose lockout
+    /// password is empty.
     let allowsShortPINs: Bool
     let device: TPMDevice
     let anchors: any TrustAnchors
@@ -28,23 +31,26 @@ public struct TPMKeystore: Keystore, BackendKeystore {
     /// The pinned storage root key, decoded.
     let decodedRoot = Memo<Data, StorageRoot>()
 
-    /// The minimum length of a new PIN in characters, on a TPM whose lockout password is empty. All users of such a TPM can reset
-    /// the count of wrong PINs and continue to guess. Does not apply to a PIN that the presence broker manages.
+    /// The minimum length of a new PIN in characters, on a TPM whose lockout password is empty. All
+    /// users of such a TPM can reset the count of wrong PINs and continue to guess. Does not apply
+    /// to a PIN that the presence broker manages.
     package static let minimumPINCharacters = 6
 
     /// Uses the TPM at a TCTI string of tpm2-tss. Does not connect yet.
     ///
     /// - Parameters:
-    ///   - tcti: The default is `device:/dev/tpmrm0`, the kernel's resource manager. Other examples are
-    ///     `swtpm:path=/run/tpm.sock` and `tabrmd:`.
-    ///   - anchors: The store that pins the storage root key. Keys of one store need the same anchors.
-    ///   - allowsShortPINs: Whether a new PIN may have fewer than 6 characters if the TPM counts it and the lockout
-    ///     password is empty. Otherwise the error code is `invalidInput`.
+    ///   - tcti: The default is `device:/dev/tpmrm0`, the kernel's resource manager. Other examples
+    ///     are `swtpm:path=/run/tpm.sock` and `tabrmd:`.
+    ///   - anchors: The store that pins the storage root key. Keys of one store need the same
+    ///     anchors.
+    ///   - allowsShortPINs: Whether a new PIN may have fewer than 6 characters if the TPM counts it
+    ///     and the lockout password is empty. Otherwise the error code is `invalidInput`.
     public init(tcti: String? = nil, anchors: any TrustAnchors, allowsShortPINs: Bool = false) {
         let tcti = tcti.flatMap { $0.isEmpty ? nil : $0 } ?? Self.defaultTCTI
         // The kernel's resource manager, and tpm2-abrmd.
         let isShared = tcti.hasPrefix("tabrmd") || tcti.hasPrefix("device:/dev/tpmrm")
-        self.init(anchors: anchors, isShared: isShared, allowsShortPINs: allowsShortPINs) { () throws(TPMError) in
+        self.init(anchors: anchors, isShared: isShared, allowsShortPINs: allowsShortPINs) {
+            () throws(TPMError) in
             try TCTIConnection(tcti)
         }
     }
@@ -52,8 +58,8 @@ public struct TPMKeystore: Keystore, BackendKeystore {
     /// Uses a TPM through custom connections.
     ///
     /// - Parameters:
-    ///   - isShared: Whether a resource manager gives each connection its own object slots, so that a connection may stay open
-    ///     during a prompt.
+    ///   - isShared: Whether a resource manager gives each connection its own object slots, so that
+    ///     a connection may stay open during a prompt.
     ///   - allowsShortPINs: As for ``init(tcti:anchors:allowsShortPINs:)``.
     ///   - connect: Called for each operation, on a thread that may block.
     public init(
@@ -72,14 +78,17 @@ public struct TPMKeystore: Keystore, BackendKeystore {
             }
             return KeystoreCapabilities(
                 device: identity.description, root: identity.isSimulated ? .swtpm : .tpm,
-                requirements: Set(AccessPolicy.Requirement.allCases), canAttest: true, sealsRevocably: isOwnerOpen)
+                requirements: Set(AccessPolicy.Requirement.allCases), canAttest: true,
+                sealsRevocably: isOwnerOpen)
         } catch { throw error.during("read the state of the TPM") }
     }
 
     /// Compares the secret's parent with this TPM's storage root key.
     public func owns(_ secret: SealedSecret) async -> Bool? {
         guard secret.backend == backend else { return false }
-        let parent = (try? TPMKeyBlob(secret.blob))?.parentName ?? (try? RevocableSecret(secret.blob))?.parentName
+        let parent =
+            (try? TPMKeyBlob(secret.blob))?.parentName
+            ?? (try? RevocableSecret(secret.blob))?.parentName
         guard let parent else { return nil }
         if let known = device.knownRoots.withLock({ $0[parent] }) { return known }
         guard let isOwn = try? await hasRoot(named: parent) else { return nil }
@@ -90,17 +99,20 @@ public struct TPMKeystore: Keystore, BackendKeystore {
     /// Discards the tickets for reuse. The TPM would accept them until they expire.
     public func endReuse() { tickets.empty() }
 
-    /// Revokes a revocable key. The TPM holds no part of other keys, so discarding the stored value deletes them.
+    /// Revokes a revocable key. The TPM holds no part of other keys, so discarding the stored value
+    /// deletes them.
     public func delete(_ key: HardwareKey) async throws(KeystoreError) {
         if let authorization = key.authorization { try await revoke(authorization) }
     }
 
-    /// Explains an error of the TPM in the context of an operation. May read further state from the TPM.
+    /// Explains an error of the TPM in the context of an operation. May read further state from the
+    /// TPM.
     typealias Explanation = (TPMError) async -> KeystoreError
 
     /// Runs `body` on one connection, on the TPM's thread.
     func withTPM<R: Sendable>(
-        explainedBy explain: Explanation = { KeystoreError($0) }, _ body: @Sendable (TPM) throws(TPMError) -> R
+        explainedBy explain: Explanation = { KeystoreError($0) },
+        _ body: @Sendable (TPM) throws(TPMError) -> R
     ) async throws(KeystoreError) -> R {
         do {
             return try await device.run(body)

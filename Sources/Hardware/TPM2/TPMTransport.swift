@@ -11,12 +11,14 @@ public protocol TPMTransport: AnyObject {
     /// - Throws: ``TPMError`` of kind `transport`.
     func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8]
 
-    /// Sends a command that proves a secret. The TPM may count a wrong secret each time that it receives the command.
+    /// Sends a command that proves a secret. The TPM may count a wrong secret each time that it
+    /// receives the command.
     ///
     /// The default implementation is ``exchange(_:)``.
     func exchange(proof command: [UInt8]) throws(TPMError) -> [UInt8]
 
-    /// Sends a command that proves no secret, does `work` while the TPM executes it, and waits for the response.
+    /// Sends a command that proves no secret, does `work` while the TPM executes it, and waits for
+    /// the response.
     ///
     /// The default implementation does the work after ``exchange(_:)``.
     ///
@@ -28,9 +30,12 @@ public protocol TPMTransport: AnyObject {
 }
 
 extension TPMTransport {
-    public func exchange(proof command: [UInt8]) throws(TPMError) -> [UInt8] { try exchange(command) }
+    public func exchange(proof command: [UInt8]) throws(TPMError) -> [UInt8] {
+        try exchange(command)
+    }
 
-    public func exchange(_ command: [UInt8], meanwhile work: () -> Void) throws(TPMError) -> [UInt8] {
+    public func exchange(_ command: [UInt8], meanwhile work: () -> Void) throws(TPMError) -> [UInt8]
+    {
         let response = try exchange(command)
         work()
         return response
@@ -39,13 +44,14 @@ extension TPMTransport {
 
 /// Resubmits a command when the TPM requests it.
 ///
-/// Without a resource manager the TPM answers `TPM_RC_RETRY`, `TPM_RC_YIELDED` or `TPM_RC_TESTING` and leaves the
-/// resubmission to its client (TPM 2.0 Part 2 section 6.6.3). swtpm answers `RETRY` to the first use of an object with
-/// dictionary-attack protection after a start.
+/// Without a resource manager the TPM answers `TPM_RC_RETRY`, `TPM_RC_YIELDED` or `TPM_RC_TESTING`
+/// and leaves the resubmission to its client (TPM 2.0 Part 2 section 6.6.3). swtpm answers `RETRY`
+/// to the first use of an object with dictionary-attack protection after a start.
 ///
-/// These responses are not authenticated. An attacker on the bus who forges one after a wrong PIN makes the TPM count the
-/// PIN again with each submission. A connection therefore resubmits at most one command that proves a secret, once, and only
-/// for a response that says that the TPM did not start the command.
+/// These responses are not authenticated. An attacker on the bus who forges one after a wrong PIN
+/// makes the TPM count the PIN again with each submission. A connection therefore resubmits at most
+/// one command that proves a secret, once, and only for a response that says that the TPM did not
+/// start the command.
 public final class ResubmittingTransport: TPMTransport {
     /// The maximum number of submissions of a command that proves no secret.
     package static let maximumSubmissions = 8
@@ -67,10 +73,12 @@ public final class ResubmittingTransport: TPMTransport {
         try exchange(command) {}
     }
 
-    public func exchange(_ command: [UInt8], meanwhile work: () -> Void) throws(TPMError) -> [UInt8] {
+    public func exchange(_ command: [UInt8], meanwhile work: () -> Void) throws(TPMError) -> [UInt8]
+    {
         var response = try inner.exchange(command, meanwhile: work)
         var pause = Self.pause
-        for _ in 1..<Self.maximumSubmissions where Self.isCode(of: response, among: [.retry, .yielded, .testing]) {
+        for _ in 1..<Self.maximumSubmissions
+        where Self.isCode(of: response, among: [.retry, .yielded, .testing]) {
             usleep(pause)
             pause *= 2
             response = try inner.exchange(command)
@@ -80,7 +88,9 @@ public final class ResubmittingTransport: TPMTransport {
 
     public func exchange(proof command: [UInt8]) throws(TPMError) -> [UInt8] {
         let response = try inner.exchange(proof: command)
-        guard !hasResubmittedProof, Self.isCode(of: response, among: [.retry, .testing]) else { return response }
+        guard !hasResubmittedProof, Self.isCode(of: response, among: [.retry, .testing]) else {
+            return response
+        }
         hasResubmittedProof = true
         usleep(Self.isCode(of: response, among: [.testing]) ? Self.selfTestPause : Self.pause)
         return try inner.exchange(proof: command)

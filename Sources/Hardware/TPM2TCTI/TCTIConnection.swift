@@ -4,10 +4,11 @@ internal import Glibc
 internal import Synchronization
 public import TPM2
 
-/// A connection through tpm2-tss: `device:/dev/tpmrm0`, `swtpm:path=…`, `tabrmd:`, `pcap:…`, or any other TCTI that
-/// `libtss2-tctildr` can load.
+/// A connection through tpm2-tss: `device:/dev/tpmrm0`, `swtpm:path=…`, `tabrmd:`, `pcap:…`, or any
+/// other TCTI that `libtss2-tctildr` can load.
 public final class TCTIConnection: TPMTransport {
-    /// The default time limit for one command. The slowest one, creating an RSA key, takes minutes on old TPMs.
+    /// The default time limit for one command. The slowest one, creating an RSA key, takes minutes
+    /// on old TPMs.
     public static let defaultDeadlineSeconds = 120
 
     private let configuration: String
@@ -18,9 +19,13 @@ public final class TCTIConnection: TPMTransport {
     ///
     /// - Parameters:
     ///   - configuration: A TCTI string, `name:options`.
-    ///   - deadlineSeconds: The time limit for each response. A TCTI without poll handles blocks without a limit.
-    /// - Throws: ``TPMError`` of kind `transport`. The reason names the missing device, library or permission.
-    public init(_ configuration: String, deadlineSeconds: Int = defaultDeadlineSeconds) throws(TPMError) {
+    ///   - deadlineSeconds: The time limit for each response. A TCTI without poll handles blocks
+    ///     without a limit.
+    /// - Throws: ``TPMError`` of kind `transport`. The reason names the missing device, library or
+    ///   permission.
+    public init(_ configuration: String, deadlineSeconds: Int = defaultDeadlineSeconds)
+        throws(TPMError)
+    {
         self.configuration = configuration
         self.deadlineSeconds = deadlineSeconds
         Self.quietenLogging
@@ -39,25 +44,31 @@ public final class TCTIConnection: TPMTransport {
         close()
     }
 
-    /// The configurations that were used, with the file names of their libraries, which stay loaded. tpm2-tss does not
-    /// search the file system for such a name.
+    /// The configurations that were used, with the file names of their libraries, which stay
+    /// loaded. tpm2-tss does not search the file system for such a name.
     private static let resolved = Mutex<[String: String]>([:])
 
-    /// Keeps the loaded library of the TCTI in the process. Loading it for each connection takes as long as a command.
+    /// Keeps the loaded library of the TCTI in the process. Loading it for each connection takes as
+    /// long as a command.
     ///
-    /// - Returns: The configuration with the library's file name; nil if the name is not one of tpm2-tss.
+    /// - Returns: The configuration with the library's file name; nil if the name is not one of
+    ///   tpm2-tss.
     private static func keepLibrary(of configuration: String) -> String? {
         let name = configuration.prefix { $0 != ":" }
         let library = library(of: name)
-        guard dlopen(library, RTLD_LAZY | RTLD_NOLOAD | Int32(RTLD_NODELETE)) != nil else { return nil }
+        guard dlopen(library, RTLD_LAZY | RTLD_NOLOAD | Int32(RTLD_NODELETE)) != nil else {
+            return nil
+        }
         return library + configuration.dropFirst(name.count)
     }
 
     /// The file name of a TCTI's library in tpm2-tss.
-    private static func library(of name: some StringProtocol) -> String { "libtss2-tcti-\(name).so.0" }
+    private static func library(of name: some StringProtocol) -> String {
+        "libtss2-tcti-\(name).so.0"
+    }
 
-    /// Whether the configuration names an existing file that is not a character device. tpm2-tss would write commands into
-    /// such a file.
+    /// Whether the configuration names an existing file that is not a character device. tpm2-tss
+    /// would write commands into such a file.
     package static func namesFile(_ configuration: String) -> Bool {
         let prefix = "device:"
         var status = stat()
@@ -70,9 +81,12 @@ public final class TCTIConnection: TPMTransport {
         try exchange(command) {}
     }
 
-    public func exchange(_ command: [UInt8], meanwhile work: () -> Void) throws(TPMError) -> [UInt8] {
+    public func exchange(_ command: [UInt8], meanwhile work: () -> Void) throws(TPMError) -> [UInt8]
+    {
         guard let context else { throw broken("it is closed") }
-        guard command.count <= TPM.maximumMessageBytes else { throw broken("a command is too long") }
+        guard command.count <= TPM.maximumMessageBytes else {
+            throw broken("a command is too long")
+        }
         try check(ctss2_transmit(context, command.count, command), "sending")
         let deadline = ContinuousClock.now + .seconds(deadlineSeconds)
         work()
@@ -94,13 +108,18 @@ public final class TCTIConnection: TPMTransport {
         context = nil
     }
 
-    /// The file descriptors to poll. A device returns a whole response at once, so polling once is enough. TCTIs without
-    /// poll handles (swtpm and mssim before tpm2-tss 4) block in receive instead.
+    /// The file descriptors to poll. A device returns a whole response at once, so polling once is
+    /// enough. TCTIs without poll handles (swtpm and mssim before tpm2-tss 4) block in receive
+    /// instead.
     private func pollHandles(_ context: OpaquePointer) -> [pollfd] {
         var count = 0
-        guard ctss2_poll_handles(context, nil, &count) == 0, (1...8).contains(count) else { return [] }
+        guard ctss2_poll_handles(context, nil, &count) == 0, (1...8).contains(count) else {
+            return []
+        }
         var handles = [pollfd](repeating: pollfd(), count: count)
-        guard ctss2_poll_handles(context, &handles, &count) == 0, count <= handles.count else { return [] }
+        guard ctss2_poll_handles(context, &handles, &count) == 0, count <= handles.count else {
+            return []
+        }
         // The TCTI of tpm2-abrmd returns the descriptor without the event to wait for.
         for index in handles.indices { handles[index].events |= Int16(POLLIN) }
         return Array(handles.prefix(count))
@@ -109,21 +128,28 @@ public final class TCTIConnection: TPMTransport {
     /// Waits until a response can be received.
     ///
     /// - Returns: false at the deadline.
-    private func isReady(_ handles: [pollfd], by deadline: ContinuousClock.Instant) throws(TPMError) -> Bool {
+    private func isReady(_ handles: [pollfd], by deadline: ContinuousClock.Instant) throws(TPMError)
+        -> Bool
+    {
         guard !handles.isEmpty else { return true }
         var handles = handles
         while true {
             let left = (deadline - ContinuousClock.now).components
-            let milliseconds = max(0, left.seconds * 1000 + left.attoseconds / 1_000_000_000_000_000)
+            let milliseconds = max(
+                0, left.seconds * 1000 + left.attoseconds / 1_000_000_000_000_000)
             let ready = poll(&handles, nfds_t(handles.count), Int32(clamping: milliseconds))
             if ready < 0 && errno == EINTR { continue }
-            guard ready >= 0 else { throw broken("waiting failed: \(String(cString: strerror(errno)))") }
+            guard ready >= 0 else {
+                throw broken("waiting failed: \(String(cString: strerror(errno)))")
+            }
             return ready > 0
         }
     }
 
     private var late: TPMError {
-        TPMError(.transport(.timeout), reason: "the TPM at \(configuration) did not answer within \(deadlineSeconds) s")
+        TPMError(
+            .transport(.timeout),
+            reason: "the TPM at \(configuration) did not answer within \(deadlineSeconds) s")
     }
 
     private func check(_ code: TSS2_RC, _ doing: String) throws(TPMError) {
@@ -132,12 +158,14 @@ public final class TCTIConnection: TPMTransport {
     }
 
     private func broken(_ reason: String) -> TPMError {
-        TPMError(.transport(.broken), reason: "the connection to the TPM at \(configuration) broke: \(reason)")
+        TPMError(
+            .transport(.broken),
+            reason: "the connection to the TPM at \(configuration) broke: \(reason)")
     }
 
-    /// Turns off the messages that tpm2-tss writes to standard error about each failure, including expected ones. The
-    /// library reads `TSS2_LOG` once, before its first message, so this runs before its first use. A value that the user set
-    /// takes precedence.
+    /// Turns off the messages that tpm2-tss writes to standard error about each failure, including
+    /// expected ones. The library reads `TSS2_LOG` once, before its first message, so this runs
+    /// before its first use. A value that the user set takes precedence.
     private static let quietenLogging: Void = {
         guard getenv("TSS2_LOG") == nil, let entry = strdup("TSS2_LOG=all+NONE") else { return }
         // A failure leaves the messages on.
@@ -146,8 +174,8 @@ public final class TCTIConnection: TPMTransport {
 }
 
 extension TCTIConnection {
-    /// Describes why a connection cannot be opened. For a device the operating system knows the cause; for other TCTIs only
-    /// the TCTI's code is available.
+    /// Describes why a connection cannot be opened. For a device the operating system knows the
+    /// cause; for other TCTIs only the TCTI's code is available.
     private static func openingFailed(_ configuration: String, _ code: TSS2_RC) -> TPMError {
         let parts = configuration.split(separator: ":", maxSplits: 1).map(String.init)
         if parts.first == "device" {
@@ -158,19 +186,25 @@ extension TCTIConnection {
             if access(path, R_OK | W_OK) != 0 {
                 return TPMError(
                     .transport(.forbidden),
-                    reason: "this user has no permission to open \(path), which belongs to \(group(of: path))")
+                    reason:
+                        "this user has no permission to open \(path), which belongs to \(group(of: path))"
+                )
             }
         }
         guard isInstalled(parts.first ?? "") else {
             return TPMError(
                 .transport(.silent),
-                reason: "no TCTI ‘\(parts.first ?? "")’ is installed; examples: device:/dev/tpmrm0, swtpm:path=…")
+                reason:
+                    "no TCTI ‘\(parts.first ?? "")’ is installed; examples: device:/dev/tpmrm0, swtpm:path=…"
+            )
         }
         return TPMError(
-            .transport(.silent), reason: "no TPM answers at \(configuration) (0x\(String(code, radix: 16)))")
+            .transport(.silent),
+            reason: "no TPM answers at \(configuration) (0x\(String(code, radix: 16)))")
     }
 
-    /// Whether tpm2-tss has a library for this TCTI. The name may also be the path or file name of a library.
+    /// Whether tpm2-tss has a library for this TCTI. The name may also be the path or file name of
+    /// a library.
     private static func isInstalled(_ name: String) -> Bool {
         if name.hasPrefix("libtss2-") || name.contains("/") { return true }
         guard let library = dlopen(library(of: name), RTLD_LAZY) else { return false }
@@ -180,7 +214,9 @@ extension TCTIConnection {
 
     private static func group(of path: String) -> String {
         var status = stat()
-        guard stat(path, &status) == 0, let group = getgrgid(status.st_gid) else { return "another group" }
+        guard stat(path, &status) == 0, let group = getgrgid(status.st_gid) else {
+            return "another group"
+        }
         return "the group \(String(cString: group.pointee.gr_name))"
     }
 }

@@ -25,24 +25,32 @@ package struct HardwareSettings: Sendable {
         return PKCS11Keystore(uri: uri, options: options, anchors: store)
     }
 
-    /// The records of a container whose settings and certificates belong to keys in any hardware. If the TPM protects the
-    /// records, this is the TPM also with a configured token.
-    package func records(_ name: String, in store: RecordStore) async throws(KeystoreError) -> RecordContainer {
+    /// The records of a container whose settings and certificates belong to keys in any hardware.
+    /// If the TPM protects the records, this is the TPM also with a configured token.
+    package func records(_ name: String, in store: RecordStore) async throws(KeystoreError)
+        -> RecordContainer
+    {
         let records = try RecordContainer(name: name, store: store, keystore: keystore(store))
-        guard token.uri != nil, try await records.sealingBackend() == Self.tpmBackend else { return records }
+        guard token.uri != nil, try await records.sealingBackend() == Self.tpmBackend else {
+            return records
+        }
         return try RecordContainer(name: name, store: store, keystore: tpm(store))
     }
 
-    /// The keystore of a stored key, wherever it is: the configured hardware if it is of the key's kind, otherwise the TPM, or
-    /// the token that the key names.
-    package func keystore(of key: HardwareKey, in store: RecordStore) throws(KeystoreError) -> any Keystore {
+    /// The keystore of a stored key, wherever it is: the configured hardware if it is of the key's
+    /// kind, otherwise the TPM, or the token that the key names.
+    package func keystore(of key: HardwareKey, in store: RecordStore) throws(KeystoreError)
+        -> any Keystore
+    {
         let configured = keystore(store)
         guard key.backend != configured.backend else { return configured }
         if key.backend == Self.tpmBackend { return tpm(store) }
-        return try PKCS11Keystore(uri: PKCS11Keystore.location(of: key), options: token.options, anchors: store)
+        return try PKCS11Keystore(
+            uri: PKCS11Keystore.location(of: key), options: token.options, anchors: store)
     }
 
-    /// The hardware that contains a stored key, so that keys in the same hardware can share a keystore.
+    /// The hardware that contains a stored key, so that keys in the same hardware can share a
+    /// keystore.
     package func place(of key: HardwareKey) throws(KeystoreError) -> String {
         guard key.backend != Self.tpmBackend else { return key.backend }
         return try PKCS11Keystore.location(of: key)

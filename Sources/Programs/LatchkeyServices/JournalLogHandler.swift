@@ -1,6 +1,6 @@
 internal import Glibc
-package import Logging
 internal import LatchkeyPlatform
+package import Logging
 
 /// Sends each log event to the journal as an entry.
 package struct JournalLogHandler: LogHandler {
@@ -10,7 +10,8 @@ package struct JournalLogHandler: LogHandler {
     private let label: String
     private let sink: JournalSink
 
-    package init(label: String, sink: JournalSink, metadataProvider: Logger.MetadataProvider? = nil) {
+    package init(label: String, sink: JournalSink, metadataProvider: Logger.MetadataProvider? = nil)
+    {
         self.label = label
         self.sink = sink
         self.metadataProvider = metadataProvider
@@ -27,12 +28,13 @@ package struct JournalLogHandler: LogHandler {
         facts.merge(event.metadata ?? [:]) { $1 }
         if let error = event.error { facts["error"] = "\(error)" }
         sink.take(
-            JournalEntry(level: event.level, message: event.message.description, metadata: facts), identifier: label)
+            JournalEntry(level: event.level, message: event.message.description, metadata: facts),
+            identifier: label)
     }
 }
 
-/// Sends entries to the journal: with all their fields through its socket, or, if that fails, as lines through the stream
-/// that systemd has connected to it.
+/// Sends entries to the journal: with all their fields through its socket, or, if that fails, as
+/// lines through the stream that systemd has connected to it.
 package final class JournalSink: Sendable {
     private let socketPath: String
     private let descriptor: Int32
@@ -60,10 +62,13 @@ package final class JournalSink: Sendable {
 
     /// Sends by path each time, because the journal can restart at any time.
     private func send(_ datagram: [UInt8]) -> Bool {
-        guard let address = UNIXSocketAddress(path: socketPath), descriptor >= 0 else { return false }
+        guard let address = UNIXSocketAddress(path: socketPath), descriptor >= 0 else {
+            return false
+        }
         return address.withPointer { address, size in
             sendto(
-                descriptor, datagram, datagram.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL), address, size)
+                descriptor, datagram, datagram.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL),
+                address, size)
                 == datagram.count
         }
     }

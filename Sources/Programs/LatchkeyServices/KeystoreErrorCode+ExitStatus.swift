@@ -1,8 +1,8 @@
 package import Latchkey
 
 extension KeystoreErrorCode {
-    /// The exit status of a program that ends with this error. The meanings of the numbers do not change, because scripts and
-    /// systemd units depend on them.
+    /// The exit status of a program that ends with this error. The meanings of the numbers do not
+    /// change, because scripts and systemd units depend on them.
     package var exitStatus: Int32 {
         switch self {
         case .invalidInput: 2

@@ -2,7 +2,8 @@ internal import Glibc
 internal import Latchkey
 package import Logging
 
-/// Chooses a service's log: the journal if systemd has connected standard error to it, otherwise text on standard error.
+/// Chooses a service's log: the journal if systemd has connected standard error to it, otherwise
+/// text on standard error.
 package enum ServiceLog {
     /// The journal's socket for entries with fields (systemd.io, "Native Journal Protocol").
     package static let socketPath = "/run/systemd/journal/socket"
@@ -19,16 +20,20 @@ package enum ServiceLog {
             metadataProvider: LoggingSystem.metadataProvider)
     }
 
-    /// Whether a descriptor is the stream that `JOURNAL_STREAM` names by device and inode (systemd.exec(5)). A child process of
-    /// a service inherits the variable, but can have another stream.
+    /// Whether a descriptor is the stream that `JOURNAL_STREAM` names by device and inode
+    /// (systemd.exec(5)). A child process of a service inherits the variable, but can have another
+    /// stream.
     package static func isJournal(_ descriptor: Int32, environment: [String: String]) -> Bool {
         var status = stat()
-        guard let stream = environment["JOURNAL_STREAM"], fstat(descriptor, &status) == 0 else { return false }
+        guard let stream = environment["JOURNAL_STREAM"], fstat(descriptor, &status) == 0 else {
+            return false
+        }
         return stream == "\(status.st_dev):\(status.st_ino)"
     }
 }
 
-/// Writes events as lines of text to standard error. No message or value can end, hide or reverse a line.
+/// Writes events as lines of text to standard error. No message or value can end, hide or reverse a
+/// line.
 package struct TextLogHandler: LogHandler {
     private var stream: StreamLogHandler
 
@@ -48,7 +53,11 @@ package struct TextLogHandler: LogHandler {
 
     package var metadataProvider: Logger.MetadataProvider? {
         get { stream.metadataProvider }
-        set { stream.metadataProvider = newValue.map { provider in .init { Self.lines(provider.get()) } } }
+        set {
+            stream.metadataProvider = newValue.map { provider in
+                .init { Self.lines(provider.get()) }
+            }
+        }
     }
 
     package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
@@ -58,14 +67,19 @@ package struct TextLogHandler: LogHandler {
 
     package func log(event: LogEvent) {
         var event = event
-        event.message = "\(String(escaping: event.message.description, maximumBytes: JournalEntry.longestValue))"
-        if let error = event.error { event.metadata = (event.metadata ?? [:]).merging(["error": "\(error)"]) { $1 } }
+        event.message =
+            "\(String(escaping: event.message.description, maximumBytes: JournalEntry.longestValue))"
+        if let error = event.error {
+            event.metadata = (event.metadata ?? [:]).merging(["error": "\(error)"]) { $1 }
+        }
         event.error = nil
         event.metadata = event.metadata.map(Self.lines)
         stream.log(event: event)
     }
 
-    private static func lines(_ metadata: Logger.Metadata) -> Logger.Metadata { metadata.mapValues(line) }
+    private static func lines(_ metadata: Logger.Metadata) -> Logger.Metadata {
+        metadata.mapValues(line)
+    }
 
     private static func line(_ value: Logger.Metadata.Value) -> Logger.Metadata.Value {
         .string(String(escaping: "\(value)", maximumBytes: JournalEntry.longestValue))

@@ -1,8 +1,8 @@
 internal import FoundationEssentials
 package import Latchkey
 
-/// The settings of a user's service: each value from its option, otherwise from the environment, otherwise from the configuration
-/// file of `latchkey`, otherwise the default.
+/// The settings of a user's service: each value from its option, otherwise from the environment,
+/// otherwise from the configuration file of `latchkey`, otherwise the default.
 package struct ServiceSettings: Sendable {
     package let container: String
     /// The store's directory.

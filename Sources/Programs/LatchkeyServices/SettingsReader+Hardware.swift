@@ -4,9 +4,11 @@ internal import LatchkeyTPM
 internal import TPM2TCTI
 
 extension SettingsReader {
-    /// The TPM's TCTI configuration: the setting, otherwise the one of tpm2-tools, otherwise the default.
+    /// The TPM's TCTI configuration: the setting, otherwise the one of tpm2-tools, otherwise the
+    /// default.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for a file that is not a device. A missing device is not an error here.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for a file that is not a device. A
+    ///   missing device is not an error here.
     package func tcti(environment: [String: String]) throws(KeystoreError) -> String {
         let tools = environment["TPM2TOOLS_TCTI"].flatMap { $0.isEmpty ? nil : $0 }
         let tcti = try value("tcti") ?? tools ?? TPMKeystore.defaultTCTI
@@ -26,8 +28,10 @@ extension SettingsReader {
         return source
     }
 
-    /// The authority that reads a service's PINs. A descriptor is checked before the service opens its own files.
-    package func pins(environment: [String: String]) throws(KeystoreError) -> any PresenceAuthority {
+    /// The authority that reads a service's PINs. A descriptor is checked before the service opens
+    /// its own files.
+    package func pins(environment: [String: String]) throws(KeystoreError) -> any PresenceAuthority
+    {
         let source = try pinSource() ?? .standard
         try source.checkDescriptor()
         return try source.authority(environment: environment)

@@ -2,22 +2,24 @@ internal import FoundationEssentials
 package import Latchkey
 internal import LatchkeyJOSE
 
-/// Reads settings by the names of their options from the options, the environment (`LATCHKEY_…`) and the configuration
-/// file.
+/// Reads settings by the names of their options from the options, the environment (`LATCHKEY_…`)
+/// and the configuration file.
 package struct SettingsReader {
-    /// The options, the variables and the members of the file, each by the names of the options, in order of precedence.
+    /// The options, the variables and the members of the file, each by the names of the options, in
+    /// order of precedence.
     private let sources: [[String: JSONValue]]
     /// The path of the configuration file, which may not exist; nil without a home directory.
     package let path: String?
 
     /// The names of the settings. Programs share one configuration file, so each accepts all names.
     private static let names: Set = [
-        "container", "store", "tcti", "token", "token-login", "token-isolation", "pin-source", "endpoint", "client-id",
+        "container", "store", "tcti", "token", "token-login", "token-isolation", "pin-source",
+        "endpoint", "client-id",
         "trusted-origins",
     ]
 
-    /// - Throws: ``KeystoreError``: `refused` for a configuration file that others can write, `invalidInput` for a file
-    ///   that cannot be read.
+    /// - Throws: ``KeystoreError``: `refused` for a configuration file that others can write,
+    ///   `invalidInput` for a file that cannot be read.
     package init(options: [String: String?], environment: [String: String]) throws(KeystoreError) {
         var variables: [String: JSONValue] = [:]
         for name in Self.names {
@@ -30,7 +32,8 @@ package struct SettingsReader {
         sources = [options.compactMapValues { $0.map(JSONValue.string) }, variables, file ?? [:]]
     }
 
-    /// Whether the first source of one setting is the first source of the other, or has precedence over it.
+    /// Whether the first source of one setting is the first source of the other, or has precedence
+    /// over it.
     package func isAsSpecific(_ name: String, as other: String) -> Bool {
         sources.first { $0[name] != nil || $0[other] != nil }?[name] != nil
     }
@@ -44,8 +47,8 @@ package struct SettingsReader {
         return text
     }
 
-    /// The members of the file, which may not exist. It is one JSON object with known settings only, so that a misspelt setting
-    /// is an error.
+    /// The members of the file, which may not exist. It is one JSON object with known settings
+    /// only, so that a misspelt setting is an error.
     private static func settings(in path: String) throws(KeystoreError) -> [String: JSONValue] {
         guard FileManager.default.fileExists(atPath: path) else { return [:] }
         try TrustedFile.check(path)
@@ -58,9 +61,13 @@ package struct SettingsReader {
         guard let settings = try? JSONDecoder().decode(JSONValue.self, from: contents).object else {
             throw unreadable(path, "it is not a JSON object")
         }
-        guard let unknown = settings.keys.sorted().first(where: { !names.contains($0) }) else { return settings }
+        guard let unknown = settings.keys.sorted().first(where: { !names.contains($0) }) else {
+            return settings
+        }
         throw unreadable(
-            path, "‘\(unknown)’ is not a setting; the settings are \(names.sorted().joined(separator: ", "))")
+            path,
+            "‘\(unknown)’ is not a setting; the settings are \(names.sorted().joined(separator: ", "))"
+        )
     }
 
     private static func path(environment: [String: String]) -> String? {
@@ -79,7 +86,8 @@ package struct SettingsReader {
 
     private static func unreadable(_ path: String, _ reason: String) -> KeystoreError {
         KeystoreError(
-            operation: "read \(path)", code: .invalidInput, reason: reason, recovery: "Correct the setting in \(path).")
+            operation: "read \(path)", code: .invalidInput, reason: reason,
+            recovery: "Correct the setting in \(path).")
     }
 
     /// The next step for a wrong setting: the three places that may contain it.

@@ -25,7 +25,9 @@ package struct TokenSettings: Sendable {
     }
 
     /// Where the user enters the PIN. Some tokens do not report their fingerprint sensor.
-    private static func protectedPath(_ values: SettingsReader) throws(KeystoreError) -> PKCS11Options.ProtectedPath {
+    private static func protectedPath(_ values: SettingsReader) throws(KeystoreError)
+        -> PKCS11Options.ProtectedPath
+    {
         switch try values.value("token-login") {
         case nil, "auto"?: return .asTokenSays
         case "pin"?: return .never
@@ -34,7 +36,9 @@ package struct TokenSettings: Sendable {
         }
     }
 
-    private static func isolation(_ values: SettingsReader) throws(KeystoreError) -> TokenOptions.Isolation {
+    private static func isolation(_ values: SettingsReader) throws(KeystoreError)
+        -> TokenOptions.Isolation
+    {
         switch try values.value("token-isolation") {
         case nil, "auto"?: return .automatic
         case "always"?: return .always

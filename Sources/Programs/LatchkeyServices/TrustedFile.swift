@@ -1,8 +1,9 @@
 internal import Glibc
 package import Latchkey
 
-/// The check of a file that only the user and root may write. The configuration file must pass it, because it names the
-/// programs to run and the servers that receive secrets, and a program that uses the hardware's keys.
+/// The check of a file that only the user and root may write. The configuration file must pass it,
+/// because it names the programs to run and the servers that receive secrets, and a program that
+/// uses the hardware's keys.
 package enum TrustedFile {
     /// Checks the file and its directory. A user who can write the directory can replace the file.
     ///
@@ -13,7 +14,9 @@ package enum TrustedFile {
         for checked in [directory, path] {
             var status = stat()
             guard stat(checked, &status) == 0 else {
-                throw refusal(path, "the owner of \(checked) cannot be read", "Check the owner and mode of \(checked).")
+                throw refusal(
+                    path, "the owner of \(checked) cannot be read",
+                    "Check the owner and mode of \(checked).")
             }
             guard status.st_uid == geteuid() || status.st_uid == 0 else {
                 throw refusal(
@@ -29,7 +32,9 @@ package enum TrustedFile {
         }
     }
 
-    private static func refusal(_ path: String, _ reason: String, _ recovery: String) -> KeystoreError {
+    private static func refusal(_ path: String, _ reason: String, _ recovery: String)
+        -> KeystoreError
+    {
         KeystoreError(operation: "read \(path)", code: .refused, reason: reason, recovery: recovery)
     }
 }

@@ -1,5 +1,5 @@
-/// The queue of requests: one runs at a time. Users take turns, independent of their number of requests; each user's
-/// requests keep their order. A state machine.
+/// The queue of requests: one runs at a time. Users take turns, independent of their number of
+/// requests; each user's requests keep their order. A state machine.
 struct ApprovalQueue {
     /// The maximum number of requests of one user.
     static let limitPerUser = 4
@@ -34,7 +34,9 @@ struct ApprovalQueue {
     mutating func enqueue(_ entry: Entry) -> [Action] {
         guard running != nil else { return begin(entry) }
         let ofUser = waiting.count { $0.user == entry.user } + (running?.user == entry.user ? 1 : 0)
-        guard ofUser < Self.limitPerUser, waiting.count < Self.limit else { return [.refuse(entry)] }
+        guard ofUser < Self.limitPerUser, waiting.count < Self.limit else {
+            return [.refuse(entry)]
+        }
         waiting.append(entry)
         return [.wait(entry)]
     }
@@ -43,7 +45,8 @@ struct ApprovalQueue {
     mutating func finish(_ id: UInt64) -> [Action] {
         guard running?.id == id else { return [] }
         running = nil
-        guard let index = waiting.indices.min(by: { isServedBefore(waiting[$0], waiting[$1]) }) else {
+        guard let index = waiting.indices.min(by: { isServedBefore(waiting[$0], waiting[$1]) })
+        else {
             served = []
             return []
         }
@@ -57,7 +60,8 @@ struct ApprovalQueue {
         return [.begin(entry)]
     }
 
-    /// The user whose last turn is longest ago comes first; of two such users, the one with the earlier request.
+    /// The user whose last turn is longest ago comes first; of two such users, the one with the
+    /// earlier request.
     private func isServedBefore(_ left: Entry, _ right: Entry) -> Bool {
         guard left.user != right.user else { return false }
         return (served.firstIndex(of: left.user) ?? -1) < (served.firstIndex(of: right.user) ?? -1)

@@ -1,8 +1,9 @@
 /// The limit on fingers that do not match. A state machine over given times.
 ///
-/// After five such fingers in a row, a user's requests are refused for a minute; after each further five, twice as
-/// long, at most an hour. The times are of a clock that cannot be set and that runs during suspension. The state is in
-/// memory: restarting the service resets it, which only root can do. The right PIN resets it too.
+/// After five such fingers in a row, a user's requests are refused for a minute; after each further
+/// five, twice as long, at most an hour. The times are of a clock that cannot be set and that runs
+/// during suspension. The state is in memory: restarting the service resets it, which only root can
+/// do. The right PIN resets it too.
 struct AttemptLimit {
     static let failuresUntilLock = 5
     static let firstLock: Duration = .seconds(60)
@@ -38,7 +39,8 @@ struct AttemptLimit {
     }
 }
 
-/// The limit on a user's calls per minute. A state machine over given times, which setting the clock does not change.
+/// The limit on a user's calls per minute. A state machine over given times, which setting the
+/// clock does not change.
 ///
 /// It stores only users that have a name, so it stays small.
 struct RateLimit {

@@ -1,18 +1,20 @@
 import LatchkeyPresence
 import Synchronization
 
-/// The calls that wait to be served. A call above a limit is refused immediately, before it uses memory.
+/// The calls that wait to be served. A call above a limit is refused immediately, before it uses
+/// memory.
 ///
-/// Each call counts for its user, independent of the user's number of connections. The bus reports the user of a
-/// connection. Until its answer arrives, after one round trip, the calls of a new connection are stored here. Each
-/// connection can store few calls, and all connections of one user together (dbus-daemon allows 256) cannot use up the
-/// space for new connections.
+/// Each call counts for its user, independent of the user's number of connections. The bus reports
+/// the user of a connection. Until its answer arrives, after one round trip, the calls of a new
+/// connection are stored here. Each connection can store few calls, and all connections of one user
+/// together (dbus-daemon allows 256) cannot use up the space for new connections.
 final class Backlog: Sendable {
     /// What to do with a received call.
     enum Step: Hashable, Sendable {
         /// Serve it, then call ``leave(_:)`` with the user.
         case serve(BusCredentials)
-        /// Get the client's credentials from the bus, then call ``learn(_:of:)``. The call is stored until then.
+        /// Get the client's credentials from the bus, then call ``learn(_:of:)``. The call is
+        /// stored until then.
         case ask
         /// The call is stored; the credentials have been requested already.
         case keep
@@ -32,7 +34,9 @@ final class Backlog: Sendable {
 
     func enter(_ call: BusMessage) -> Step {
         state.withLock { state in
-            if let known = state.known[call.sender] { return state.users.enter(known.user) ? .serve(known) : .refuse }
+            if let known = state.known[call.sender] {
+                return state.users.enter(known.user) ? .serve(known) : .refuse
+            }
             guard state.newcomers.enter(call.sender) else { return .refuse }
             defer { state.kept[call.sender, default: []].append(call) }
             return state.kept[call.sender] == nil ? .ask : .keep
@@ -42,13 +46,17 @@ final class Backlog: Sendable {
     /// Stores a client's credentials until it leaves the bus; nil if the client has left already.
     ///
     /// - Returns: The stored calls of the client, each with its next step.
-    func learn(_ credentials: BusCredentials?, of client: String) -> [(call: BusMessage, step: Step)] {
+    func learn(_ credentials: BusCredentials?, of client: String) -> [(
+        call: BusMessage, step: Step
+    )] {
         state.withLock { state in
             let calls = state.kept.removeValue(forKey: client) ?? []
             for _ in calls { state.newcomers.leave(client) }
             guard let credentials else { return calls.map { ($0, .refuse) } }
             state.known[client] = credentials
-            return calls.map { ($0, state.users.enter(credentials.user) ? .serve(credentials) : .refuse) }
+            return calls.map {
+                ($0, state.users.enter(credentials.user) ? .serve(credentials) : .refuse)
+            }
         }
     }
 
@@ -59,7 +67,8 @@ final class Backlog: Sendable {
     func forget(_ client: String) { state.withLock { $0.known[client] = nil } }
 
     static let tooMany = BusError(
-        name: "org.freedesktop.DBus.Error.LimitsExceeded", message: "there are too many concurrent calls")
+        name: "org.freedesktop.DBus.Error.LimitsExceeded",
+        message: "there are too many concurrent calls")
 }
 
 /// A limit on concurrent items, for each kind and in total. A state machine.

@@ -25,9 +25,14 @@ struct FingerprintReader: Sendable {
     func find() async throws(BusError) -> Found {
         let arguments = try await bus.call(
             BusTarget(
-                Self.service, "/net/reactivated/Fprint/Manager", "net.reactivated.Fprint.Manager", "GetDefaultDevice"))
-        guard let path = arguments.first?.string, let fprintd = try await bus.owner(of: Self.service) else {
-            throw BusError(name: "\(Self.service).Error.NoSuchDevice", message: "there is no fingerprint reader")
+                Self.service, "/net/reactivated/Fprint/Manager", "net.reactivated.Fprint.Manager",
+                "GetDefaultDevice"))
+        guard let path = arguments.first?.string,
+            let fprintd = try await bus.owner(of: Self.service)
+        else {
+            throw BusError(
+                name: "\(Self.service).Error.NoSuchDevice",
+                message: "there is no fingerprint reader")
         }
         return Found(path: path, fprintd: fprintd)
     }
@@ -36,7 +41,8 @@ struct FingerprintReader: Sendable {
     func enrolledFingers(of user: String, in found: Found) async throws(BusError) -> [String] {
         do throws(BusError) {
             return try await bus.call(
-                BusTarget(found.fprintd, found.path, Self.device, "ListEnrolledFingers"), [.string(user)]
+                BusTarget(found.fprintd, found.path, Self.device, "ListEnrolledFingers"),
+                [.string(user)]
             ).first?.strings ?? []
         } catch {
             guard error.name == "\(Self.service).Error.NoEnrolledPrints" else { throw error }
@@ -71,10 +77,14 @@ struct FingerprintReader: Sendable {
             while true {
                 for action in actions {
                     switch action {
-                    case .claim: await call("Claim", [.string(user)], found) { sink.yield(.claimed($0)) }
+                    case .claim:
+                        await call("Claim", [.string(user)], found) { sink.yield(.claimed($0)) }
                     case .startVerification:
-                        await call("VerifyStart", [.string("any")], found) { sink.yield(.started($0)) }
-                    case .stopVerification: await call("VerifyStop", [], found) { _ in sink.yield(.stopped) }
+                        await call("VerifyStart", [.string("any")], found) {
+                            sink.yield(.started($0))
+                        }
+                    case .stopVerification:
+                        await call("VerifyStop", [], found) { _ in sink.yield(.stopped) }
                     case .release: await call("Release", [], found) { _ in sink.yield(.released) }
                     case .report(let progress): await onProgress(progress)
                     case .finish(let outcome): return outcome
@@ -101,7 +111,8 @@ struct FingerprintReader: Sendable {
         _ method: String, _ arguments: [BusValue], _ found: Found,
         _ receive: @escaping @Sendable (VerificationDialogue.BusOutcome) -> Void
     ) async {
-        await bus.send(BusTarget(found.fprintd, found.path, Self.device, method), arguments) { reply in
+        await bus.send(BusTarget(found.fprintd, found.path, Self.device, method), arguments) {
+            reply in
             switch reply {
             case .success: receive(.done)
             case .failure(let error): receive(.refused(error.name, error.message))
@@ -116,7 +127,8 @@ struct FingerprintReader: Sendable {
             from: Self.service, path: found.path, interface: Self.device, member: "VerifyStatus")
         var subscriptions = [
             try await bus.subscribe(status) { signal in
-                guard let word = signal.arguments.first?.string, let isDone = signal.arguments.dropFirst().first?.bool
+                guard let word = signal.arguments.first?.string,
+                    let isDone = signal.arguments.dropFirst().first?.bool
                 else { return }
                 sink.yield(.status(word, isDone: isDone, sender: signal.sender))
             }
@@ -136,8 +148,8 @@ struct FingerprintReader: Sendable {
     }
 }
 
-/// fprintd's files with a user's fingerprints. fprintd does not report changes of them, and lists only the fingers'
-/// names: a finger that was deleted and enrolled again has the same name.
+/// fprintd's files with a user's fingerprints. fprintd does not report changes of them, and lists
+/// only the fingers' names: a finger that was deleted and enrolled again has the same name.
 struct EnrolledPrints: Sendable {
     static let defaultDirectory = "/var/lib/fprint"
     /// The maximum number of files: more than ten fingers on all readers of a machine.
@@ -153,16 +165,22 @@ struct EnrolledPrints: Sendable {
         let root = "\(directory)/\(user)"
         var hash = SHA256()
         var isEmpty = true
-        guard let names = try? FileManager.default.subpathsOfDirectory(atPath: root), names.count <= Self.maximumFiles
+        guard let names = try? FileManager.default.subpathsOfDirectory(atPath: root),
+            names.count <= Self.maximumFiles
         else { return nil }
         for name in names.sorted() {
             var status = stat()
             guard lstat("\(root)/\(name)", &status) == 0 else { return nil }
             guard status.st_mode & S_IFMT == S_IFREG else { continue }
-            guard let bytes = FileManager.default.contents(atPath: "\(root)/\(name)") else { return nil }
+            guard let bytes = FileManager.default.contents(atPath: "\(root)/\(name)") else {
+                return nil
+            }
             isEmpty = false
             hash.update(data: Array(name.utf8) + [0])
-            for number in [UInt64(status.st_ino), UInt64(status.st_mtim.tv_sec), UInt64(status.st_mtim.tv_nsec)] {
+            for number in [
+                UInt64(status.st_ino), UInt64(status.st_mtim.tv_sec),
+                UInt64(status.st_mtim.tv_nsec),
+            ] {
                 withUnsafeBytes(of: number.bigEndian) { hash.update(bufferPointer: $0) }
             }
             hash.update(data: Data(SHA256.hash(data: bytes)))

@@ -11,7 +11,8 @@ enum Introspection {
                 ? .success([.variant(.uint32(PresenceWire.version))]) : .failure(unknownProperty)
         case ("org.freedesktop.DBus.Properties", "GetAll"):
             message.arguments.first?.string == PresenceWire.interface
-                ? .success([.dictionary(["Version": .uint32(PresenceWire.version)])]) : .success([.dictionary([:])])
+                ? .success([.dictionary(["Version": .uint32(PresenceWire.version)])])
+                : .success([.dictionary([:])])
         case ("org.freedesktop.DBus.Properties", _): .failure(unknownProperty)
         default: nil
         }
@@ -19,15 +20,20 @@ enum Introspection {
 
     /// The answer of an object that only has a child.
     static func answer(_ message: BusMessage, child: String) -> Bus.Reply {
-        guard message.interface == "org.freedesktop.DBus.Introspectable", message.member == "Introspect" else {
+        guard message.interface == "org.freedesktop.DBus.Introspectable",
+            message.member == "Introspect"
+        else {
             return .failure(
-                BusError(name: "org.freedesktop.DBus.Error.UnknownMethod", message: "the object has no such method"))
+                BusError(
+                    name: "org.freedesktop.DBus.Error.UnknownMethod",
+                    message: "the object has no such method"))
         }
         return .success([.string("<node><node name=\"\(child)\"/></node>")])
     }
 
     private static let unknownProperty = BusError(
-        name: "org.freedesktop.DBus.Error.UnknownProperty", message: "there is no such property, or it is read-only")
+        name: "org.freedesktop.DBus.Error.UnknownProperty",
+        message: "there is no such property, or it is read-only")
 
     static let document = """
         <!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"

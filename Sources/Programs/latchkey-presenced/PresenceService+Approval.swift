@@ -13,7 +13,8 @@ extension PresenceService {
             case .wait(let entry): await wait(entry)
             case .refuse(let entry):
                 await answer(entry.id, Self.refuse(.transient, "too many requests are waiting"))
-            case .withdraw(let entry): await answer(entry.id, Self.declined("the request was withdrawn"))
+            case .withdraw(let entry):
+                await answer(entry.id, Self.declined("the request was withdrawn"))
             case .interrupt(let entry): pending[entry.id]?.work?.cancel()
             }
         }
@@ -64,11 +65,16 @@ extension PresenceService {
         let left = timeLimit - (ContinuousClock.now - pending.arrival)
         log.notice(
             "a fingerprint verification started",
-            metadata: ["uid": "\(requester.user)", "pid": "\(requester.process.map(String.init) ?? "unknown")"])
+            metadata: [
+                "uid": "\(requester.user)",
+                "pid": "\(requester.process.map(String.init) ?? "unknown")",
+            ])
         let outcome = await reader.verify(name, in: found, within: max(left, .zero)) { progress in
             await self.report(progress, pending)
         }
-        log.notice("a fingerprint verification ended", metadata: ["uid": "\(requester.user)", "outcome": "\(outcome)"])
+        log.notice(
+            "a fingerprint verification ended",
+            metadata: ["uid": "\(requester.user)", "outcome": "\(outcome)"])
         switch outcome {
         case .matched:
             recordMatch(of: requester.user)
@@ -79,12 +85,16 @@ extension PresenceService {
             return .failure(PresenceWire.notRecognised)
         case .cancelled: return Self.declined("the request was cancelled")
         case .late: return Self.declined("no finger was placed in time")
-        case .notEnrolled: return Self.refuse(.notEnrolled, "you have no finger enrolled", "Enrol one: fprintd-enroll.")
+        case .notEnrolled:
+            return Self.refuse(
+                .notEnrolled, "you have no finger enrolled", "Enrol one: fprintd-enroll.")
         case .busy:
             return Self.refuse(
-                .unavailable, "another program uses the fingerprint reader", "Close that program, then try again.")
+                .unavailable, "another program uses the fingerprint reader",
+                "Close that program, then try again.")
         case .failed(let why):
-            return Self.refuse(.unavailable, why, "Try again, or use your PIN if the key's policy allows it.")
+            return Self.refuse(
+                .unavailable, why, "Try again, or use your PIN if the key's policy allows it.")
         }
     }
 
@@ -95,14 +105,16 @@ extension PresenceService {
         let user = pending.requester.user
         do throws(BusError) {
             guard try await enrolment(of: name, in: found).set == before else {
-                return Self.refuse(.transient, "the enrolled fingers changed during the verification")
+                return Self.refuse(
+                    .transient, "the enrolled fingers changed during the verification")
             }
         } catch {
             return Self.noReader(error)
         }
         do throws(KeystoreError) {
             let approval = try await authority.approve(
-                pending.request, for: user, enrolmentSet: before, elapsed: ContinuousClock.now - pending.arrival)
+                pending.request, for: user, enrolmentSet: before,
+                elapsed: ContinuousClock.now - pending.arrival)
             await resetPIN(of: user)
             return .success(
                 pending.request.further.isEmpty
@@ -123,13 +135,16 @@ extension PresenceService {
         }
     }
 
-    private static func declined(_ why: String) -> Bus.Reply { .failure(PresenceWire.declined(why)) }
+    private static func declined(_ why: String) -> Bus.Reply {
+        .failure(PresenceWire.declined(why))
+    }
 
     private static func noReader(_ error: BusError) -> Bus.Reply {
         refuse(
             .unavailable,
             error.isAbsence
-                ? "fprintd is not running" : "there is no fingerprint reader (\(error.message.prefix(100)))",
+                ? "fprintd is not running"
+                : "there is no fingerprint reader (\(error.message.prefix(100)))",
             "Connect a fingerprint reader and install fprintd, or use your PIN.")
     }
 }

@@ -4,13 +4,14 @@ import LatchkeyPresence
 import LatchkeyTPM
 import Logging
 
-/// The service `org.latchkey.Presence1`: verifies a finger of the calling user, and lets the TPM's key approve the use
-/// that the user's program requested.
+/// The service `org.latchkey.Presence1`: verifies a finger of the calling user, and lets the TPM's
+/// key approve the use that the user's program requested.
 ///
-/// The bus identifies the caller; the message does not. The service computes the signed data. It verifies one finger at
-/// a time.
+/// The bus identifies the caller; the message does not. The service computes the signed data. It
+/// verifies one finger at a time.
 actor PresenceService {
-    /// The maximum time for a request. Less than the lifetime of an approval, which starts with the TPM's nonce.
+    /// The maximum time for a request. Less than the lifetime of an approval, which starts with the
+    /// TPM's nonce.
     static let longestWait: Duration = .seconds(25)
 
     /// The events from the bus, in order.
@@ -63,7 +64,10 @@ actor PresenceService {
     /// The calls that use the TPM or fprintd now, by user.
     private var underWay = Occupancy<UInt32>(perKind: 4, total: 16)
 
-    init(bus: Bus, authority: ApprovalAuthority, prints: EnrolledPrints, timeLimit: Duration, log: Logger) {
+    init(
+        bus: Bus, authority: ApprovalAuthority, prints: EnrolledPrints, timeLimit: Duration,
+        log: Logger
+    ) {
         self.bus = bus
         self.authority = authority
         reader = FingerprintReader(bus: bus)
@@ -88,13 +92,17 @@ actor PresenceService {
             return nil
         }
         _ = try await bus.subscribe(.ownerChanges()) { [backlog] change in
-            guard change.arguments.last?.string == "", let name = change.arguments.first?.string else { return }
-            // This runs on the bus's thread, like the answers with credentials: none arrives after the client has left.
+            guard change.arguments.last?.string == "", let name = change.arguments.first?.string
+            else { return }
+            // This runs on the bus's thread, like the answers with credentials: none arrives after
+            // the client has left.
             backlog.forget(name)
             sink.yield(.left(name))
         }
         _ = try await bus.subscribe(FingerprintReader.enrolmentRule) { signal in
-            if signal.arguments.first?.string == FingerprintReader.enrolmentCompleted { sink.yield(.enrolled) }
+            if signal.arguments.first?.string == FingerprintReader.enrolmentCompleted {
+                sink.yield(.enrolled)
+            }
         }
         try await describeParents()
         try await bus.own(PresenceWire.name)
@@ -126,7 +134,11 @@ actor PresenceService {
     ) async {
         await bus.askCredentials(of: client) { answer in
             for (call, step) in backlog.learn(try? answer.get(), of: client) {
-                if case .serve(let caller) = step { sink.yield(.call(call, caller)) } else { sink.yield(.excess(call)) }
+                if case .serve(let caller) = step {
+                    sink.yield(.call(call, caller))
+                } else {
+                    sink.yield(.excess(call))
+                }
             }
         }
     }
@@ -142,9 +154,11 @@ actor PresenceService {
             await perform(queue.cancel(client: message.sender))
             return await reply(message, .success([]))
         }
-        // fprintd does not know users without a name, and there are too many of them for limits per user.
+        // fprintd does not know users without a name, and there are too many of them for limits per
+        // user.
         guard requester.userName != nil else {
-            return await reply(message, Self.refuse(.unavailable, "the user \(requester.user) has no name"))
+            return await reply(
+                message, Self.refuse(.unavailable, "the user \(requester.user) has no name"))
         }
         guard calls.admit(requester.user, at: .now) else {
             return await reply(message, Self.tooManyRequests)
@@ -154,7 +168,8 @@ actor PresenceService {
         case .approve, .approveSeveral: await approve(message, method, requester)
         case .state, .terms, .complete, .makePIN, .resetPIN, .certifyKey, .cancel:
             guard underWay.enter(requester.user) else {
-                return await reply(message, Self.refuse(.transient, "too many requests are running"))
+                return await reply(
+                    message, Self.refuse(.transient, "too many requests are running"))
             }
             // The TPM is slow, so other calls are served at the same time.
             Task {
@@ -171,16 +186,20 @@ actor PresenceService {
         return .success([])
     }
 
-    private func answer(_ method: PresenceWire.Method, _ message: BusMessage, _ requester: Requester) async {
+    private func answer(
+        _ method: PresenceWire.Method, _ message: BusMessage, _ requester: Requester
+    ) async {
         do throws(KeystoreError) {
             let values: [BusValue] =
                 switch method {
                 case .state: PresenceWire.arguments(await state(for: requester))
-                case .terms: PresenceWire.arguments(try await terms(for: requester, message.arguments))
+                case .terms:
+                    PresenceWire.arguments(try await terms(for: requester, message.arguments))
                 case .complete: try await complete(requester, message.arguments)
                 case .makePIN: PresenceWire.arguments(try await makePIN(for: requester))
                 case .resetPIN: try await resetPIN(requester, message.arguments)
-                case .certifyKey: PresenceWire.arguments(try await certifyKey(requester, message.arguments))
+                case .certifyKey:
+                    PresenceWire.arguments(try await certifyKey(requester, message.arguments))
                 case .approve, .approveSeveral, .cancel, .subscribe: []
                 }
             await reply(message, .success(values))
@@ -189,10 +208,13 @@ actor PresenceService {
         }
     }
 
-    private func approve(_ message: BusMessage, _ method: PresenceWire.Method, _ requester: Requester) async {
+    private func approve(
+        _ message: BusMessage, _ method: PresenceWire.Method, _ requester: Requester
+    ) async {
         let request =
             method == .approve
-            ? PresenceWire.request(message.arguments) : PresenceWire.severalRequest(message.arguments)
+            ? PresenceWire.request(message.arguments)
+            : PresenceWire.severalRequest(message.arguments)
         guard let request else {
             return await reply(message, Self.refuse(.invalidInput, "the request cannot be read"))
         }
@@ -207,7 +229,8 @@ actor PresenceService {
         guard approvals.admit(requester.user, at: .now) else {
             return await reply(message, Self.tooManyRequests)
         }
-        // If a PIN may have ended the lockout, the service queries the TPM when it handles this request.
+        // If a PIN may have ended the lockout, the service queries the TPM when it handles this
+        // request.
         if let lock = limit.lock(of: requester.user, at: .now), watchedPINs[requester.user] == nil {
             return await reply(message, Self.locked(lock))
         }
@@ -218,11 +241,14 @@ actor PresenceService {
         await perform(queue.enqueue(entry))
     }
 
-    private func complete(_ requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError) -> [BusValue] {
+    private func complete(_ requester: Requester, _ arguments: [BusValue])
+        async throws(KeystoreError) -> [BusValue]
+    {
         guard let (ticket, use) = PresenceWire.completion(arguments) else {
             throw .invalidInput("the request cannot be read")
         }
-        return PresenceWire.arguments(try await authority.complete(ticket, use, for: requester.user))
+        return PresenceWire.arguments(
+            try await authority.complete(ticket, use, for: requester.user))
     }
 
     private func makePIN(for requester: Requester) async throws(KeystoreError) -> UnsetUserPIN {
@@ -230,7 +256,9 @@ actor PresenceService {
         return try await authority.makePIN(for: requester.user)
     }
 
-    private func resetPIN(_ requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError) -> [BusValue] {
+    private func resetPIN(_ requester: Requester, _ arguments: [BusValue])
+        async throws(KeystoreError) -> [BusValue]
+    {
         guard requester.user == 0 else {
             throw KeystoreError(
                 code: .refused, reason: "only the administrator can reset a PIN",
@@ -252,7 +280,8 @@ actor PresenceService {
             pending.request.context, usesPRF: !pending.request.further.isEmpty)
         let watching = watchers.filter { $0.value == pending.requester.user }.map(\.key)
         for client in Set([pending.entry.client] + watching) {
-            let target = BusTarget(client, PresenceWire.path, PresenceWire.interface, PresenceWire.progress)
+            let target = BusTarget(
+                client, PresenceWire.path, PresenceWire.interface, PresenceWire.progress)
             // The client may have left the bus.
             try? await bus.signal(target, [.string(progress.rawValue), .string(text)])
         }
@@ -274,14 +303,17 @@ actor PresenceService {
     private static let unknownMethod = BusError(
         name: "org.freedesktop.DBus.Error.UnknownMethod", message: "there is no such method")
 
-    static func refuse(_ code: KeystoreErrorCode, _ reason: String, _ recovery: String = "Try again.") -> Bus.Reply {
+    static func refuse(
+        _ code: KeystoreErrorCode, _ reason: String, _ recovery: String = "Try again."
+    ) -> Bus.Reply {
         .failure(PresenceWire.error(KeystoreError(code: code, reason: reason, recovery: recovery)))
     }
 
     private static let tooManyRequests = refuse(
         .transient, "there were too many requests in a minute", "Wait a minute.")
 
-    /// The request would allocate TPM memory permanently. Clients continue without it, as with a full TPM.
+    /// The request would allocate TPM memory permanently. Clients continue without it, as with a
+    /// full TPM.
     static let noAccount = KeystoreError.unsupported(
         "only root and users with an account can allocate memory in the TPM",
         recovery: "Use ‘biometry-any’, or a key with a separate PIN.")

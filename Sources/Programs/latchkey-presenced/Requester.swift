@@ -3,8 +3,9 @@ import Glibc
 import Latchkey
 import LatchkeyPresence
 
-/// The requester, as shown to the user. The bus reports the user and the process id. The rest comes from the requester:
-/// a process chooses its own name, and a service that is not root cannot see which program it executes.
+/// The requester, as shown to the user. The bus reports the user and the process id. The rest comes
+/// from the requester: a process chooses its own name, and a service that is not root cannot see
+/// which program it executes.
 struct Requester: Hashable, Sendable {
     let client: String
     let user: UInt32
@@ -19,26 +20,33 @@ struct Requester: Hashable, Sendable {
         user = credentials.user
         userName = Self.name(of: credentials.user)
         process = credentials.process
-        claimedName = credentials.process.flatMap { Self.claimedName(of: $0, ofUser: credentials.user) }
+        claimedName = credentials.process.flatMap {
+            Self.claimedName(of: $0, ofUser: credentials.user)
+        }
     }
 
-    /// The text of the prompt: `Process 4711 of alice, which calls itself “latchkey”, asks for a finger of alice. Its
-    /// reason: “log in” (container “default”).` The quoted texts come from the requester.
+    /// The text of the prompt: `Process 4711 of alice, which calls itself “latchkey”, asks for a
+    /// finger of alice. Its reason: “log in” (container “default”).` The quoted texts come from the
+    /// requester.
     ///
-    /// - Parameter usesPRF: Whether the finger approves several uses, which only a login with PRF needs.
+    /// - Parameter usesPRF: Whether the finger approves several uses, which only a login with PRF
+    ///   needs.
     func prompt(_ context: PromptContext, usesPRF: Bool = false) -> String {
         let owner = String(oneLine: userName ?? "user \(user)", limit: 40)
         let origin = process.map { "Process \($0) of \(owner)" } ?? "A program of \(owner)"
-        let name = claimedName.map { ", which calls itself \(String(quoted: $0, limit: 40))," } ?? ""
-        return "\(origin)\(name) asks for a finger of \(owner)\(usesPRF ? ", to log in with PRF" : ""). "
+        let name =
+            claimedName.map { ", which calls itself \(String(quoted: $0, limit: 40))," } ?? ""
+        return
+            "\(origin)\(name) asks for a finger of \(owner)\(usesPRF ? ", to log in with PRF" : ""). "
             + "Its reason: \(String(quoted: context.reason, limit: 120)) "
             + "(container \(String(quoted: context.container, limit: 60)))."
     }
 
     var isAccount: Bool { Self.isAccount(user, name: userName) }
 
-    /// Whether the user is root or has an account, and is not a service. Only these users can allocate TPM memory
-    /// (systemd, "Users, Groups, UIDs and GIDs on systemd Systems"; Debian Policy, section 9.2.2).
+    /// Whether the user is root or has an account, and is not a service. Only these users can
+    /// allocate TPM memory (systemd, "Users, Groups, UIDs and GIDs on systemd Systems"; Debian
+    /// Policy, section 9.2.2).
     static func isAccount(_ user: UInt32, name: String?) -> Bool {
         guard name != nil else { return false }
         return switch user {
@@ -53,17 +61,20 @@ struct Requester: Hashable, Sendable {
         var buffer = [CChar](repeating: 0, count: 16384)
         var entry = passwd()
         var found: UnsafeMutablePointer<passwd>?
-        guard getpwuid_r(user, &entry, &buffer, buffer.count, &found) == 0, found != nil, let name = entry.pw_name
+        guard getpwuid_r(user, &entry, &buffer, buffer.count, &found) == 0, found != nil,
+            let name = entry.pw_name
         else {
             return nil
         }
         return String(cString: name)
     }
 
-    /// The process's name from `/proc`, if the process still belongs to the user: its id may belong to another process
-    /// by now. Name and user come from one read.
+    /// The process's name from `/proc`, if the process still belongs to the user: its id may belong
+    /// to another process by now. Name and user come from one read.
     private static func claimedName(of process: Int32, ofUser user: UInt32) -> String? {
-        guard let bytes = FileManager.default.contents(atPath: "/proc/\(process)/status") else { return nil }
+        guard let bytes = FileManager.default.contents(atPath: "/proc/\(process)/status") else {
+            return nil
+        }
         let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
         func value(_ field: String) -> Substring? {
             lines.first { $0.hasPrefix("\(field):\t") }?.dropFirst(field.count + 2)

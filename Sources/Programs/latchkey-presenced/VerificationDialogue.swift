@@ -1,9 +1,11 @@
 import LatchkeyPresence
 
-/// The conversation with fprintd that verifies one finger of a user: a state machine without input and output.
+/// The conversation with fprintd that verifies one finger of a user: a state machine without input
+/// and output.
 ///
-/// A match counts only if it is complete, comes from the fprintd whose reader was claimed, and comes after that fprintd
-/// has confirmed this verification. All other messages are outdated or come from other programs.
+/// A match counts only if it is complete, comes from the fprintd whose reader was claimed, and
+/// comes after that fprintd has confirmed this verification. All other messages are outdated or
+/// come from other programs.
 struct VerificationDialogue {
     enum Input: Hashable, Sendable {
         case claimed(BusOutcome)
@@ -92,8 +94,8 @@ struct VerificationDialogue {
         }
     }
 
-    /// fprintd has ended: no result counts any more. The reader is still released, because an fprintd that lost its
-    /// name may be running. If it has ended, the bus answers immediately.
+    /// fprintd has ended: no result counts any more. The reader is still released, because an
+    /// fprintd that lost its name may be running. If it has ended, the bus answers immediately.
     private mutating func vanished() -> [Action] {
         let outcome = VerificationOutcome.failed("fprintd ended")
         switch phase {
@@ -120,7 +122,8 @@ struct VerificationDialogue {
         case "verify-finger-not-centered": return [.report(.centreFinger)]
         case "verify-remove-and-retry": return [.report(.removeFinger)]
         case "verify-disconnected": return stop(.failed("the fingerprint reader was disconnected"))
-        case _ where isDone: return stop(.failed("the fingerprint reader failed (\(status.prefix(40)))"))
+        case _ where isDone:
+            return stop(.failed("the fingerprint reader failed (\(status.prefix(40)))"))
         default: return []
         }
     }

@@ -11,13 +11,17 @@ enum Main {
     static func main() async {
         ProgramStart.secure()
         let arguments = Array(CommandLine.arguments.dropFirst())
-        // Before everything that takes time. If the output cannot be written, the parser's version reports the error.
-        if arguments == ["--version"], (try? StandardStreams.write("\(Release.version)\n".utf8)) != nil {
+        // Before everything that takes time. If the output cannot be written, the parser's version
+        // reports the error.
+        if arguments == ["--version"],
+            (try? StandardStreams.write("\(Release.version)\n".utf8)) != nil
+        {
             finish(.done)
         }
         // Arguments that cannot be parsed are reported in the requested format too.
         let console = Console(
-            format: arguments.contains("--json") ? .json : .text, isQuiet: arguments.contains("--quiet"))
+            format: arguments.contains("--json") ? .json : .text,
+            isQuiet: arguments.contains("--quiet"))
         let work = Task { await run(arguments, console) }
         Interruption.catching {
             work.cancel()
@@ -53,8 +57,9 @@ enum Main {
         return .done
     }
 
-    /// Ends the process without the exit handlers of PKCS#11 modules and OpenSSL: they free what a token's thread may
-    /// still use, which crashes (SoftHSMv2#635, openssl#22508). Locks the cards that a policy keeps unlocked.
+    /// Ends the process without the exit handlers of PKCS#11 modules and OpenSSL: they free what a
+    /// token's thread may still use, which crashes (SoftHSMv2#635, openssl#22508). Locks the cards
+    /// that a policy keeps unlocked.
     private static func finish(_ status: ExitStatus) -> Never {
         PKCS11Keystore.lockTokensAtExit()
         fflush(nil)
@@ -81,20 +86,26 @@ struct LatchkeyTool: AsyncParsableCommand {
             CommandGroup(
                 name: "Biometric login",
                 subcommands: [
-                    LoginCommand.self, EnableCommand.self, AuthenticateCommand.self, DisableCommand.self,
+                    LoginCommand.self, EnableCommand.self, AuthenticateCommand.self,
+                    DisableCommand.self,
                     StatusCommand.self, LogoutCommand.self,
                 ]),
             CommandGroup(
-                name: "Keys", subcommands: [KeyCommand.self, SSHCommand.self, PINCommand.self, TokenCommand.self]),
-            CommandGroup(name: "Proof to servers", subcommands: [AttestationCommand.self, BrokerCommand.self]),
+                name: "Keys",
+                subcommands: [KeyCommand.self, SSHCommand.self, PINCommand.self, TokenCommand.self]),
+            CommandGroup(
+                name: "Proof to servers",
+                subcommands: [AttestationCommand.self, BrokerCommand.self]),
             CommandGroup(name: "Passkeys", subcommands: [PasskeyCommand.self]),
             CommandGroup(
-                name: "Secrets", subcommands: [VaultCommand.self, CredentialCommand.self, LockerCommand.self]),
+                name: "Secrets",
+                subcommands: [VaultCommand.self, CredentialCommand.self, LockerCommand.self]),
         ])
 
     @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
 
-    /// A help text with the global options as its last section. ArgumentParser puts them before the command's own.
+    /// A help text with the global options as its last section. ArgumentParser puts them before the
+    /// command's own.
     static func help(_ text: String) -> String {
         let heading = "\n\(GlobalOptions.title.uppercased()):\n"
         guard let start = text.firstRange(of: heading)?.lowerBound,

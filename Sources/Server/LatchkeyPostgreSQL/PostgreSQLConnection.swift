@@ -48,8 +48,10 @@ actor PostgreSQLConnection {
 
     /// Runs a transaction. Cancelling the task cancels the current statement.
     ///
-    /// - Returns: The body's value, and the seconds by which the database's clock is ahead of this machine's.
-    /// - Throws: `SQLFailure` with code `unavailable` or `conflict` if the transaction had no effect and can be repeated.
+    /// - Returns: The body's value, and the seconds by which the database's clock is ahead of this
+    ///   machine's.
+    /// - Throws: `SQLFailure` with code `unavailable` or `conflict` if the transaction had no
+    ///   effect and can be repeated.
     nonisolated func run<R: Sendable>(
         _ kind: Transaction, _ body: @escaping @Sendable (any SQLConnection) throws -> R
     ) async throws -> (R, offset: Double) {

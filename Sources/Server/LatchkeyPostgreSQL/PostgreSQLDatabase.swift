@@ -5,8 +5,8 @@ internal import Synchronization
 
 /// A PostgreSQL database with a pool of connections, through libpq.
 ///
-/// Each connection has a thread. A transaction's body runs on it, so that the cooperative thread pool is not blocked. To use
-/// another client, implement `SQLDatabase`.
+/// Each connection has a thread. A transaction's body runs on it, so that the cooperative thread
+/// pool is not blocked. To use another client, implement `SQLDatabase`.
 public final class PostgreSQLDatabase: SQLDatabase {
     /// The number of times that a transaction without effect is repeated.
     private static let maximumAttempts = 4
@@ -26,12 +26,16 @@ public final class PostgreSQLDatabase: SQLDatabase {
     /// Measured at the beginning of the last transaction.
     public var clockOffset: Double { offset.withLock { $0 } }
 
-    public func read<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R) async throws -> R {
+    public func read<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R)
+        async throws -> R
+    {
         try await transaction(.read, body)
     }
 
     @discardableResult
-    public func write<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R) async throws -> R {
+    public func write<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R)
+        async throws -> R
+    {
         try await transaction(.write, body)
     }
 
@@ -47,7 +51,8 @@ public final class PostgreSQLDatabase: SQLDatabase {
                 """)
             for migration in migrations {
                 let name = migration.name
-                let done = try database.rows("SELECT 1 FROM latchkey_migration WHERE name = \(name)")
+                let done = try database.rows(
+                    "SELECT 1 FROM latchkey_migration WHERE name = \(name)")
                 guard done.isEmpty else { continue }
                 try database.script(migration.statements(for: .postgreSQL))
                 try database.execute("INSERT INTO latchkey_migration (name) VALUES (\(name))")
@@ -58,9 +63,11 @@ public final class PostgreSQLDatabase: SQLDatabase {
     /// Closes the connections that are not in use.
     public func close() { pool.discardIdle() }
 
-    /// Repeats the transaction only if it had no effect: PostgreSQL undid it, or the connection was lost before `COMMIT`.
+    /// Repeats the transaction only if it had no effect: PostgreSQL undid it, or the connection was
+    /// lost before `COMMIT`.
     private func transaction<R: Sendable>(
-        _ kind: PostgreSQLConnection.Transaction, _ body: @escaping @Sendable (any SQLConnection) throws -> R
+        _ kind: PostgreSQLConnection.Transaction,
+        _ body: @escaping @Sendable (any SQLConnection) throws -> R
     ) async throws -> R {
         for attempt in 1... {
             let connection = try await pool.take()
@@ -71,7 +78,9 @@ public final class PostgreSQLDatabase: SQLDatabase {
                 return value
             } catch let error as SQLFailure {
                 pool.give(back: connection, isUsable: await connection.isUsable)
-                guard error.code == .unavailable || error.code == .conflict, attempt < Self.maximumAttempts else {
+                guard error.code == .unavailable || error.code == .conflict,
+                    attempt < Self.maximumAttempts
+                else {
                     try Task.checkCancellation()
                     throw error
                 }

@@ -3,7 +3,8 @@ internal import Latchkey
 internal import LatchkeyRelyingParty
 internal import Synchronization
 
-/// Lends connections, at most a given number at a time. Those who wait get one in the order of their arrival.
+/// Lends connections, at most a given number at a time. Those who wait get one in the order of
+/// their arrival.
 final class PostgreSQLPool: Sendable {
     /// How long to wait before another attempt to connect.
     private static let pause: Duration = .milliseconds(100)
@@ -12,7 +13,8 @@ final class PostgreSQLPool: Sendable {
         var idle: [PostgreSQLConnection] = []
         /// Connections in use, and permissions to connect.
         var lent = 0
-        var waiting: [(id: Int, continuation: CheckedContinuation<PostgreSQLConnection?, any Error>)] = []
+        var waiting:
+            [(id: Int, continuation: CheckedContinuation<PostgreSQLConnection?, any Error>)] = []
         var lastID = 0
     }
 
@@ -27,7 +29,8 @@ final class PostgreSQLPool: Sendable {
         wait = configuration.connectionWait
     }
 
-    /// Lends a connection. While the database cannot be reached, connects again until the wait is over.
+    /// Lends a connection. While the database cannot be reached, connects again until the wait is
+    /// over.
     func take() async throws -> PostgreSQLConnection {
         let deadline = ContinuousClock.now + wait
         if let idle = try await place(until: deadline) { return idle }
@@ -60,7 +63,8 @@ final class PostgreSQLPool: Sendable {
 
     func give(back connection: PostgreSQLConnection, isUsable: Bool) {
         guard isUsable else { return free() }
-        let next = state.withLock { state -> CheckedContinuation<PostgreSQLConnection?, any Error>? in
+        let next = state.withLock {
+            state -> CheckedContinuation<PostgreSQLConnection?, any Error>? in
             guard state.waiting.isEmpty else { return state.waiting.removeFirst().continuation }
             state.lent -= 1
             state.idle.append(connection)
@@ -74,7 +78,8 @@ final class PostgreSQLPool: Sendable {
 
     /// A connection that is no longer used makes room for another one.
     private func free() {
-        let next = state.withLock { state -> CheckedContinuation<PostgreSQLConnection?, any Error>? in
+        let next = state.withLock {
+            state -> CheckedContinuation<PostgreSQLConnection?, any Error>? in
             guard state.waiting.isEmpty else { return state.waiting.removeFirst().continuation }
             state.lent -= 1
             return nil
@@ -83,7 +88,9 @@ final class PostgreSQLPool: Sendable {
     }
 
     /// Waits for an idle connection, or for the permission to open one: nil.
-    private func place(until deadline: ContinuousClock.Instant) async throws -> PostgreSQLConnection? {
+    private func place(until deadline: ContinuousClock.Instant) async throws
+        -> PostgreSQLConnection?
+    {
         let id = state.withLock { state in
             state.lastID += 1
             return state.lastID
@@ -91,7 +98,9 @@ final class PostgreSQLPool: Sendable {
         let timer = Task {
             try await Task.sleep(until: deadline, clock: .continuous)
             self.end(
-                id, SQLFailure(.poolExhausted, "all \(self.maximum) connections to the database are in use"))
+                id,
+                SQLFailure(
+                    .poolExhausted, "all \(self.maximum) connections to the database are in use"))
         }
         defer { timer.cancel() }
         return try await withTaskCancellationHandler {
@@ -118,7 +127,9 @@ final class PostgreSQLPool: Sendable {
 
     private func end(_ id: Int, _ error: any Error) {
         let continuation = state.withLock { state in
-            state.waiting.firstIndex { $0.id == id }.map { state.waiting.remove(at: $0).continuation }
+            state.waiting.firstIndex { $0.id == id }.map {
+                state.waiting.remove(at: $0).continuation
+            }
         }
         continuation?.resume(throwing: error)
     }

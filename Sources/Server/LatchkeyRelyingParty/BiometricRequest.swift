@@ -45,7 +45,9 @@ public struct BiometricRequest: Sendable {
     /// The name of the key: the embedded key's, or the header's if there is no embedded key.
     var keyID: String? { if let key { key.keyID } else { headerKeyID } }
 
-    private static func time(_ name: String, of payload: [String: JSONValue]) throws(BiometricRequestError) -> Double? {
+    private static func time(_ name: String, of payload: [String: JSONValue])
+        throws(BiometricRequestError) -> Double?
+    {
         switch payload[name] {
         case nil: nil
         case .number(let seconds): seconds.rounded(.down)
@@ -54,7 +56,8 @@ public struct BiometricRequest: Sendable {
     }
 }
 
-/// The server and the client that a biometric request must name in its claims `aud` and `client_id`.
+/// The server and the client that a biometric request must name in its claims `aud` and
+/// `client_id`.
 public struct BiometricAudience: Hashable, Sendable {
     let issuer: String
     let clientID: String
@@ -78,7 +81,8 @@ public struct BiometricAudience: Hashable, Sendable {
 struct ClientJWS: Sendable {
     /// The maximum length in bytes.
     static let maximumLength = 16_384
-    /// The maximum number of JSON separators in the payload: those of 4096 bytes of a locker's metadata, `[0,0,…]`, and 150 more.
+    /// The maximum number of JSON separators in the payload: those of 4096 bytes of a locker's
+    /// metadata, `[0,0,…]`, and 150 more.
     static let maximumSeparators = 2200
 
     let header: [String: JSONValue]
@@ -88,7 +92,9 @@ struct ClientJWS: Sendable {
 
     /// - Parameter code: The code of the error for a text that is not such a JWS.
     init<Code>(_ compact: String, invalid code: Code) throws(VerificationError<Code>) {
-        func invalid(_ detail: String) -> VerificationError<Code> { VerificationError(code, "invalid JWT: \(detail)") }
+        func invalid(_ detail: String) -> VerificationError<Code> {
+            VerificationError(code, "invalid JWT: \(detail)")
+        }
         func object(
             _ json: Data, _ name: String, maximumSeparators: Int = 512
         ) throws(VerificationError<Code>) -> [String: JSONValue] {
@@ -102,7 +108,9 @@ struct ClientJWS: Sendable {
         }
 
         guard compact.utf8.count <= Self.maximumLength else { throw invalid("too long") }
-        guard let parts = JWS.parse(compact) else { throw invalid("not a compact JWS with one signature") }
+        guard let parts = JWS.parse(compact) else {
+            throw invalid("not a compact JWS with one signature")
+        }
         header = try object(parts.header, "header")
         payload = try object(parts.payload, "payload", maximumSeparators: Self.maximumSeparators)
         signature = parts.signature

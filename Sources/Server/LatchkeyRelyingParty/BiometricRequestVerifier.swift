@@ -2,14 +2,15 @@ internal import FoundationEssentials
 public import Latchkey
 internal import LatchkeyJOSE
 
-/// Verifies biometric requests, with the order of checks and the errors of deployed Authgear servers.
+/// Verifies biometric requests, with the order of checks and the errors of deployed Authgear
+/// servers.
 ///
-/// Three checks are stricter, without effect on conforming clients: a set-up request must be signed by the key that it
-/// contains (deployed servers do not verify it), a key must be P-256 for ES256 or RSA for RS256 with public members
-/// only, and the header's `alg` must match the key.
+/// Three checks are stricter, without effect on conforming clients: a set-up request must be signed
+/// by the key that it contains (deployed servers do not verify it), a key must be P-256 for ES256
+/// or RSA for RS256 with public members only, and the header's `alg` must match the key.
 ///
-/// The challenge is used as soon as the request is well-formed and in time, also if a later check fails. Every attempt
-/// needs a new challenge.
+/// The challenge is used as soon as the request is well-formed and in time, also if a later check
+/// fails. Every attempt needs a new challenge.
 public struct BiometricRequestVerifier: Sendable {
     /// The header's `typ`.
     private static let type = "vnd.authgear.biometric-request"
@@ -33,11 +34,13 @@ public struct BiometricRequestVerifier: Sendable {
 
     /// Verifies a request to register a key, without registering it.
     ///
-    /// - Parameter audience: The server and client that the request must name. Set it, and advertise
-    ///   `biometric_audience_required` in the discovery document: then a malicious server cannot forward a request to
-    ///   another server. nil accepts requests that name none, as deployed Authgear servers do.
-    /// - Throws: ``BiometricRequestError`` with code `wrongAudience`, `unacceptable`, `challengeRejected`,
-    ///   `incompleteSetup` or `invalidSignature`; or the challenge store's error.
+    /// - Parameter audience: The server and client that the request must name. Set it, and
+    ///   advertise `biometric_audience_required` in the discovery document: then a malicious server
+    ///   cannot forward a request to another server. nil accepts requests that name none, as
+    ///   deployed Authgear servers do.
+    /// - Throws: ``BiometricRequestError`` with code `wrongAudience`, `unacceptable`,
+    ///   `challengeRejected`, `incompleteSetup` or `invalidSignature`; or the challenge store's
+    ///   error.
     public func verifySetup(
         _ request: BiometricRequest, for audience: BiometricAudience? = nil
     ) async throws -> SetupProof {
@@ -45,9 +48,12 @@ public struct BiometricRequestVerifier: Sendable {
         guard let info = request.deviceInfo.flatMap(DeviceInfo.init) else {
             throw BiometricRequestError(.incompleteSetup, "device_info does not name a model")
         }
-        guard let jwk = request.key else { throw BiometricRequestError(.incompleteSetup, "there is no jwk") }
+        guard let jwk = request.key else {
+            throw BiometricRequestError(.incompleteSetup, "there is no jwk")
+        }
         guard let key = jwk.publicKey else {
-            throw BiometricRequestError(.unacceptable, "the jwk is neither P-256 nor RSA of 2048 to 4096 bits")
+            throw BiometricRequestError(
+                .unacceptable, "the jwk is neither P-256 nor RSA of 2048 to 4096 bits")
         }
         guard request.headerKeyID ?? kid.rawValue == kid.rawValue else {
             throw BiometricRequestError(.invalidSignature, "the header's kid is not the jwk's")
@@ -60,8 +66,8 @@ public struct BiometricRequestVerifier: Sendable {
     ///
     /// - Parameter audience: As for ``verifySetup(_:for:)``.
     /// - Returns: The registered device that signed it.
-    /// - Throws: ``BiometricRequestError`` with code `wrongAudience`, `unacceptable`, `challengeRejected`,
-    ///   `unknownDevice` or `invalidSignature`; or the stores' errors.
+    /// - Throws: ``BiometricRequestError`` with code `wrongAudience`, `unacceptable`,
+    ///   `challengeRejected`, `unknownDevice` or `invalidSignature`; or the stores' errors.
     public func verifyAuthentication(
         _ request: BiometricRequest, for audience: BiometricAudience? = nil
     ) async throws -> RegisteredDevice {
@@ -70,7 +76,8 @@ public struct BiometricRequestVerifier: Sendable {
             throw BiometricRequestError(.unknownDevice, "no device is registered under this kid")
         }
         guard request.headerKeyID == kid.rawValue else {
-            throw BiometricRequestError(.invalidSignature, "the header's kid is not the registered one")
+            throw BiometricRequestError(
+                .invalidSignature, "the header's kid is not the registered one")
         }
         try verifySignature(of: request, with: device.key)
         return device
@@ -78,38 +85,56 @@ public struct BiometricRequestVerifier: Sendable {
 
     /// Does the checks of both actions: audience, form, time, key name, and last the challenge.
     private func admit(
-        _ request: BiometricRequest, as action: BiometricRequest.Action, for audience: BiometricAudience?
+        _ request: BiometricRequest, as action: BiometricRequest.Action,
+        for audience: BiometricAudience?
     ) async throws -> KeyID {
-        func unacceptable(_ detail: String) -> BiometricRequestError { BiometricRequestError(.unacceptable, detail) }
+        func unacceptable(_ detail: String) -> BiometricRequestError {
+            BiometricRequestError(.unacceptable, detail)
+        }
 
         let (header, payload) = (request.jws.header, request.jws.payload)
         guard audience == nil || audience?.isNamed(by: payload) == true else {
-            throw BiometricRequestError(.wrongAudience, "aud or client_id is not this server's or client's")
+            throw BiometricRequestError(
+                .wrongAudience, "aud or client_id is not this server's or client's")
         }
-        guard request.action == action else { throw unacceptable("the action is not \(action.rawValue)") }
+        guard request.action == action else {
+            throw unacceptable("the action is not \(action.rawValue)")
+        }
         let now = Double(clock.seconds)
-        for time in [request.issuedAt, request.notBefore].compactMap(\.self) where now < time - Self.clockSkew {
+        for time in [request.issuedAt, request.notBefore].compactMap(\.self)
+        where now < time - Self.clockSkew {
             throw unacceptable("iat or nbf is in the future")
         }
-        if let expiresAt = request.expiresAt, now >= expiresAt + Self.clockSkew { throw unacceptable("it has expired") }
-        guard header["typ"]?.string == Self.type else { throw unacceptable("typ is not \(Self.type)") }
+        if let expiresAt = request.expiresAt, now >= expiresAt + Self.clockSkew {
+            throw unacceptable("it has expired")
+        }
+        guard header["typ"]?.string == Self.type else {
+            throw unacceptable("typ is not \(Self.type)")
+        }
         guard let kid = request.keyID.flatMap(KeyID.init) else {
             throw unacceptable("kid is not 8 to 64 characters of A-Z a-z 0-9 _ -")
         }
         if let key = request.key {
             guard !key.hasPrivateMembers else { throw unacceptable("the jwk has private members") }
-            guard key.use ?? "sig" == "sig" else { throw unacceptable("the jwk is not for signatures") }
+            guard key.use ?? "sig" == "sig" else {
+                throw unacceptable("the jwk is not for signatures")
+            }
             if action == .setup {
-                guard let publicKey = key.publicKey else { throw unacceptable("the jwk has an unsupported key type") }
+                guard let publicKey = key.publicKey else {
+                    throw unacceptable("the jwk has an unsupported key type")
+                }
                 guard key.algorithm ?? publicKey.algorithm == publicKey.algorithm else {
                     throw unacceptable("the jwk is for another algorithm")
                 }
             }
         }
-        guard let challenge = payload["challenge"]?.string else { throw unacceptable("there is no challenge") }
+        guard let challenge = payload["challenge"]?.string else {
+            throw unacceptable("there is no challenge")
+        }
         guard try await challenges.consume(challenge, for: .biometricRequest) else {
             throw BiometricRequestError(
-                .challengeRejected, "the challenge is unknown, expired, used or for another purpose")
+                .challengeRejected, "the challenge is unknown, expired, used or for another purpose"
+            )
         }
         return kid
     }

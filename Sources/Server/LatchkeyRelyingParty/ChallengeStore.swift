@@ -10,8 +10,8 @@ public protocol ChallengeStore: Sendable {
 
     /// Uses a challenge. Of any number of calls with the same token, at most one returns true.
     ///
-    /// - Returns: Whether the token was issued for this purpose, is unused and has not expired. Afterwards the token is
-    ///   used, also if the purpose is wrong.
+    /// - Returns: Whether the token was issued for this purpose, is unused and has not expired.
+    ///   Afterwards the token is used, also if the purpose is wrong.
     func consume(_ token: String, for purpose: ChallengePurpose) async throws -> Bool
 }
 
@@ -20,7 +20,8 @@ public struct Challenge: Hashable, Sendable {
     /// Seconds until a challenge expires.
     package static let lifetime: TimeInterval = 300
 
-    /// 32 characters of Crockford's base 32, digits and upper-case letters without I, L, O and U: 160 random bits.
+    /// 32 characters of Crockford's base 32, digits and upper-case letters without I, L, O and U:
+    /// 160 random bits.
     public let token: String
     /// The only purpose for which the challenge is valid.
     public let purpose: ChallengePurpose
@@ -41,8 +42,8 @@ public struct Challenge: Hashable, Sendable {
 
     private static let alphabet = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 
-    /// SHA-256 of a token. Stores keep only the digest, so that an attacker who reads a store cannot use its
-    /// challenges, and so that the time of a lookup does not depend on the token.
+    /// SHA-256 of a token. Stores keep only the digest, so that an attacker who reads a store
+    /// cannot use its challenges, and so that the time of a lookup does not depend on the token.
     static func digest(_ token: String) -> Data {
         Data(MessageDigest(sha256: token.utf8).bytes)
     }
@@ -81,7 +82,8 @@ public final class MemoryChallengeStore: ChallengeStore {
 
     /// Creates a store.
     ///
-    /// - Parameter capacity: The maximum number of challenges. Above it, new challenges replace the oldest.
+    /// - Parameter capacity: The maximum number of challenges. Above it, new challenges replace the
+    ///   oldest.
     public convenience init(capacity: Int = 10_000) {
         self.init(capacity: capacity, clock: .system)
     }
@@ -152,7 +154,9 @@ public struct DatabaseChallengeStore: ChallengeStore {
     ]
 
     /// Registers the migrations that create the table in SQLite.
-    public static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
+    public static func registerMigrations(_ migrator: inout DatabaseMigrator) {
+        migrator.register(migrations)
+    }
 
     public func issue(_ purpose: ChallengePurpose) async throws -> Challenge {
         let clock = clock
@@ -174,7 +178,8 @@ public struct DatabaseChallengeStore: ChallengeStore {
     public func consume(_ token: String, for purpose: ChallengePurpose) async throws -> Bool {
         let clock = clock
         return try await database.write { database in
-            // One statement finds and deletes the row, so that only one of two concurrent calls gets it.
+            // One statement finds and deletes the row, so that only one of two concurrent calls
+            // gets it.
             let row = try database.row(
                 """
                 DELETE FROM latchkey_challenge WHERE digest = \(Challenge.digest(token))
@@ -211,7 +216,8 @@ package struct WallClock: Sendable {
     /// The current time in seconds since 1970.
     package var timestamp: TimeInterval { now.timeIntervalSince1970 }
 
-    /// The time in a transaction, in seconds since 1970: several servers compare times of the same clock.
+    /// The time in a transaction, in seconds since 1970: several servers compare times of the same
+    /// clock.
     package func timestamp(in connection: any SQLConnection) -> TimeInterval {
         followsDatabase ? connection.now ?? timestamp : timestamp
     }
@@ -220,7 +226,8 @@ package struct WallClock: Sendable {
     package func timestamp(rereadIn connection: any SQLConnection) throws -> TimeInterval {
         guard
             followsDatabase, connection.dialect == .postgreSQL,
-            let row = try connection.row("SELECT extract(epoch FROM clock_timestamp())::double precision AS now")
+            let row = try connection.row(
+                "SELECT extract(epoch FROM clock_timestamp())::double precision AS now")
         else { return timestamp(in: connection) }
         return try row.real("now")
     }

@@ -2,16 +2,16 @@ package import FoundationEssentials
 
 /// JSON from clients. It is refused before it is parsed if it has too many values.
 ///
-/// The parser needs about 100 bytes and 3 µs for each value, so that 64 KiB of `[0,0,…` would cost a server megabytes and about
-/// 80 ms, more than the signatures of a request.
+/// The parser needs about 100 bytes and 3 µs for each value, so that 64 KiB of `[0,0,…` would cost
+/// a server megabytes and about 80 ms, more than the signatures of a request.
 package enum ClientJSON {
     /// The JSON has too many values.
     package struct TooComplex: Error {}
 
     /// Decodes JSON.
     ///
-    /// - Parameter maximumSeparators: The maximum number of the characters `[`, `{`, `,` and `:` outside of strings. A genuine
-    ///   request has fewer than 200, unless an app adds its own data.
+    /// - Parameter maximumSeparators: The maximum number of the characters `[`, `{`, `,` and `:`
+    ///   outside of strings. A genuine request has fewer than 200, unless an app adds its own data.
     /// - Throws: ``TooComplex``, or the error of the parser.
     package static func decode<Value: Decodable>(
         _ type: Value.Type, from json: Data, maximumSeparators: Int = 512

@@ -6,21 +6,23 @@ public import LatchkeyJOSE
 
 /// The public key of a device.
 ///
-/// Latchkey's clients have P-256 keys and sign with ES256. Authgear's mobile SDKs have RSA keys and sign with RS256.
-/// Other algorithms are not supported.
+/// Latchkey's clients have P-256 keys and sign with ES256. Authgear's mobile SDKs have RSA keys and
+/// sign with RS256. Other algorithms are not supported.
 public enum DevicePublicKey: Hashable, Sendable {
     /// A key on P-256, for ES256 (RFC 7518 section 3.4).
     case es256(PublicKey)
-    /// An RSA key, for RS256 (RFC 7518 section 3.3). The modulus has 2048 to 4096 bits; both numbers are big-endian
-    /// without leading zeros.
+    /// An RSA key, for RS256 (RFC 7518 section 3.3). The modulus has 2048 to 4096 bits; both
+    /// numbers are big-endian without leading zeros.
     case rs256(modulus: Data, exponent: Data)
 
-    /// - Returns: nil unless the modulus has 256 to 512 bytes and the exponent is odd and has at most 4 bytes.
+    /// - Returns: nil unless the modulus has 256 to 512 bytes and the exponent is odd and has at
+    ///   most 4 bytes.
     init?(modulus: Data, exponent: Data) {
         let modulus = Data(modulus.drop { $0 == 0 })
         let exponent = Data(exponent.drop { $0 == 0 })
         guard
-            (256...512).contains(modulus.count), (1...4).contains(exponent.count), exponent.last.map({ $0 & 1 }) == 1,
+            (256...512).contains(modulus.count), (1...4).contains(exponent.count),
+            exponent.last.map({ $0 & 1 }) == 1,
             (try? _RSA.Signing.PublicKey(n: modulus, e: exponent)) != nil
         else { return nil }
         self = .rs256(modulus: modulus, exponent: exponent)
@@ -43,9 +45,12 @@ public enum DevicePublicKey: Hashable, Sendable {
             guard let signature = ECDSASignature(rawRepresentation: signature) else { return false }
             return key.isValid(signature, for: MessageDigest(sha256: message))
         case .rs256(let modulus, let exponent):
-            guard let key = try? _RSA.Signing.PublicKey(n: modulus, e: exponent) else { return false }
+            guard let key = try? _RSA.Signing.PublicKey(n: modulus, e: exponent) else {
+                return false
+            }
             return key.isValidSignature(
-                _RSA.Signing.RSASignature(rawRepresentation: signature), for: message, padding: .insecurePKCS1v1_5)
+                _RSA.Signing.RSASignature(rawRepresentation: signature), for: message,
+                padding: .insecurePKCS1v1_5)
         }
     }
 
@@ -53,7 +58,8 @@ public enum DevicePublicKey: Hashable, Sendable {
     public func jwk(kid: KeyID) -> JWK {
         switch self {
         case .es256(let key): JWK(key, kid: kid)
-        case .rs256(let modulus, let exponent): JWK(rsaModulus: modulus, exponent: exponent, kid: kid.rawValue)
+        case .rs256(let modulus, let exponent):
+            JWK(rsaModulus: modulus, exponent: exponent, kid: kid.rawValue)
         }
     }
 }
@@ -68,7 +74,8 @@ extension DevicePublicKey {
             guard let key = try? jwk.publicKey() else { return nil }
             self = .es256(key)
         case "RSA":
-            guard let n = jwk.n.flatMap(Base64URL.decode), let e = jwk.e.flatMap(Base64URL.decode) else { return nil }
+            guard let n = jwk.n.flatMap(Base64URL.decode), let e = jwk.e.flatMap(Base64URL.decode)
+            else { return nil }
             self.init(modulus: n, exponent: e)
         default: return nil
         }
@@ -100,17 +107,23 @@ struct JSONWebKey: Hashable, Sendable {
             let x = try Self.bytes("x", of: members)
             let y = try Self.bytes("y", of: members)
             let isP256 = members["crv"]?.string == "P-256" && x.count == 32 && y.count == 32
-            publicKey = isP256 ? (try? PublicKey(x963Representation: Data([4]) + x + y)).map { .es256($0) } : nil
+            publicKey =
+                isP256
+                ? (try? PublicKey(x963Representation: Data([4]) + x + y)).map { .es256($0) } : nil
         case "RSA":
             publicKey = DevicePublicKey(
-                modulus: try Self.bytes("n", of: members), exponent: try Self.bytes("e", of: members))
+                modulus: try Self.bytes("n", of: members),
+                exponent: try Self.bytes("e", of: members))
         default:
             publicKey = nil
         }
     }
 
-    private static func bytes(_ name: String, of members: [String: JSONValue]) throws(BiometricRequestError) -> Data {
-        guard let text = members[name]?.string, let bytes = Base64URL.decode(text), !bytes.isEmpty else {
+    private static func bytes(_ name: String, of members: [String: JSONValue])
+        throws(BiometricRequestError) -> Data
+    {
+        guard let text = members[name]?.string, let bytes = Base64URL.decode(text), !bytes.isEmpty
+        else {
             throw BiometricRequestError(.unparsable, "invalid JWK: \(name) is not base64url")
         }
         return bytes

@@ -7,7 +7,8 @@ public import LatchkeyJOSE
 public protocol DeviceRegistry: Sendable {
     /// Registers a device.
     ///
-    /// - Throws: ``BiometricRequestError`` with code `duplicateKeyID` if any user has a key of this name.
+    /// - Throws: ``BiometricRequestError`` with code `duplicateKeyID` if any user has a key of this
+    ///   name.
     func add(_ device: RegisteredDevice) async throws
 
     /// Returns the device whose key has this name.
@@ -41,7 +42,8 @@ public struct RegisteredDevice: Hashable, Sendable, Identifiable {
 
     /// Creates a device.
     public init(
-        id: String = UUID().uuidString.lowercased(), kid: KeyID, userID: String, key: DevicePublicKey, info: DeviceInfo,
+        id: String = UUID().uuidString.lowercased(), kid: KeyID, userID: String,
+        key: DevicePublicKey, info: DeviceInfo,
         createdAt: Date
     ) {
         self.id = id
@@ -55,16 +57,16 @@ public struct RegisteredDevice: Hashable, Sendable, Identifiable {
 
 /// A device's unverified description of itself, for display only.
 ///
-/// The formats are those of Authgear: an object `android` or else an object `ios`. There is no format for Linux; a
-/// Linux client uses one of these.
+/// The formats are those of Authgear: an object `android` or else an object `ios`. There is no
+/// format for Linux; a Linux client uses one of these.
 public struct DeviceInfo: Hashable, Sendable {
     /// The description as the device sent it.
     public let json: JSONValue
     /// The maximum number of Unicode scalars in ``model`` and ``name``.
     private static let maximumTextLength = 100
 
-    /// The kind of machine. Never empty, and safe to display in a line of text: characters that are invisible or change
-    /// the text direction are replaced by U+FFFD.
+    /// The kind of machine. Never empty, and safe to display in a line of text: characters that are
+    /// invisible or change the text direction are replaced by U+FFFD.
     public let model: String
     /// The name that the owner gave to the device, if any; safe to display like ``model``.
     public let name: String?
@@ -76,20 +78,27 @@ public struct DeviceInfo: Hashable, Sendable {
         let texts: (model: String?, name: String?)
         if let android = json["android"], android.object != nil {
             let (build, settings) = (android["Build"], android["Settings"])
-            guard let maker = build?["MANUFACTURER"]?.string, let model = build?["MODEL"]?.string else { return nil }
+            guard let maker = build?["MANUFACTURER"]?.string, let model = build?["MODEL"]?.string
+            else { return nil }
             texts = (
                 "\(maker) \(model)",
-                settings?["Global"]?["DEVICE_NAME"]?.string ?? settings?["Secure"]?["bluetooth_name"]?.string
+                settings?["Global"]?["DEVICE_NAME"]?.string
+                    ?? settings?["Secure"]?["bluetooth_name"]?.string
             )
         } else {
             let uname = json["ios"]?["uname"]
             let machine = uname?["machine"]?.string
-            texts = (machine == "x86_64" || machine == "arm64" ? "iOS Simulator" : machine, uname?["nodename"]?.string)
+            texts = (
+                machine == "x86_64" || machine == "arm64" ? "iOS Simulator" : machine,
+                uname?["nodename"]?.string
+            )
         }
         guard let model = texts.model, !model.isEmpty else { return nil }
         self.json = json
         self.model = String(oneLine: model, limit: Self.maximumTextLength)
-        name = texts.name.flatMap { $0.isEmpty ? nil : String(oneLine: $0, limit: Self.maximumTextLength) }
+        name = texts.name.flatMap {
+            $0.isEmpty ? nil : String(oneLine: $0, limit: Self.maximumTextLength)
+        }
     }
 
     /// The model and the name: `Linux ThinkPad X1 (workbench)`.
@@ -139,13 +148,18 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
                 ) STRICT;
                 CREATE INDEX latchkey_device_user ON latchkey_device (project, user_id, created_at);
                 """),
-        SQLMigration("latchkey devices 2", sqlite: "ALTER TABLE latchkey_device ADD COLUMN attestation TEXT"),
+        SQLMigration(
+            "latchkey devices 2", sqlite: "ALTER TABLE latchkey_device ADD COLUMN attestation TEXT"),
     ]
 
     /// Registers the migrations that create the table in SQLite.
-    public static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
+    public static func registerMigrations(_ migrator: inout DatabaseMigrator) {
+        migrator.register(migrations)
+    }
 
-    public func add(_ device: RegisteredDevice) async throws { _ = try await add(device, limit: .max) }
+    public func add(_ device: RegisteredDevice) async throws {
+        _ = try await add(device, limit: .max)
+    }
 
     /// Registers a device of a user that has fewer devices than the limit.
     ///
@@ -203,7 +217,8 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
     private func fetch(_ condition: SQLText) async throws -> [RegisteredDevice] {
         let project = project
         return try await database.read {
-            try $0.rows("SELECT * FROM latchkey_device WHERE project = \(project) AND \(condition)").map(Self.device)
+            try $0.rows("SELECT * FROM latchkey_device WHERE project = \(project) AND \(condition)")
+                .map(Self.device)
         }
     }
 
@@ -211,11 +226,14 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
         let jwk = try CanonicalJSON.decode(JWK.self, from: row.text("jwk"))
         let info = try CanonicalJSON.decode(JSONValue.self, from: row.text("device_info"))
         guard
-            let kid = KeyID(rawValue: try row.text("kid")), let key = DevicePublicKey(jwk), let info = DeviceInfo(info)
+            let kid = KeyID(rawValue: try row.text("kid")), let key = DevicePublicKey(jwk),
+            let info = DeviceInfo(info)
         else {
             throw KeystoreError(
-                operation: "read a registered device", code: .damaged, reason: "its database row is damaged",
-                recovery: "Restore the database from a backup, or remove the device and set it up again.")
+                operation: "read a registered device", code: .damaged,
+                reason: "its database row is damaged",
+                recovery:
+                    "Restore the database from a backup, or remove the device and set it up again.")
         }
         var device = RegisteredDevice(
             id: try row.text("id"), kid: kid, userID: try row.text("user_id"), key: key, info: info,

@@ -4,13 +4,14 @@ internal import TPM2
 
 /// Verifies that a key was created in a TPM and cannot leave it.
 ///
-/// Checks that a TPM made the statement (magic) about the creation (type) of this key (Name), that the key is bound to
-/// its TPM and only signs (attributes), that the statement answers this challenge (qualifying data), and that its
-/// signing key signs only data from its TPM (restricted). CVE-2024-29038, 29039 and 29040 were missing checks of this
-/// kind.
+/// Checks that a TPM made the statement (magic) about the creation (type) of this key (Name), that
+/// the key is bound to its TPM and only signs (attributes), that the statement answers this
+/// challenge (qualifying data), and that its signing key signs only data from its TPM (restricted).
+/// CVE-2024-29038, 29039 and 29040 were missing checks of this kind.
 ///
-/// **It proves less than ``AttestationVerifier``**: no certificate is trusted (see ``AttestedKey``), the key's policy is not read, and
-/// nothing is known about the user verification. Use it only with attestation keys that were enrolled in another way.
+/// **It proves less than ``AttestationVerifier``**: no certificate is trusted (see
+/// ``AttestedKey``), the key's policy is not read, and nothing is known about the user
+/// verification. Use it only with attestation keys that were enrolled in another way.
 public struct KeyAttestationVerifier: Sendable {
     /// Creates a verifier.
     public init() {}
@@ -19,7 +20,8 @@ public struct KeyAttestationVerifier: Sendable {
     ///
     /// - Parameters:
     ///   - attestation: From `Keystore.attest(_:challenge:)`, of format `tpm`.
-    ///   - challenge: The 8 to 32 bytes that the server sent to the device. Use each challenge once.
+    ///   - challenge: The 8 to 32 bytes that the server sent to the device. Use each challenge
+    ///     once.
     /// - Throws: ``AttestationError``.
     public func verify(
         _ attestation: KeyAttestation, challenge: some Collection<UInt8>
@@ -41,24 +43,28 @@ public struct KeyAttestationVerifier: Sendable {
             key.attributes.isSuperset(of: .bound), key.attributes.contains(.sign),
             key.attributes.isDisjoint(with: [.restricted, .decrypt])
         else {
-            throw AttestationError(.wrongAttributes, "the key's attributes are \(key.attributes.hexadecimal)")
+            throw AttestationError(
+                .wrongAttributes, "the key's attributes are \(key.attributes.hexadecimal)")
         }
         guard constantTimeEqual(statement.challenge, challenge) else {
             throw AttestationError(.wrongChallenge, "the statement answers another challenge")
         }
         guard
-            signer.attributes.isSuperset(of: .bound), signer.attributes.isSuperset(of: [.restricted, .sign]),
+            signer.attributes.isSuperset(of: .bound),
+            signer.attributes.isSuperset(of: [.restricted, .sign]),
             !signer.attributes.contains(.decrypt)
         else {
             throw AttestationError(
-                .unrestrictedAttestationKey, "the attestation key's attributes are \(signer.attributes.hexadecimal)")
+                .unrestrictedAttestationKey,
+                "the attestation key's attributes are \(signer.attributes.hexadecimal)")
         }
         guard
             let signature = ECDSASignature(rawRepresentation: attestation.signature),
             signer.publicKey.isValid(signature, for: MessageDigest(sha256: attestation.statement))
         else { throw AttestationError(.invalidSignature, "the signature does not verify") }
         return AttestedKey(
-            publicKey: key.publicKey, attestationKey: signer.publicKey, attestationKeyName: Data(signer.name.bytes),
+            publicKey: key.publicKey, attestationKey: signer.publicKey,
+            attestationKeyName: Data(signer.name.bytes),
             certificates: attestation.certificates)
     }
 }
@@ -90,7 +96,9 @@ private struct SigningKey {
     let name: TPMName
 
     init(_ bytes: Data, of what: String) throws(AttestationError) {
-        func malformed(_ detail: String) -> AttestationError { AttestationError(.malformed, "\(what) \(detail)") }
+        func malformed(_ detail: String) -> AttestationError {
+            AttestationError(.malformed, "\(what) \(detail)")
+        }
 
         let area = try PublicArea(structure: bytes, what)
         guard case .ecc(let parameters, let point) = area.detail else {
@@ -128,21 +136,25 @@ extension TPMUnmarshallable {
 
 extension ObjectAttributes {
     /// Created in this TPM and unable to leave it.
-    fileprivate static let bound: ObjectAttributes = [.fixedTPM, .fixedParent, .sensitiveDataOrigin]
+    fileprivate static let bound: ObjectAttributes = [
+        .fixedTPM, .fixedParent, .sensitiveDataOrigin,
+    ]
 
     var hexadecimal: String { "0x" + String(rawValue, radix: 16) }
 }
 
 /// A key with a verified attestation.
 public struct AttestedKey: Hashable, Sendable {
-    /// The attested key. It was created in the TPM that has ``attestationKey``, cannot leave it, and only signs.
+    /// The attested key. It was created in the TPM that has ``attestationKey``, cannot leave it,
+    /// and only signs.
     public let publicKey: PublicKey
-    /// The key that signed the statement. **Its owner is unknown**: it may belong to a software TPM. To require real
-    /// hardware, compare ``attestationKeyName`` with a Name that was enrolled earlier, with `TPM2_ActivateCredential`
-    /// and an endorsement key whose certificate chains to a manufacturer's root.
+    /// The key that signed the statement. **Its owner is unknown**: it may belong to a software
+    /// TPM. To require real hardware, compare ``attestationKeyName`` with a Name that was enrolled
+    /// earlier, with `TPM2_ActivateCredential` and an endorsement key whose certificate chains to a
+    /// manufacturer's root.
     public let attestationKey: PublicKey
-    /// The Name of the attestation key, 34 bytes. It covers the key and its attributes. Until this Name is known from
-    /// an enrolment, only the sender claims that the key is restricted.
+    /// The Name of the attestation key, 34 bytes. It covers the key and its attributes. Until this
+    /// Name is known from an enrolment, only the sender claims that the key is restricted.
     public let attestationKeyName: Data
     /// The certificates in the attestation, DER. They are not verified or trusted.
     public let certificates: [Data]
@@ -195,7 +207,7 @@ public enum AttestationReason: String, Sendable, CaseIterable {
     case insufficientPresence
     /// The key is in a simulator.
     case simulated
-    /// The server cannot load libcrypto, which the challenge for an RSA endorsement key needs. The server's installation is the
-    /// cause, not the client.
+    /// The server cannot load libcrypto, which the challenge for an RSA endorsement key needs. The
+    /// server's installation is the cause, not the client.
     case unavailable
 }

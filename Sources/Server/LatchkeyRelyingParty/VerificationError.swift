@@ -1,7 +1,10 @@
-/// The reason why a request or an attestation was refused. Two errors are equal if they have the same ``code``.
+/// The reason why a request or an attestation was refused. Two errors are equal if they have the
+/// same ``code``.
 ///
 /// Send only `oauthError` of a request to the client, which has fewer details. Log the rest.
-public struct VerificationError<Reason: Sendable & RawRepresentable<String>>: Error, CustomStringConvertible {
+public struct VerificationError<Reason: Sendable & RawRepresentable<String>>: Error,
+    CustomStringConvertible
+{
     /// The possible reasons of this kind of error.
     public typealias Code = Reason
 
@@ -33,8 +36,8 @@ public struct OAuthError: Error, Hashable, Sendable {
     public let description: String
     /// For the header `Retry-After`: seconds after which the client may retry.
     package let retryAfter: Int?
-    /// For the parameter `max_age` of the header `WWW-Authenticate`: the maximum age in seconds of the required user
-    /// authentication (RFC 9470 section 3).
+    /// For the parameter `max_age` of the header `WWW-Authenticate`: the maximum age in seconds of
+    /// the required user authentication (RFC 9470 section 3).
     package let maximumAge: Int?
     /// The member `reason`: the cause of `attestation_refused`.
     package let reason: String?
@@ -45,7 +48,8 @@ public struct OAuthError: Error, Hashable, Sendable {
     }
 
     package init(
-        _ status: Int, _ error: String, _ description: String, retryAfter: Int? = nil, maximumAge: Int? = nil,
+        _ status: Int, _ error: String, _ description: String, retryAfter: Int? = nil,
+        maximumAge: Int? = nil,
         reason: String? = nil
     ) {
         self.status = status
@@ -61,14 +65,19 @@ public struct OAuthError: Error, Hashable, Sendable {
         OAuthError("invalid_request", description)
     }
     /// `invalid_grant`: the grant is invalid, expired or revoked.
-    package static func invalidGrant(_ description: String) -> OAuthError { OAuthError("invalid_grant", description) }
+    package static func invalidGrant(_ description: String) -> OAuthError {
+        OAuthError("invalid_grant", description)
+    }
     /// `invalid_scope`: the scopes are unknown or not allowed.
-    package static func invalidScope(_ description: String) -> OAuthError { OAuthError("invalid_scope", description) }
+    package static func invalidScope(_ description: String) -> OAuthError {
+        OAuthError("invalid_scope", description)
+    }
     /// `unauthorized_client`: the client may not use this grant type.
     package static func unauthorizedClient(_ description: String) -> OAuthError {
         OAuthError("unauthorized_client", description)
     }
 
     /// 500: an error of the server.
-    package static let serverError = OAuthError(status: 500, "server_error", "internal server error")
+    package static let serverError = OAuthError(
+        status: 500, "server_error", "internal server error")
 }

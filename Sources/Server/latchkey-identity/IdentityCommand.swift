@@ -59,7 +59,9 @@ struct DatabaseOption: ParsableArguments {
         return SigningKeyStore(database: database, clock: database.clock, cipher: cipher)
     }
 
-    func administration() async throws -> Administration { Administration(database: try await open()) }
+    func administration() async throws -> Administration {
+        Administration(database: try await open())
+    }
 }
 
 /// The key file that encrypts the signing keys in the database.

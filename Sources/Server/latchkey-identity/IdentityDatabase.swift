@@ -19,8 +19,10 @@ enum IdentityDatabase {
     /// Opens a database.
     ///
     /// - Parameters:
-    ///   - location: The URI of a PostgreSQL database or the path of a SQLite file; nil for the configured database.
-    ///   - standard: The location if neither `location` nor the configuration names one; nil for memory.
+    ///   - location: The URI of a PostgreSQL database or the path of a SQLite file; nil for the
+    ///     configured database.
+    ///   - standard: The location if neither `location` nor the configuration names one; nil for
+    ///     memory.
     /// - Throws: ``ConfigurationError``, also if both name one.
     static func open(
         location: String?, configuration: DatabaseConfiguration? = nil, standard: String? = nil,
@@ -31,7 +33,9 @@ enum IdentityDatabase {
                 "the option --database and the member database.address of the configuration each name a database",
                 "Remove one of them.")
         }
-        guard let address = location ?? configuration?.address ?? standard else { return try open(path: nil) }
+        guard let address = location ?? configuration?.address ?? standard else {
+            return try open(path: nil)
+        }
         guard PostgreSQLConfiguration.isAddress(address) else {
             guard !address.contains("://") else {
                 throw ConfigurationError(
@@ -54,7 +58,8 @@ enum IdentityDatabase {
             throw ConfigurationError(sentences: error.description)
         } catch let error as SQLFailure {
             throw ConfigurationError(
-                "the database cannot be used: \(error)", "Check its address, its log and the password file.")
+                "the database cannot be used: \(error)",
+                "Check its address, its log and the password file.")
         }
     }
 
@@ -92,7 +97,8 @@ enum IdentityDatabase {
     /// A new file is readable by its owner only, because it contains keys without encryption.
     ///
     /// - Parameter tables: With `required`, the caller checks the tables.
-    /// - Throws: ``ConfigurationError`` if the file belongs to another user or other users can read it.
+    /// - Throws: ``ConfigurationError`` if the file belongs to another user or other users can read
+    ///   it.
     static func open(path: String?, tables: Tables = .migrated) throws -> SQLiteDatabase {
         var configuration = GRDB.Configuration()
         configuration.busyMode = .timeout(5)
@@ -105,8 +111,11 @@ enum IdentityDatabase {
         if let path {
             try ensurePrivateFile(path, creating: tables == .migrated)
             database = try DatabaseQueue(path: path, configuration: configuration)
-            // In WAL mode GRDB sets synchronous to NORMAL: a power failure could lose commits that clients know of.
-            try database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+            // In WAL mode GRDB sets synchronous to NORMAL: a power failure could lose commits that
+            // clients know of.
+            try database.writeWithoutTransaction {
+                try $0.execute(sql: "PRAGMA synchronous = FULL")
+            }
         } else {
             database = try DatabaseQueue(configuration: configuration)
         }
@@ -123,18 +132,23 @@ enum IdentityDatabase {
         let descriptor = Glibc.open(path, flags, 0o600)
         guard descriptor >= 0 else {
             switch errno {
-            case ELOOP: throw unusable(path, "is a symbolic link", "Give the path of the file itself.")
+            case ELOOP:
+                throw unusable(path, "is a symbolic link", "Give the path of the file itself.")
             case ENOENT where !creating:
                 throw unusable(
-                    path, "does not exist", "Check the path, or create the database with: latchkey-identity migrate")
+                    path, "does not exist",
+                    "Check the path, or create the database with: latchkey-identity migrate")
             case let number:
-                throw unusable(path, "cannot be opened: \(String(cString: strerror(number)))", "Give another path.")
+                throw unusable(
+                    path, "cannot be opened: \(String(cString: strerror(number)))",
+                    "Give another path.")
             }
         }
         close(descriptor)
         // SQLite's journals contain the same data, and their permissions can differ.
         for (path, isRequired) in [
-            (path, true), (path + "-wal", false), (path + "-shm", false), (path + "-journal", false),
+            (path, true), (path + "-wal", false), (path + "-shm", false),
+            (path + "-journal", false),
         ] {
             let status: Stat
             do {
@@ -147,17 +161,26 @@ enum IdentityDatabase {
                 throw unusable(path, "is not a regular file", "Give another path.")
             }
             guard status.userID.rawValue == geteuid() else {
-                throw unusable(path, "belongs to another user", "Run as that user, or change its owner with chown.")
+                throw unusable(
+                    path, "belongs to another user",
+                    "Run as that user, or change its owner with chown.")
             }
-            guard status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
+            guard
+                status.permissions.isDisjoint(with: [
+                    .groupReadWriteExecute, .otherReadWriteExecute,
+                ])
+            else {
                 throw unusable(
                     path, "is accessible to other users and contains the key that signs ID tokens",
-                    "Create a new database, or, if no other user has read it, run: chmod 600 \(path)")
+                    "Create a new database, or, if no other user has read it, run: chmod 600 \(path)"
+                )
             }
         }
     }
 
-    private static func unusable(_ path: String, _ cause: String, _ recovery: String) -> ConfigurationError {
+    private static func unusable(_ path: String, _ cause: String, _ recovery: String)
+        -> ConfigurationError
+    {
         ConfigurationError("the database \(path) \(cause)", recovery)
     }
 }
@@ -168,8 +191,11 @@ struct SecretStore: Sendable {
     /// nil if there is no signing key file.
     let cipher: SigningKeyCipher?
 
-    /// Returns the secret of this name. If several processes create it at the same time, all get the one stored first.
-    func value(_ name: String, orMake make: @escaping @Sendable () throws -> Data) async throws -> Data {
+    /// Returns the secret of this name. If several processes create it at the same time, all get
+    /// the one stored first.
+    func value(_ name: String, orMake make: @escaping @Sendable () throws -> Data) async throws
+        -> Data
+    {
         try await database.write { database in
             if let row = try database.row("SELECT value FROM secret WHERE name = \(name)") {
                 return try row.blob("value")
@@ -186,8 +212,11 @@ struct SecretStore: Sendable {
 
     /// Returns the signing key of this name, which the signing key file encrypts in the database.
     ///
-    /// - Throws: ``ConfigurationError`` if the file is missing or another one, or the key is not encrypted although there is a file.
-    func signingKey(_ name: String, orMake make: @escaping @Sendable () throws -> Data) async throws -> Data {
+    /// - Throws: ``ConfigurationError`` if the file is missing or another one, or the key is not
+    ///   encrypted although there is a file.
+    func signingKey(_ name: String, orMake make: @escaping @Sendable () throws -> Data) async throws
+        -> Data
+    {
         let row = SigningKeyCipher.Row(kid: name)
         let stored = try await value(name) { [cipher] in
             try SigningKeyCipher.seal(SecretBytes(make()), row, with: cipher)

@@ -4,7 +4,8 @@ import LatchkeyRelyingParty
 enum IdentitySchema {
     /// In the order of their release: a database contains the first ones.
     static let migrations =
-        DatabaseChallengeStore.migrations + DatabaseDeviceRegistry.migrations + LockerRegistry.migrations
+        DatabaseChallengeStore.migrations + DatabaseDeviceRegistry.migrations
+        + LockerRegistry.migrations
         + DatabaseApprovalKeyRegistry.migrations + [
             SQLMigration(
                 "identity 1", sqlite: schema,
@@ -15,8 +16,10 @@ enum IdentitySchema {
                     .replacing("UNIQUE COLLATE NOCASE", with: "")
                     + #"CREATE UNIQUE INDEX user_name ON "user" (lower(username COLLATE "C"))"#),
             SQLMigration("identity 2", sqlite: lockerSchema, postgreSQL: postgreSQLLockerSchema),
-            SQLMigration("identity 3", sqlite: easyAccessSchema, postgreSQL: postgreSQLEasyAccessSchema),
-            SQLMigration("identity 4", sqlite: expirySchema, postgreSQL: expirySchema + rateLimitSchema),
+            SQLMigration(
+                "identity 3", sqlite: easyAccessSchema, postgreSQL: postgreSQLEasyAccessSchema),
+            SQLMigration(
+                "identity 4", sqlite: expirySchema, postgreSQL: expirySchema + rateLimitSchema),
             AuditLog.migration,
             SQLMigration("identity 5", sqlite: signingKeySchema), AuditLog.signingKeyMigration,
         ]
@@ -93,8 +96,9 @@ enum IdentitySchema {
         END;
         """
 
-    /// Deleting an easy-access key deletes its grants. Existing easy-access grants do not record their key, so they and
-    /// their tokens are deleted here, explicitly: foreign keys are off during a migration.
+    /// Deleting an easy-access key deletes its grants. Existing easy-access grants do not record
+    /// their key, so they and their tokens are deleted here, explicitly: foreign keys are off
+    /// during a migration.
     private static let easyAccessSchema = """
         DELETE FROM access_token WHERE grant_id IN (SELECT id FROM offline_grant WHERE amr = 'hwk pin');
         DELETE FROM refresh_token WHERE grant_id IN (SELECT id FROM offline_grant WHERE amr = 'hwk pin');
@@ -148,7 +152,8 @@ enum IdentitySchema {
         ) STRICT;
         """
 
-    /// The counts that several servers share. They are lost if PostgreSQL crashes; then the windows start again.
+    /// The counts that several servers share. They are lost if PostgreSQL crashes; then the windows
+    /// start again.
     private static let rateLimitSchema = """
         CREATE UNLOGGED TABLE rate_limit (
             name TEXT PRIMARY KEY NOT NULL,

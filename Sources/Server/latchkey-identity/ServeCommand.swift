@@ -35,7 +35,9 @@ struct ServeCommand: AsyncParsableCommand {
     @Option(help: "The address to listen on.")
     var host = "127.0.0.1"
 
-    @Option(help: "The port to listen on; 0 for any free port. Default: 8080, with --demo any free port.")
+    @Option(
+        help:
+            "The port to listen on; 0 for any free port. Default: 8080, with --demo any free port.")
     var port: Int?
 
     @Option(
@@ -57,7 +59,9 @@ struct ServeCommand: AsyncParsableCommand {
     var managementHost = "127.0.0.1"
 
     @Option(
-        help: "The seconds from SIGTERM until the server stops. Meanwhile it serves, and /health/ready answers 503.")
+        help:
+            "The seconds from SIGTERM until the server stops. Meanwhile it serves, and /health/ready answers 503."
+    )
     var drainSeconds = 0
 
     @Option(help: "The lowest level to log: trace, debug, info, notice, warning, error, critical.")
@@ -65,7 +69,8 @@ struct ServeCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard demo || config != nil else {
-            throw ValidationError("Give a configuration with --config FILE, or use --demo, which registers a client.")
+            throw ValidationError(
+                "Give a configuration with --config FILE, or use --demo, which registers a client.")
         }
         guard [port, managementPort].allSatisfy({ (0...65_535).contains($0 ?? 0) }) else {
             throw ValidationError("A port is a number from 0 to 65535.")
@@ -97,14 +102,16 @@ struct ServeCommand: AsyncParsableCommand {
     }
 
     private func serve(port: Int, logger: Logger) async throws {
-        let configuration = try config.map { try ServerConfiguration(json: Self.read($0)) } ?? Demo.configuration
+        let configuration =
+            try config.map { try ServerConfiguration(json: Self.read($0)) } ?? Demo.configuration
         let cipher = try signingKey.cipher()
         let database = try await IdentityDatabase.open(
             location: database, configuration: configuration.database,
             standard: ProcessInfo.processInfo.environment[Self.databaseVariable])
         let services = try await IdentityServices(
             configuration, database: database,
-            hasher: PasswordHasher(cost: demo ? .demonstration : .standard), signingKeyCipher: cipher)
+            hasher: PasswordHasher(cost: demo ? .demonstration : .standard),
+            signingKeyCipher: cipher)
         if demo { try await Demo.addUsers(to: services.users) }
 
         try OpenFiles.allow(connections: configuration.connections.total)
@@ -116,7 +123,8 @@ struct ServeCommand: AsyncParsableCommand {
             MetricsSystem.bootstrap(metrics)
             running.append(
                 ManagementServer.application(
-                    host: managementHost, port: managementPort, database: database, signer: services.signer,
+                    host: managementHost, port: managementPort, database: database,
+                    signer: services.signer,
                     drain: drain,
                     metrics: metrics, logger: logger
                 ) { management.continuation.yield($0) })
@@ -126,22 +134,28 @@ struct ServeCommand: AsyncParsableCommand {
         ) { origin in
             let port = managementPort == nil ? nil : await management.stream.first { _ in true }
             printReadyLine(
-                endpoint: origin, management: port.map { Origin.text(host: managementHost, port: $0) },
+                endpoint: origin,
+                management: port.map { Origin.text(host: managementHost, port: $0) },
                 clientID: configuration.clients.first?.id ?? "")
         }
         var group = ServiceGroupConfiguration(
-            services: running + [application, drain], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+            services: running + [application, drain], gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: logger)
         group.maximumGracefulShutdownDuration = .seconds(5 + drainSeconds)
         try await ServiceGroup(configuration: group).run()
     }
 
-    /// Prints the line on stdout when the server is ready, and flushes it, because a program may be waiting for it at
-    /// the other end of a pipe.
+    /// Prints the line on stdout when the server is ready, and flushes it, because a program may be
+    /// waiting for it at the other end of a pipe.
     private func printReadyLine(endpoint: String, management: String?, clientID: String) {
-        var line: [String: JSONValue] = ["endpoint": .string(endpoint), "clientID": .string(clientID)]
+        var line: [String: JSONValue] = [
+            "endpoint": .string(endpoint), "clientID": .string(clientID),
+        ]
         if let management { line["management"] = .string(management) }
         if demo {
-            let users = Demo.accounts.map { ["username": .string($0.key), "password": .string($0.value)] as JSONValue }
+            let users = Demo.accounts.map {
+                ["username": .string($0.key), "password": .string($0.value)] as JSONValue
+            }
             line["users"] = .array(users)
         }
         guard let json = try? CanonicalJSON.text(line) else { return }
@@ -153,7 +167,8 @@ struct ServeCommand: AsyncParsableCommand {
         do {
             return try Data(contentsOf: URL(filePath: path))
         } catch {
-            throw ConfigurationError("the configuration \(path) cannot be read", "Check its path and its permissions.")
+            throw ConfigurationError(
+                "the configuration \(path) cannot be read", "Check its path and its permissions.")
         }
     }
 }
@@ -164,16 +179,21 @@ extension ConfigurationError {
         let address = "\(host):\(port)"
         switch error {
         case is SocketAddressError:
-            self.init("the host name \(host) cannot be resolved", "Give an address of this machine with --host.")
+            self.init(
+                "the host name \(host) cannot be resolved",
+                "Give an address of this machine with --host.")
         case let error as IOError where error.errnoCode == EADDRINUSE:
             self.init(
                 "the address \(address) is in use by another program",
                 "Stop that program, or choose another port with --port (0: any free port).")
         case let error as IOError where error.errnoCode == EADDRNOTAVAIL:
-            self.init("this machine does not have the address \(host)", "Give an address of this machine with --host.")
+            self.init(
+                "this machine does not have the address \(host)",
+                "Give an address of this machine with --host.")
         case let error as IOError where error.errnoCode == EACCES:
             self.init(
-                "this process may not listen on \(address)", "Choose a port from 1024 to 65535 with --port.")
+                "this process may not listen on \(address)",
+                "Choose a port from 1024 to 65535 with --port.")
         default: return nil
         }
     }
@@ -184,7 +204,8 @@ enum Demo {
     /// User names and passwords.
     static let accounts: KeyValuePairs = ["alice": "wonderland-1865", "bob": "builder-1999-yes"]
 
-    /// Accepts redirects to any port of the loopback addresses, with the usual paths of command-line clients.
+    /// Accepts redirects to any port of the loopback addresses, with the usual paths of
+    /// command-line clients.
     static var configuration: ServerConfiguration {
         var client = ClientConfiguration(
             id: "latchkey-demo", name: "Latchkey demo",

@@ -5,7 +5,8 @@ internal import SystemPackage
 
 /// A long-running child process that ends when this object is released.
 ///
-/// swift-subprocess starts it with a cleared signal mask. With the mask of a concurrency thread, it would ignore SIGTERM.
+/// swift-subprocess starts it with a cleared signal mask. With the mask of a concurrency thread, it
+/// would ignore SIGTERM.
 final class ChildProcess: Sendable {
     let processIdentifier: pid_t
     private let orders: AsyncStream<Bool>.Continuation
@@ -24,14 +25,17 @@ final class ChildProcess: Sendable {
         let supervisor = Task {
             defer { start.finish() }
             let result = try await Subprocess.run(
-                Executable(program), arguments: Arguments(arguments), environment: .inherited(with: environment),
+                Executable(program), arguments: Arguments(arguments),
+                environment: .inherited(with: environment),
                 input: .none, output: .discarded, error: .string(limit: 64 * 1024)
             ) { execution in
                 start.yield(execution.processIdentifier.value)
                 start.finish()
                 // The loop ends without an order when the object is released.
                 for await isGraceful in orders where isGraceful {
-                    await execution.teardown(using: [.send(signal: .terminate, allowedDurationToNextStep: .seconds(5))])
+                    await execution.teardown(using: [
+                        .send(signal: .terminate, allowedDurationToNextStep: .seconds(5))
+                    ])
                 }
                 await execution.teardown(using: [])
             }
@@ -53,13 +57,15 @@ final class ChildProcess: Sendable {
     var isRunning: Bool {
         var status = siginfo_t()
         // WNOWAIT leaves the child for swift-subprocess to reap.
-        guard waitid(P_PID, id_t(processIdentifier), &status, WEXITED | WNOHANG | WNOWAIT) == 0 else { return false }
+        guard waitid(P_PID, id_t(processIdentifier), &status, WEXITED | WNOHANG | WNOWAIT) == 0
+        else { return false }
         return status.si_signo != SIGCHLD
     }
 
     /// Ends the child (SIGKILL) and waits for its exit.
     ///
-    /// - Parameter isGraceful: Whether to send SIGTERM first, and SIGKILL only if the child still runs after five seconds.
+    /// - Parameter isGraceful: Whether to send SIGTERM first, and SIGKILL only if the child still
+    ///   runs after five seconds.
     /// - Returns: The child's standard error output.
     @discardableResult
     func end(gracefully isGraceful: Bool = false) async -> String {
@@ -80,7 +86,8 @@ package enum HelperProgram {
     /// Runs `program`, found in `PATH`, and kills it if it runs longer than `limit`.
     ///
     /// - Parameter environment: Variables to set in addition to this process's environment.
-    /// - Throws: ``KeystoreError`` with code `unavailable` if the program is not installed or reaches the limit.
+    /// - Throws: ``KeystoreError`` with code `unavailable` if the program is not installed or
+    ///   reaches the limit.
     package static func run(
         _ program: String, _ arguments: [String], environment: [String: String] = [:],
         within limit: Duration = hangLimit
@@ -110,14 +117,17 @@ package enum HelperProgram {
         guard let result else {
             throw KeystoreError(
                 operation: "run \(program)", code: .unavailable,
-                reason: "it did not exit within \(limit)", recovery: "Try again when the machine is less busy.")
+                reason: "it did not exit within \(limit)",
+                recovery: "Try again when the machine is less busy.")
         }
         return result
     }
 }
 
 /// Runs `body`, then `teardown`, also if `body` throws.
-package func withTeardown<R>(_ teardown: () async -> Void, _ body: () async throws -> R) async throws -> R {
+package func withTeardown<R>(_ teardown: () async -> Void, _ body: () async throws -> R)
+    async throws -> R
+{
     do {
         let result = try await body()
         await teardown()
@@ -128,14 +138,17 @@ package func withTeardown<R>(_ teardown: () async -> Void, _ body: () async thro
     }
 }
 
-/// The time limit of each wait for an event that comes unless a program hangs. A busy machine does not reach it.
+/// The time limit of each wait for an event that comes unless a program hangs. A busy machine does
+/// not reach it.
 package let hangLimit = Duration.seconds(300)
 
 /// Calls `condition` every three milliseconds until it returns true.
 ///
 /// - Returns: false after `limit`, or if the task is cancelled.
 @discardableResult
-package func poll(for limit: Duration = hangLimit, until condition: () async throws -> Bool) async rethrows -> Bool {
+package func poll(for limit: Duration = hangLimit, until condition: () async throws -> Bool)
+    async rethrows -> Bool
+{
     let deadline = ContinuousClock.now + limit
     while ContinuousClock.now < deadline {
         if try await condition() { return true }
@@ -147,7 +160,8 @@ package func poll(for limit: Duration = hangLimit, until condition: () async thr
 extension Environment {
     /// This process's environment with changed or added variables.
     static func inherited(with variables: [String: String]) -> Environment {
-        .inherit.updating(variables.reduce(into: [:]) { $0[Environment.Key(stringLiteral: $1.key)] = $1.value })
+        .inherit.updating(
+            variables.reduce(into: [:]) { $0[Environment.Key(stringLiteral: $1.key)] = $1.value })
     }
 }
 

@@ -18,12 +18,22 @@ enum Simulator {
         let path = "TMPDIR is a short, writable path"
         return switch self {
         case .tpm: ("start a software TPM", "swtpm", "swtpm runs and that \(path)")
-        case .token: ("make a software token", "softhsm2", "the package softhsm2 is installed and that \(path)")
-        case .tpmToken: ("make a token in a software TPM", "tpm2-pkcs11", "tpm2-abrmd and pkcs11-tool run")
-        case .cardReader: ("start a virtual smart card reader", "pcscd", "pcscd runs on this machine")
+        case .token:
+            (
+                "make a software token", "softhsm2",
+                "the package softhsm2 is installed and that \(path)"
+            )
+        case .tpmToken:
+            ("make a token in a software TPM", "tpm2-pkcs11", "tpm2-abrmd and pkcs11-tool run")
+        case .cardReader:
+            ("start a virtual smart card reader", "pcscd", "pcscd runs on this machine")
         case .fingerprintReader:
-            ("use a virtual fingerprint reader", "fprintd", "fprintd and python3-dbusmock run and that \(path)")
-        case .messageBus: ("start a message bus", "dbus", "dbus-daemon and gdbus run and that \(path)")
+            (
+                "use a virtual fingerprint reader", "fprintd",
+                "fprintd and python3-dbusmock run and that \(path)"
+            )
+        case .messageBus:
+            ("start a message bus", "dbus", "dbus-daemon and gdbus run and that \(path)")
         }
     }
 }
@@ -32,7 +42,9 @@ extension KeystoreError {
     static func missingProgram(_ program: String) -> KeystoreError {
         KeystoreError(
             operation: "start a simulator", code: .unavailable, reason: "\(program) cannot be run",
-            recovery: "Install \(program), or run scripts/setup, which installs the programs of all simulators.")
+            recovery:
+                "Install \(program), or run scripts/setup, which installs the programs of all simulators."
+        )
     }
 
     /// - Parameters:

@@ -3,9 +3,11 @@ internal import Glibc
 package import Latchkey
 internal import Subprocess
 
-/// A private D-Bus system bus: a `dbus-daemon` on a UNIX socket in a directory, with a policy that permits everything.
+/// A private D-Bus system bus: a `dbus-daemon` on a UNIX socket in a directory, with a policy that
+/// permits everything.
 ///
-/// Every user who can reach the socket may connect, with that user's UID. The bus does not activate services.
+/// Every user who can reach the socket may connect, with that user's UID. The bus does not activate
+/// services.
 package final class MessageBus: Sendable {
     /// The value of `DBUS_SYSTEM_BUS_ADDRESS` for clients.
     package let address: String
@@ -14,14 +16,15 @@ package final class MessageBus: Sendable {
     /// Starts the daemon.
     ///
     /// - Parameter directory: The directory of the socket `bus` and the configuration `bus.conf`.
-    /// - Throws: ``KeystoreError`` with code `unavailable` if `dbus-daemon` is not installed or does not answer within
-    ///   five minutes.
+    /// - Throws: ``KeystoreError`` with code `unavailable` if `dbus-daemon` is not installed or
+    ///   does not answer within five minutes.
     package init(in directory: TemporaryDirectory) async throws(KeystoreError) {
         let socket = directory.path(of: "bus")
         address = "unix:path=\(socket)"
         let configuration = directory.path(of: "bus.conf")
         do {
-            try Data(Self.configuration(address: address).utf8).write(to: URL(filePath: configuration))
+            try Data(Self.configuration(address: address).utf8).write(
+                to: URL(filePath: configuration))
         } catch {
             throw .failed(.messageBus, "the configuration file cannot be written", text: "\(error)")
         }
@@ -41,7 +44,8 @@ package final class MessageBus: Sendable {
     /// Waits until a process owns `name`.
     package func wait(for name: String) async throws(KeystoreError) {
         let result = try await HelperProgram.run(
-            "gdbus", ["wait", "--address", address, "--timeout", "\(hangLimit.components.seconds)", name],
+            "gdbus",
+            ["wait", "--address", address, "--timeout", "\(hangLimit.components.seconds)", name],
             within: hangLimit + .seconds(10))
         guard result.isSuccess else {
             throw .failed(.messageBus, "no process owned \(name) in time", text: result.text)
@@ -53,11 +57,15 @@ package final class MessageBus: Sendable {
     /// - Parameter method: The interface and the method, `org.example.Interface.Method`.
     /// - Returns: The output of `gdbus`: the reply or the error.
     func call(
-        _ method: String, of object: String, at name: String, _ arguments: String..., within limit: Duration = hangLimit
+        _ method: String, of object: String, at name: String, _ arguments: String...,
+        within limit: Duration = hangLimit
     ) async throws(KeystoreError) -> HelperProgram.Result {
         try await HelperProgram.run(
             "gdbus",
-            ["call", "--address", address, "--dest", name, "--object-path", object, "--method", method] + arguments,
+            [
+                "call", "--address", address, "--dest", name, "--object-path", object, "--method",
+                method,
+            ] + arguments,
             within: limit)
     }
 
@@ -65,8 +73,8 @@ package final class MessageBus: Sendable {
         await process.end()
     }
 
-    /// The configuration, with the time limit for authentication of `session.conf`. The default, 30 s, is too short on a
-    /// busy machine.
+    /// The configuration, with the time limit for authentication of `session.conf`. The default, 30
+    /// s, is too short on a busy machine.
     private static func configuration(address: String) -> String {
         """
         <!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"

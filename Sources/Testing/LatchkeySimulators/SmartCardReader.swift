@@ -4,11 +4,13 @@ package import Latchkey
 
 /// A private pcscd with one virtual reader, which has two slots for virtual cards.
 ///
-/// For tests and development. It needs root, because pcscd's socket has a fixed path in `/run/pcscd`. A machine (or a mount
-/// namespace) has one pcscd: readers of several processes wait for each other, and the initializer fails if another pcscd runs.
+/// For tests and development. It needs root, because pcscd's socket has a fixed path in
+/// `/run/pcscd`. A machine (or a mount namespace) has one pcscd: readers of several processes wait
+/// for each other, and the initializer fails if another pcscd runs.
 ///
-/// The driver is `vpcd` of vsmartcard. It listens on the slots' ports on **every** address of the machine and accepts the first
-/// connection as the card. Do not use it in a network that you do not trust.
+/// The driver is `vpcd` of vsmartcard. It listens on the slots' ports on **every** address of the
+/// machine and accepts the first connection as the card. Do not use it in a network that you do not
+/// trust.
 package actor SmartCardReader {
     /// The name of the reader. Yubico's programs only use readers whose name begins with "Yubico".
     package static let name = "Yubico YubiKey OTP+FIDO+CCID"
@@ -24,10 +26,11 @@ package actor SmartCardReader {
 
     /// Starts pcscd and waits until it lists the reader.
     ///
-    /// pcscd ends when the last reference is released. Prefer ``withRunning(_:)``, which waits for the end.
+    /// pcscd ends when the last reference is released. Prefer ``withRunning(_:)``, which waits for
+    /// the end.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` without root, without pcscd or its driver, if another pcscd runs, or if
-    ///   pcscd does not list the reader within five minutes.
+    /// - Throws: `KeystoreError` with code `unavailable` without root, without pcscd or its driver,
+    ///   if another pcscd runs, or if pcscd does not list the reader within five minutes.
     package init() async throws(KeystoreError) {
         guard geteuid() == 0 else {
             throw .failed(
@@ -43,7 +46,8 @@ package actor SmartCardReader {
         lock = try await Self.takeTurn()
         guard !PCSCDaemon.isRunning else {
             throw .failed(
-                .cardReader, "another pcscd is running", recovery: "Stop it: only one pcscd can run at a time.")
+                .cardReader, "another pcscd is running",
+                recovery: "Stop it: only one pcscd can run at a time.")
         }
         guard let port = freePortPair() else {
             throw .failed(
@@ -56,14 +60,19 @@ package actor SmartCardReader {
         try await start()
     }
 
-    /// Starts pcscd again after ``stop()``, with the same ports, and waits until it lists the reader.
+    /// Starts pcscd again after ``stop()``, with the same ports, and waits until it lists the
+    /// reader.
     package func start() async throws(KeystoreError) {
         guard process == nil else { return }
         let process = try await ChildProcess(
             "pcscd", arguments: ["--foreground", "--critical", "--config", directory.path])
         self.process = process
         let names = (0..<Self.slotCount).map(Self.name(ofSlot:))
-        guard await waitUntil({ readers in names.allSatisfy { name in readers.contains { $0.name == name } } }) else {
+        guard
+            await waitUntil({ readers in
+                names.allSatisfy { name in readers.contains { $0.name == name } }
+            })
+        else {
             self.process = nil
             let output = await process.end()
             throw .failed(.cardReader, "pcscd did not list the reader", text: output)
@@ -71,7 +80,9 @@ package actor SmartCardReader {
     }
 
     /// Runs `body` with a running reader, then stops the reader.
-    package static func withRunning<R>(_ body: (SmartCardReader) async throws -> R) async throws -> R {
+    package static func withRunning<R>(_ body: (SmartCardReader) async throws -> R) async throws
+        -> R
+    {
         let reader = try await SmartCardReader()
         return try await withTeardown({ await reader.stop() }) { try await body(reader) }
     }
@@ -79,7 +90,8 @@ package actor SmartCardReader {
     /// The name of a slot, numbered from 0.
     package static func name(ofSlot slot: Int) -> String { "\(name) 00 0\(slot)" }
 
-    /// Waits until pcscd reports a card in the slot, or an empty slot. pcscd polls the slot every 0.4 seconds.
+    /// Waits until pcscd reports a card in the slot, or an empty slot. pcscd polls the slot every
+    /// 0.4 seconds.
     ///
     /// - Returns: false after five minutes.
     package func waitUntil(slot: Int, hasCard: Bool) async -> Bool {
@@ -87,8 +99,8 @@ package actor SmartCardReader {
         return await waitUntil { $0.contains { $0.name == name && $0.hasCard == hasCard } }
     }
 
-    /// The number of insertions and removals that pcscd has seen in the slot; nil if pcscd has ended, or has
-    /// not answered within five minutes.
+    /// The number of insertions and removals that pcscd has seen in the slot; nil if pcscd has
+    /// ended, or has not answered within five minutes.
     package func changes(slot: Int) async -> UInt32? {
         let name = Self.name(ofSlot: slot)
         var changes: UInt32?
@@ -99,14 +111,16 @@ package actor SmartCardReader {
         return changes
     }
 
-    /// Waits until pcscd has seen the removal of a card. A program's failure to use the card is not enough, because pcscd misses
-    /// a card that returns before the next poll.
+    /// Waits until pcscd has seen the removal of a card. A program's failure to use the card is not
+    /// enough, because pcscd misses a card that returns before the next poll.
     ///
     /// - Parameter changes: ``changes(slot:)`` before the removal.
     /// - Returns: false after five minutes.
     package func waitForRemoval(slot: Int, since changes: UInt32) async -> Bool {
         let name = Self.name(ofSlot: slot)
-        return await waitUntil { $0.contains { $0.name == name && !$0.hasCard && $0.changes != changes } }
+        return await waitUntil {
+            $0.contains { $0.name == name && !$0.hasCard && $0.changes != changes }
+        }
     }
 
     /// Whether pcscd runs.
@@ -136,7 +150,9 @@ package actor SmartCardReader {
     }
 
     /// Writes reader.conf(5).
-    private static func configure(_ directory: TemporaryDirectory, port: UInt16) throws(KeystoreError) {
+    private static func configure(_ directory: TemporaryDirectory, port: UInt16)
+        throws(KeystoreError)
+    {
         let text = """
             FRIENDLYNAME "\(name)"
             DEVICENAME /dev/null:\(port)
@@ -144,13 +160,19 @@ package actor SmartCardReader {
             CHANNELID \(port)
 
             """
-        guard FileManager.default.createFile(atPath: directory.path(of: "vpcd"), contents: Data(text.utf8)) else {
+        guard
+            FileManager.default.createFile(
+                atPath: directory.path(of: "vpcd"), contents: Data(text.utf8))
+        else {
             throw .failed(
-                .cardReader, "its configuration cannot be written", recovery: "Set TMPDIR to a writable directory.")
+                .cardReader, "its configuration cannot be written",
+                recovery: "Set TMPDIR to a writable directory.")
         }
     }
 
-    private func waitUntil(_ isTrue: @escaping @Sendable ([PCSCDaemon.Reader]) -> Bool) async -> Bool {
+    private func waitUntil(_ isTrue: @escaping @Sendable ([PCSCDaemon.Reader]) -> Bool) async
+        -> Bool
+    {
         var isDone = false
         await poll {
             isDone = await Self.readers().map(isTrue) ?? false
@@ -159,7 +181,9 @@ package actor SmartCardReader {
         return isDone
     }
 
-    private static func readers() async -> [PCSCDaemon.Reader]? { await BlockingThread().run { PCSCDaemon.readers() } }
+    private static func readers() async -> [PCSCDaemon.Reader]? {
+        await BlockingThread().run { PCSCDaemon.readers() }
+    }
 }
 
 /// A client for pcscd's list of readers (pcsc-lite, winscard_msg.h, protocol version 4.4).
@@ -183,12 +207,15 @@ enum PCSCDaemon {
     static func readers() -> [Reader]? {
         guard
             let socket = UNIXSocket(path: socketPath),
-            let version = socket.exchange(message(versionRequest, protocolVersion + word(0)), within: 1000),
+            let version = socket.exchange(
+                message(versionRequest, protocolVersion + word(0)), within: 1000),
             version.count == 12, version.suffix(4).allSatisfy({ $0 == 0 }),
             let states = socket.exchange(message(readersRequest, []), within: 1000),
             states.count == maximumReaders * stateLength
         else { return nil }
-        return (0..<maximumReaders).compactMap { reader(states.dropFirst($0 * stateLength).prefix(stateLength)) }
+        return (0..<maximumReaders).compactMap {
+            reader(states.dropFirst($0 * stateLength).prefix(stateLength))
+        }
     }
 
     private static let versionRequest: UInt32 = 0x11
@@ -196,7 +223,8 @@ enum PCSCDaemon {
     private static let protocolVersion = word(4) + word(4)
     /// PCSCLITE_MAX_READERS_CONTEXTS.
     private static let maximumReaders = 16
-    /// The name in 128 bytes, three words with the state in the second, 33 bytes of ATR padded to 36, and its length in 8 bytes.
+    /// The name in 128 bytes, three words with the state in the second, 33 bytes of ATR padded to
+    /// 36, and its length in 8 bytes.
     private static let stateLength = 184
     private static let nameLength = 128
     private static let changesOffset = 128
@@ -207,16 +235,21 @@ enum PCSCDaemon {
     private static func reader(_ state: ArraySlice<UInt8>) -> Reader? {
         let name = state.prefix(nameLength).prefix { $0 != 0 }
         guard !name.isEmpty, let flags = state.dropFirst(stateOffset).first else { return nil }
-        let changes = state.dropFirst(changesOffset).prefix(4).reversed().reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        let changes = state.dropFirst(changesOffset).prefix(4).reversed().reduce(UInt32(0)) {
+            $0 << 8 | UInt32($1)
+        }
         return Reader(
-            name: String(decoding: name, as: UTF8.self), hasCard: flags & presentBit != 0, changes: changes)
+            name: String(decoding: name, as: UTF8.self), hasCard: flags & presentBit != 0,
+            changes: changes)
     }
 
     private static func message(_ command: UInt32, _ body: [UInt8]) -> [UInt8] {
         word(UInt32(body.count)) + word(command) + body
     }
 
-    private static func word(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value) { Array($0) } }
+    private static func word(_ value: UInt32) -> [UInt8] {
+        withUnsafeBytes(of: value) { Array($0) }
+    }
 }
 
 /// Finds two adjacent TCP ports that are free.
@@ -224,7 +257,8 @@ enum PCSCDaemon {
 /// - Returns: The first of them, or nil after 64 attempts.
 func freePortPair() -> UInt16? {
     func isFree(_ port: UInt16) -> Bool {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        let descriptor = socket(
+            AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
         var address = sockaddr_in()
@@ -237,5 +271,7 @@ func freePortPair() -> UInt16? {
         } == 0
     }
     // Below the range that Linux uses for outgoing connections (ip_local_port_range, from 32768).
-    return (0..<64).lazy.map { _ in UInt16.random(in: 20_000..<32_000) }.first { isFree($0) && isFree($0 + 1) }
+    return (0..<64).lazy.map { _ in UInt16.random(in: 20_000..<32_000) }.first {
+        isFree($0) && isFree($0 + 1)
+    }
 }

@@ -5,8 +5,9 @@ internal import LatchkeyPlatform
 
 /// A private software TPM 2.0: an `swtpm` process with its own state and UNIX socket.
 ///
-/// For development, tests and continuous integration. It behaves like a TPM but does not protect keys: a process that can read
-/// its state directory can read them. Keys in it have the assurance `simulated(swtpm)`.
+/// For development, tests and continuous integration. It behaves like a TPM but does not protect
+/// keys: a process that can read its state directory can read them. Keys in it have the assurance
+/// `simulated(swtpm)`.
 ///
 /// ```swift
 /// try await SoftwareTPM.withRunning { tpm in
@@ -15,23 +16,24 @@ internal import LatchkeyPlatform
 /// }
 /// ```
 ///
-/// An `swtpm` serves **one connection at a time**, and tpm2-tss opens one for each command. The commands of concurrent programs
-/// interleave, and the programs share its three object slots. If that matters, use a ``ResourceManager``.
+/// An `swtpm` serves **one connection at a time**, and tpm2-tss opens one for each command. The
+/// commands of concurrent programs interleave, and the programs share its three object slots. If
+/// that matters, use a ``ResourceManager``.
 public actor SoftwareTPM {
     /// The state of the TPM before its first start.
     public enum Provisioning: Sendable {
         /// No endorsement key.
         case blank
-        /// Endorsement keys (RSA 2048 and ECC P-384) with certificates in NV memory, issued by a certificate authority for this
-        /// TPM only. Takes about a second.
+        /// Endorsement keys (RSA 2048 and ECC P-384) with certificates in NV memory, issued by a
+        /// certificate authority for this TPM only. Takes about a second.
         case endorsementCertificate
     }
 
     /// The TCTI configuration of this TPM for tpm2-tss: `swtpm:path=…`.
     public nonisolated let tcti: String
 
-    /// The password that resets the count of wrong PINs, or nil if none is set, as in most TPMs from the factory. Without it,
-    /// keystores reject short PINs.
+    /// The password that resets the count of wrong PINs, or nil if none is set, as in most TPMs
+    /// from the factory. Without it, keystores reject short PINs.
     public nonisolated let lockoutPassword: String?
 
     private let directory: TemporaryDirectory
@@ -39,21 +41,25 @@ public actor SoftwareTPM {
 
     /// Creates and starts a TPM.
     ///
-    /// It ends, and its state is removed, when the last reference is released. Prefer ``withRunning(_:_:)``, which waits for the
-    /// end.
+    /// It ends, and its state is removed, when the last reference is released. Prefer
+    /// ``withRunning(_:_:)``, which waits for the end.
     ///
-    /// - Parameter hasLockoutPassword: Whether to set a random ``lockoutPassword``, as an administrator should.
-    /// - Throws: `KeystoreError` with code `unavailable` if `swtpm` (or `swtpm_setup`, for certificates) is not installed or does
-    ///   not answer within five minutes.
+    /// - Parameter hasLockoutPassword: Whether to set a random ``lockoutPassword``, as an
+    ///   administrator should.
+    /// - Throws: `KeystoreError` with code `unavailable` if `swtpm` (or `swtpm_setup`, for
+    ///   certificates) is not installed or does not answer within five minutes.
     public init(
         _ provisioning: Provisioning = .blank, hasLockoutPassword: Bool = true
     ) async throws(KeystoreError) {
-        lockoutPassword = hasLockoutPassword ? String(UInt64.random(in: 0 ... .max), radix: 36) : nil
+        lockoutPassword =
+            hasLockoutPassword ? String(UInt64.random(in: 0 ... .max), radix: 36) : nil
         directory = try TemporaryDirectory()
         tcti = "swtpm:path=\(directory.path(of: Self.socketName))"
         guard controlPath.utf8.count <= UNIXSocketAddress.maximumPathBytes else {
             throw .failed(
-                .tpm, "the path of its socket would have more than \(UNIXSocketAddress.maximumPathBytes) bytes")
+                .tpm,
+                "the path of its socket would have more than \(UNIXSocketAddress.maximumPathBytes) bytes"
+            )
         }
         if provisioning == .endorsementCertificate {
             try await createEndorsementKeys()
@@ -70,12 +76,15 @@ public actor SoftwareTPM {
         return try await withTeardown({ await tpm.cutPower() }) { try await body(tpm) }
     }
 
-    /// The directory of the TPM's state, with mode 0700. It is removed when this object is released.
+    /// The directory of the TPM's state, with mode 0700. It is removed when this object is
+    /// released.
     package nonisolated var stateDirectory: String { directory.path }
 
-    /// The path of the root certificate (PEM) of the endorsement certificates. The file exists only with
-    /// ``Provisioning/endorsementCertificate``.
-    package nonisolated var rootCertificatePath: String { directory.path(of: "ca/swtpm-localca-rootca-cert.pem") }
+    /// The path of the root certificate (PEM) of the endorsement certificates. The file exists only
+    /// with ``Provisioning/endorsementCertificate``.
+    package nonisolated var rootCertificatePath: String {
+        directory.path(of: "ca/swtpm-localca-rootca-cert.pem")
+    }
 
     /// Whether the TPM runs.
     package var isRunning: Bool { process?.isRunning ?? false }
@@ -92,7 +101,8 @@ public actor SoftwareTPM {
             "swtpm",
             arguments: [
                 "socket", "--tpm2", "--tpmstate", "dir=\(directory.path)", "--server",
-                "type=unixio,path=\(socketPath)", "--ctrl", "type=unixio,path=\(controlPath)", "--flags",
+                "type=unixio,path=\(socketPath)", "--ctrl", "type=unixio,path=\(controlPath)",
+                "--flags",
                 "startup-clear",
             ])
         self.process = process
@@ -140,7 +150,8 @@ public actor SoftwareTPM {
         let password = Array(lockoutPassword.utf8)
         let command = Self.hierarchyChangeAuth + [0, UInt8(password.count)] + password
         let request = [0x80, 0x02, 0, 0, 0, UInt8(command.count + 6)] + command
-        let response = await UNIXSocket.exchange(request, with: socketPath, within: Int32(hangLimit / .milliseconds(1)))
+        let response = await UNIXSocket.exchange(
+            request, with: socketPath, within: Int32(hangLimit / .milliseconds(1)))
         guard response?.dropFirst(6).prefix(4) == [0, 0, 0, 0] else {
             throw .failed(.tpm, "swtpm did not accept a lockout password")
         }
@@ -152,7 +163,8 @@ public actor SoftwareTPM {
         await process.end(gracefully: isGraceful)
     }
 
-    /// TPM2_HierarchyChangeAuth for TPM_RH_LOCKOUT with the empty password (TPM 2.0 Part 3 section 24.8), up to the new password.
+    /// TPM2_HierarchyChangeAuth for TPM_RH_LOCKOUT with the empty password (TPM 2.0 Part 3 section
+    /// 24.8), up to the new password.
     private static let hierarchyChangeAuth: [UInt8] = [
         0, 0, 0x01, 0x29, 0x40, 0, 0, 0x0A, 0, 0, 0, 9, 0x40, 0, 0, 0x09, 0, 0, 0, 0, 0,
     ]
@@ -167,8 +179,8 @@ public actor SoftwareTPM {
 extension SoftwareTPM {
     /// Creates endorsement keys and certificates before the first start.
     ///
-    /// It uses `swtpm_setup` with a certificate authority in the TPM's directory, so it needs neither root nor
-    /// `/var/lib/swtpm-localca`.
+    /// It uses `swtpm_setup` with a certificate authority in the TPM's directory, so it needs
+    /// neither root nor `/var/lib/swtpm-localca`.
     private func createEndorsementKeys() async throws(KeystoreError) {
         let authority = directory.path(of: "ca")
         let files = [
@@ -195,7 +207,8 @@ extension SoftwareTPM {
         ]
         do {
             try FileManager.default.createDirectory(
-                atPath: authority, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+                atPath: authority, withIntermediateDirectories: false,
+                attributes: [.posixPermissions: 0o700])
             for (path, text) in files { try Data(text.utf8).write(to: URL(filePath: path)) }
         } catch {
             throw .failed(.tpm, "its configuration cannot be written", text: "\(error)")
@@ -204,8 +217,8 @@ extension SoftwareTPM {
             "--tpm2", "--tpmstate", directory.path, "--create-ek-cert", "--ecc",
             "--config", directory.path(of: "setup.conf"),
         ]
-        // As root, swtpm_setup would switch to the user tss, which has no access to the directory. Other users may not use
-        // the option.
+        // As root, swtpm_setup would switch to the user tss, which has no access to the directory.
+        // Other users may not use the option.
         let asRoot = geteuid() == 0 ? ["--runas", "root"] : []
         let result = try await HelperProgram.run("swtpm_setup", arguments + asRoot)
         guard result.isSuccess else { throw .failed(.tpm, "swtpm_setup failed", text: result.text) }

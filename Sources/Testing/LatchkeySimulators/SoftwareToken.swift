@@ -3,21 +3,24 @@ public import Latchkey
 
 /// A software PKCS#11 token of SoftHSM2.
 ///
-/// For development, tests and continuous integration. It behaves like a token but does not protect keys: a process that can
-/// read its directory can read them. Keys in it have the assurance `simulated(softhsm)`. It does not count wrong PINs.
+/// For development, tests and continuous integration. It behaves like a token but does not protect
+/// keys: a process that can read its directory can read them. Keys in it have the assurance
+/// `simulated(softhsm)`. It does not count wrong PINs.
 ///
 /// ```swift
 /// let token = try await SoftwareToken(label: "work")
 /// let keystore = try PKCS11Keystore(uri: token.uri)
 /// ```
 ///
-/// SoftHSM2 finds its token directory through an environment variable, so a process normally sees one directory. Here each token
-/// has its own directory and its own copy of the module, which reads its own variable, so that one process can use many tokens
-/// (``Placement/thisProcess``). Start child processes with ``environment``.
+/// SoftHSM2 finds its token directory through an environment variable, so a process normally sees
+/// one directory. Here each token has its own directory and its own copy of the module, which reads
+/// its own variable, so that one process can use many tokens (``Placement/thisProcess``). Start
+/// child processes with ``environment``.
 public final class SoftwareToken: Sendable {
     /// The processes that can use the token.
     public enum Placement: Sendable {
-        /// This process, through ``SoftwareToken/modulePath``, and child processes with ``SoftwareToken/environment``.
+        /// This process, through ``SoftwareToken/modulePath``, and child processes with
+        /// ``SoftwareToken/environment``.
         ///
         /// Sets a variable `SOFTHSM2_0000` … in this process; later tokens reuse it.
         case thisProcess
@@ -35,7 +38,8 @@ public final class SoftwareToken: Sendable {
     public let securityOfficerPIN: String
     /// The path of the PKCS#11 module.
     public let modulePath: String
-    /// The variables with which a child process finds the token, through ``modulePath`` or the installed module.
+    /// The variables with which a child process finds the token, through ``modulePath`` or the
+    /// installed module.
     public let environment: [String: String]
 
     private let directory: TemporaryDirectory
@@ -45,7 +49,8 @@ public final class SoftwareToken: Sendable {
     ///
     /// - Throws: `KeystoreError` with code `unavailable` if SoftHSM2 is not installed or fails.
     public init(
-        label: String = "Latchkey", userPIN: String = "123456", securityOfficerPIN: String = "12345678",
+        label: String = "Latchkey", userPIN: String = "123456",
+        securityOfficerPIN: String = "12345678",
         placement: Placement = .thisProcess
     ) async throws(KeystoreError) {
         directory = try TemporaryDirectory()
@@ -82,7 +87,8 @@ public final class SoftwareToken: Sendable {
     private func escaped(_ text: String) -> String {
         text.utf8.map { byte in
             let scalar = Unicode.Scalar(byte)
-            let isPlain = scalar.isASCII && (scalar.properties.isAlphabetic || ("0"..."9").contains(scalar))
+            let isPlain =
+                scalar.isASCII && (scalar.properties.isAlphabetic || ("0"..."9").contains(scalar))
             let hexadecimal = String(byte, radix: 16, uppercase: true)
             return isPlain || "-._~/".unicodeScalars.contains(scalar)
                 ? String(scalar) : "%" + (byte < 16 ? "0" : "") + hexadecimal
@@ -92,11 +98,13 @@ public final class SoftwareToken: Sendable {
 
 /// A copy of SoftHSM2's module for one token.
 ///
-/// The dynamic loader treats it as a separate library. In the copy, the name of the configuration variable, `SOFTHSM2_CONF`, is
-/// replaced by another name of the same length. So one process can use many independent tokens, and a module finds its token
-/// again after finalization or in a child process.
+/// The dynamic loader treats it as a separate library. In the copy, the name of the configuration
+/// variable, `SOFTHSM2_CONF`, is replaced by another name of the same length. So one process can
+/// use many independent tokens, and a module finds its token again after finalization or in a child
+/// process.
 enum SoftwareTokenModule {
-    /// Copies the installed module and makes the copy read the variable `name`, which must have the same length.
+    /// Copies the installed module and makes the copy read the variable `name`, which must have the
+    /// same length.
     static func copy(to path: String, readingVariable name: String) throws(KeystoreError) {
         let installed = try installed
         do {
@@ -107,7 +115,8 @@ enum SoftwareTokenModule {
             bytes.replaceSubrange(range, with: name.utf8)
             try Data(bytes).write(to: URL(filePath: path))
         } catch {
-            throw (error as? KeystoreError) ?? .failed(.token, "its module cannot be copied", text: "\(error)")
+            throw (error as? KeystoreError)
+                ?? .failed(.token, "its module cannot be copied", text: "\(error)")
         }
     }
 

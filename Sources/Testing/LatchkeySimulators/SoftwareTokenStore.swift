@@ -25,7 +25,8 @@ struct SoftwareTokenStore: Sendable {
             """
         do {
             try FileManager.default.createDirectory(
-                atPath: tokens, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+                atPath: tokens, withIntermediateDirectories: false,
+                attributes: [.posixPermissions: 0o700])
         } catch {
             throw .failed(.token, "its directory cannot be created", text: "\(error)")
         }
@@ -43,11 +44,16 @@ struct SoftwareTokenStore: Sendable {
         }
     }
 
-    /// Creates a token with `softhsm2-util`. The PINs of a simulator are not secret, so they may be in its arguments.
+    /// Creates a token with `softhsm2-util`. The PINs of a simulator are not secret, so they may be
+    /// in its arguments.
     ///
     /// - Returns: The new token's serial number.
-    func makeToken(label: String, userPIN: String, securityOfficerPIN: String) async throws(KeystoreError) -> String {
-        _ = try await run("--init-token", "--free", "--label", label, "--pin", userPIN, "--so-pin", securityOfficerPIN)
+    func makeToken(label: String, userPIN: String, securityOfficerPIN: String)
+        async throws(KeystoreError) -> String
+    {
+        _ = try await run(
+            "--init-token", "--free", "--label", label, "--pin", userPIN, "--so-pin",
+            securityOfficerPIN)
         let listing = try await run("--show-slots")
         // The first listed slot contains the token; the last one is always free.
         let name = "Serial number:"
@@ -63,14 +69,17 @@ struct SoftwareTokenStore: Sendable {
     private func run(_ arguments: String...) async throws(KeystoreError) -> String {
         let result = try await HelperProgram.run(
             "softhsm2-util", arguments, environment: environment)
-        guard result.isSuccess else { throw .failed(.token, "softhsm2-util failed", text: result.text) }
+        guard result.isSuccess else {
+            throw .failed(.token, "softhsm2-util failed", text: result.text)
+        }
         return result.text
     }
 }
 
 /// An environment variable of this process with the path of one token's configuration file.
 ///
-/// When the token is released, the variable stays set, and the next token reuses it and writes the file again.
+/// When the token is released, the variable stays set, and the next token reuses it and writes the
+/// file again.
 final class SoftwareTokenVariable: Sendable {
     /// The name, as long as `SOFTHSM2_CONF`.
     let name: String
@@ -79,7 +88,8 @@ final class SoftwareTokenVariable: Sendable {
 
     private let number: Int
 
-    /// - Throws: ``KeystoreError`` with code `unavailable` if all names are used or memory is exhausted.
+    /// - Throws: ``KeystoreError`` with code `unavailable` if all names are used or memory is
+    ///   exhausted.
     init() throws(KeystoreError) {
         let directory = try Self.directory.get()
         number = try Self.pool.withLock { (pool) throws(KeystoreError) in
@@ -87,7 +97,9 @@ final class SoftwareTokenVariable: Sendable {
             // Skip names that a parent process with tokens has set.
             while getenv(Self.name(pool.count)) != nil { pool.count += 1 }
             // Names have four digits.
-            guard pool.count < 10_000 else { throw .failed(.token, "this process already has 10000 tokens") }
+            guard pool.count < 10_000 else {
+                throw .failed(.token, "this process already has 10000 tokens")
+            }
             let name = Self.name(pool.count)
             guard let entry = strdup("\(name)=\(directory.path(of: name))"),
                 latchkey_environment_change(entry, nil) != 0
@@ -108,7 +120,8 @@ final class SoftwareTokenVariable: Sendable {
     private static let pool = Mutex<(count: Int, free: [Int])>((0, []))
 
     /// The directory of the configuration files, removed at the exit of the process.
-    private static let directory: Result<TemporaryDirectory, KeystoreError> = Result { () throws(KeystoreError) in
+    private static let directory: Result<TemporaryDirectory, KeystoreError> = Result {
+        () throws(KeystoreError) in
         let directory = try TemporaryDirectory()
         atexit {
             guard let directory = try? SoftwareTokenVariable.directory.get() else { return }

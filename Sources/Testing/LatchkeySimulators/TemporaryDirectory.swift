@@ -2,8 +2,8 @@ public import FoundationEssentials
 internal import Glibc
 public import Latchkey
 
-/// A private directory for a test or a simulator, with mode 0700. It is removed with its contents when the last reference is
-/// released.
+/// A private directory for a test or a simulator, with mode 0700. It is removed with its contents
+/// when the last reference is released.
 public final class TemporaryDirectory: Sendable {
     /// The absolute path, without a trailing slash.
     public let path: String
@@ -34,15 +34,17 @@ public final class TemporaryDirectory: Sendable {
     public func path(of name: String) -> String { "\(path)/\(name)" }
 
     /// Runs `body` with a new directory, then removes the directory.
-    public static func withDirectory<R>(_ body: (TemporaryDirectory) async throws -> R) async throws -> R {
+    public static func withDirectory<R>(_ body: (TemporaryDirectory) async throws -> R) async throws
+        -> R
+    {
         let directory = try TemporaryDirectory()
         defer { withExtendedLifetime(directory) {} }
         return try await body(directory)
     }
 }
 
-/// A lock between processes, held until the last reference is released, or if the process ends, until no process has a copy of
-/// the descriptor.
+/// A lock between processes, held until the last reference is released, or if the process ends,
+/// until no process has a copy of the descriptor.
 final class FileLock: Sendable {
     private let descriptor: Int32
 
@@ -60,7 +62,8 @@ final class FileLock: Sendable {
     }
 
     deinit {
-        // A child process has a copy of the descriptor until its `exec`, so close(2) alone may leave the lock to that copy.
+        // A child process has a copy of the descriptor until its `exec`, so close(2) alone may
+        // leave the lock to that copy.
         flock(descriptor, LOCK_UN)
         close(descriptor)
     }

@@ -32,16 +32,25 @@ struct UNIXSocket: ~Copyable {
     }
 
     /// Connects, sends `request` and returns the response, on a thread that may block.
-    static func exchange(_ request: [UInt8], with path: String, within milliseconds: Int32) async -> [UInt8]? {
-        await BlockingThread().run { UNIXSocket(path: path)?.exchange(request, within: milliseconds) }
+    static func exchange(_ request: [UInt8], with path: String, within milliseconds: Int32) async
+        -> [UInt8]?
+    {
+        await BlockingThread().run {
+            UNIXSocket(path: path)?.exchange(request, within: milliseconds)
+        }
     }
 
-    /// Connects, sends `message`, closes the sending side, and waits until the server closes the connection, on a thread that may
-    /// block.
+    /// Connects, sends `message`, closes the sending side, and waits until the server closes the
+    /// connection, on a thread that may block.
     ///
-    /// - Returns: Whether the server accepted the message: false if no server listens, or if it does not close in time.
-    static func deliver(_ message: [UInt8], to path: String, within milliseconds: Int32) async -> Bool {
-        await BlockingThread().run { UNIXSocket(path: path)?.deliver(message, within: milliseconds) ?? false }
+    /// - Returns: Whether the server accepted the message: false if no server listens, or if it
+    ///   does not close in time.
+    static func deliver(_ message: [UInt8], to path: String, within milliseconds: Int32) async
+        -> Bool
+    {
+        await BlockingThread().run {
+            UNIXSocket(path: path)?.deliver(message, within: milliseconds) ?? false
+        }
     }
 
     private borrowing func deliver(_ message: [UInt8], within milliseconds: Int32) -> Bool {
@@ -56,8 +65,8 @@ struct UNIXSocket: ~Copyable {
 
 /// Ends a connection, or a listening socket, and closes its descriptor.
 ///
-/// close(2) alone does not end the connection while another process has a copy of the descriptor. A process that another test
-/// starts has one until its `exec`.
+/// close(2) alone does not end the connection while another process has a copy of the descriptor. A
+/// process that another test starts has one until its `exec`.
 package func endSocket(_ descriptor: Int32) {
     shutdown(descriptor, Int32(SHUT_RDWR))
     close(descriptor)

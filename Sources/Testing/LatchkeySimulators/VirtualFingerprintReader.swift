@@ -3,8 +3,8 @@ internal import Glibc
 public import Latchkey
 internal import LatchkeyPlatform
 
-/// A virtual fingerprint reader: the real `fprintd` with libfprint's virtual sensor and a polkit that allows everything, on a
-/// private system bus.
+/// A virtual fingerprint reader: the real `fprintd` with libfprint's virtual sensor and a polkit
+/// that allows everything, on a private system bus.
 ///
 /// ```swift
 /// try await VirtualFingerprintReader.withRunning { reader in
@@ -14,10 +14,11 @@ internal import LatchkeyPlatform
 /// }
 /// ```
 ///
-/// An image is any word, and equal words are the same finger. fprintd stores prints by user **name**; the user need not exist.
+/// An image is any word, and equal words are the same finger. fprintd stores prints by user
+/// **name**; the user need not exist.
 public actor VirtualFingerprintReader {
-    /// The address of fprintd's bus, also the value of `DBUS_SYSTEM_BUS_ADDRESS` for clients. Every user of the machine may
-    /// connect, and other services may use the bus.
+    /// The address of fprintd's bus, also the value of `DBUS_SYSTEM_BUS_ADDRESS` for clients. Every
+    /// user of the machine may connect, and other services may use the bus.
     public nonisolated let busAddress: String
 
     private let directory: TemporaryDirectory
@@ -27,14 +28,17 @@ public actor VirtualFingerprintReader {
 
     /// Starts the bus, polkit and fprintd.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` if a program is not installed (Debian's `dbus-daemon`, `fprintd`,
-    ///   `python3-dbusmock`, `libglib2.0-bin`) or does not answer within five minutes.
+    /// - Throws: `KeystoreError` with code `unavailable` if a program is not installed (Debian's
+    ///   `dbus-daemon`, `fprintd`, `python3-dbusmock`, `libglib2.0-bin`) or does not answer within
+    ///   five minutes.
     public init() async throws(KeystoreError) {
         directory = try TemporaryDirectory()
-        guard directory.path(of: Self.socketName).utf8.count <= UNIXSocketAddress.maximumPathBytes else {
+        guard directory.path(of: Self.socketName).utf8.count <= UNIXSocketAddress.maximumPathBytes
+        else {
             throw .failed(
                 .fingerprintReader,
-                "the path of its socket would have more than \(UNIXSocketAddress.maximumPathBytes) bytes")
+                "the path of its socket would have more than \(UNIXSocketAddress.maximumPathBytes) bytes"
+            )
         }
         try Self.prepare(directory)
         bus = try await MessageBus(in: directory)
@@ -44,7 +48,9 @@ public actor VirtualFingerprintReader {
     }
 
     /// Runs `body` with a running reader, then ends the reader.
-    public static func withRunning<R>(_ body: (VirtualFingerprintReader) async throws -> R) async throws -> R {
+    public static func withRunning<R>(_ body: (VirtualFingerprintReader) async throws -> R)
+        async throws -> R
+    {
         let reader = try await VirtualFingerprintReader()
         return try await withTeardown({ await reader.end() }) { try await body(reader) }
     }
@@ -89,13 +95,18 @@ public actor VirtualFingerprintReader {
             } else {
                 try await run("fprintd-delete", user)
             }
-        guard result.isSuccess else { throw .failed(.fingerprintReader, "nothing was deleted", text: result.text) }
+        guard result.isSuccess else {
+            throw .failed(.fingerprintReader, "nothing was deleted", text: result.text)
+        }
     }
 
     /// Sends touches to the sensor in order, each when fprintd waits for a finger.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` if fprintd does not wait for a finger within `limit`.
-    public func present(_ touches: Touch..., within limit: Duration = .seconds(300)) async throws(KeystoreError) {
+    /// - Throws: `KeystoreError` with code `unavailable` if fprintd does not wait for a finger
+    ///   within `limit`.
+    public func present(_ touches: Touch..., within limit: Duration = .seconds(300))
+        async throws(KeystoreError)
+    {
         guard await take(touches, within: limit) else {
             throw .failed(.fingerprintReader, "fprintd did not wait for a finger within \(limit)")
         }
@@ -124,7 +135,8 @@ public actor VirtualFingerprintReader {
         try await bus.wait(for: Self.daemonName)
         try await succeed("fprintd lists no reader") { [bus] () throws(KeystoreError) in
             try await bus.call(
-                "\(Self.daemonName).Manager.GetDefaultDevice", of: "/net/reactivated/Fprint/Manager",
+                "\(Self.daemonName).Manager.GetDefaultDevice",
+                of: "/net/reactivated/Fprint/Manager",
                 at: Self.daemonName)
         }
     }
@@ -133,7 +145,8 @@ public actor VirtualFingerprintReader {
     package func authorize(_ isAllowed: Bool) async throws(KeystoreError) {
         try await succeed("polkit does not answer") { [bus] () throws(KeystoreError) in
             try await bus.call(
-                "org.freedesktop.DBus.Mock.AllowUnknown", of: "/org/freedesktop/PolicyKit1/Authority",
+                "org.freedesktop.DBus.Mock.AllowUnknown",
+                of: "/org/freedesktop/PolicyKit1/Authority",
                 at: Self.polkitName, "\(isAllowed)")
         }
     }
@@ -152,13 +165,17 @@ public actor VirtualFingerprintReader {
     private static let socketName = "sensor/device"
     private static let daemonName = "net.reactivated.Fprint"
     private static let polkitName = "org.freedesktop.PolicyKit1"
-    /// The number of swipes for an enrolment (`nr_enroll_stages` of libfprint's driver virtual_device).
+    /// The number of swipes for an enrolment (`nr_enroll_stages` of libfprint's driver
+    /// virtual_device).
     private static let enrolmentSwipes = 5
 
     /// All users can reach the bus's socket; only the owner can reach the sensor and the prints.
     private static func prepare(_ directory: TemporaryDirectory) throws(KeystoreError) {
-        guard mkdir(directory.path(of: "sensor"), 0o700) == 0, chmod(directory.path, 0o711) == 0 else {
-            throw .failed(.fingerprintReader, "its directory cannot be created", text: String(cString: strerror(errno)))
+        guard mkdir(directory.path(of: "sensor"), 0o700) == 0, chmod(directory.path, 0o711) == 0
+        else {
+            throw .failed(
+                .fingerprintReader, "its directory cannot be created",
+                text: String(cString: strerror(errno)))
         }
     }
 
@@ -170,7 +187,9 @@ public actor VirtualFingerprintReader {
         try await authorize(true)
     }
 
-    private func run(_ program: String, _ arguments: String...) async throws(KeystoreError) -> HelperProgram.Result {
+    private func run(_ program: String, _ arguments: String...) async throws(KeystoreError)
+        -> HelperProgram.Result
+    {
         try await HelperProgram.run(program, arguments, environment: environment)
     }
 
@@ -187,8 +206,8 @@ public actor VirtualFingerprintReader {
         guard isDone else { throw .failed(.fingerprintReader, reason, text: output) }
     }
 
-    /// Sends each touch when fprintd waits for a finger. A client would miss a touch that comes before it knows that its
-    /// verification has started.
+    /// Sends each touch when fprintd waits for a finger. A client would miss a touch that comes
+    /// before it knows that its verification has started.
     ///
     /// - Returns: false if the sensor did not accept all touches within `limit`.
     private func take(_ touches: [Touch], within limit: Duration) async -> Bool {
@@ -199,7 +218,8 @@ public actor VirtualFingerprintReader {
                     "org.freedesktop.DBus.Properties.Get", of: "/net/reactivated/Fprint/Device/0",
                     at: Self.daemonName, "\(Self.daemonName).Device", "finger-needed")
                 guard let status, status.text.contains("true") else { return false }
-                // The sensor accepts one command per connection, and closes it when the command is queued.
+                // The sensor accepts one command per connection, and closes it when the command is
+                // queued.
                 return await UNIXSocket.deliver(
                     Array(touch.command.utf8), to: directory.path(of: Self.socketName),
                     within: Int32(clamping: max(0, Int((deadline - .now) / .milliseconds(1)))))
@@ -245,7 +265,8 @@ extension VirtualFingerprintReader {
         case unreadable
         /// A swipe that is too short (`FP_DEVICE_RETRY_TOO_SHORT`). The verification continues.
         case tooShort
-        /// A finger that is not centred (`FP_DEVICE_RETRY_CENTER_FINGER`). The verification continues.
+        /// A finger that is not centred (`FP_DEVICE_RETRY_CENTER_FINGER`). The verification
+        /// continues.
         case offCentre
         /// A failure of the sensor (`FP_DEVICE_ERROR_GENERAL`). The verification ends.
         case failure

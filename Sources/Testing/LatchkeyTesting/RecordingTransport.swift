@@ -22,14 +22,17 @@ public final class RecordingTransport: HTTPTransport {
         case respond(HTTPResponse, [UInt8])
         /// The other transport sends the request.
         case forward
-        /// The other transport sends the request, but the response is lost and the caller gets this error.
+        /// The other transport sends the request, but the response is lost and the caller gets this
+        /// error.
         case loseResponse(KeystoreError)
         /// The request is not sent and the caller gets this error.
         case fail(KeystoreError)
 
         /// A response with a JSON body.
         public static func json(_ text: String, status: HTTPResponse.Status = .ok) -> Step {
-            .respond(HTTPResponse(status: status, headerFields: [.contentType: "application/json"]), Array(text.utf8))
+            .respond(
+                HTTPResponse(status: status, headerFields: [.contentType: "application/json"]),
+                Array(text.utf8))
         }
     }
 
@@ -43,7 +46,8 @@ public final class RecordingTransport: HTTPTransport {
 
     /// - Parameters:
     ///   - steps: The outcomes of the first requests.
-    ///   - next: The transport for forwarded and later requests. Without it, a request without a step fails.
+    ///   - next: The transport for forwarded and later requests. Without it, a request without a
+    ///     step fails.
     public init(_ steps: [Step] = [], forwardingTo next: (any HTTPTransport)? = nil) {
         state = Mutex(State(steps: steps[...]))
         self.next = next
@@ -57,7 +61,9 @@ public final class RecordingTransport: HTTPTransport {
         state.withLock { $0.steps += steps }
     }
 
-    public func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+    public func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (
+        HTTPResponse, [UInt8]
+    ) {
         let step = state.withLock { state in
             state.recordings.append(Recording(request: request, body: body))
             return state.steps.popFirst()
@@ -72,7 +78,9 @@ public final class RecordingTransport: HTTPTransport {
         }
     }
 
-    private func forward(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+    private func forward(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (
+        HTTPResponse, [UInt8]
+    ) {
         guard let next else {
             throw KeystoreError(
                 operation: "send a request", code: .failed,
@@ -85,7 +93,8 @@ public final class RecordingTransport: HTTPTransport {
 
 /// Limits the number of concurrent calls; further calls wait in a queue.
 ///
-/// swift-testing starts all tests at once. With hundreds of simulators on two cores, answers would come too late.
+/// swift-testing starts all tests at once. With hundreds of simulators on two cores, answers would
+/// come too late.
 actor ConcurrencyLimit {
     private var free: Int
     private var waiting: [CheckedContinuation<Void, Never>] = []

@@ -29,11 +29,13 @@ public final class ScriptedPresence: PresenceAuthority {
 
     /// - Parameters:
     ///   - broker: The presence broker for fingerprints.
-    ///   - officerPIN: The answer to every request for the security officer's PIN. These requests use no step and are not in
-    ///     ``requests``.
-    ///   - reader: Receives the next step when the user is told to use the reader's PIN pad or sensor.
+    ///   - officerPIN: The answer to every request for the security officer's PIN. These requests
+    ///     use no step and are not in ``requests``.
+    ///   - reader: Receives the next step when the user is told to use the reader's PIN pad or
+    ///     sensor.
     public init(
-        _ steps: [Step], broker: PresenceBroker? = nil, preferring preference: PresencePreference = .any,
+        _ steps: [Step], broker: PresenceBroker? = nil,
+        preferring preference: PresencePreference = .any,
         officerPIN: String? = nil, reader: (@Sendable (Step) async -> Void)? = nil
     ) {
         state = Mutex(State(steps: steps[...]))
@@ -55,7 +57,9 @@ public final class ScriptedPresence: PresenceAuthority {
     public var asked: [PromptContext] {
         state.withLock { state in
             state.requests.map(\.context)
-                + state.notices.compactMap { if case .useReader(let context) = $0 { context } else { nil } }
+                + state.notices.compactMap {
+                    if case .useReader(let context) = $0 { context } else { nil }
+                }
         }
     }
 
@@ -86,7 +90,8 @@ public final class ScriptedPresence: PresenceAuthority {
         case .unavailable: return try await NobodyPresent().pin(request)
         case nil:
             throw KeystoreError(
-                operation: request.context.reason, code: .failed, reason: "the script has no step left",
+                operation: request.context.reason, code: .failed,
+                reason: "the script has no step left",
                 recovery: "Give the script one step for each expected prompt.")
         }
     }

@@ -5,7 +5,8 @@ public import LatchkeySimulators
 public import Testing
 public import VirtualSmartCard
 
-/// A trait that gives each test its own simulator. A suite's trait applies to every test of the suite.
+/// A trait that gives each test its own simulator. A suite's trait applies to every test of the
+/// suite.
 public protocol SimulatorTrait: TestTrait, SuiteTrait, TestScoping {}
 
 extension SimulatorTrait {
@@ -22,10 +23,13 @@ extension SimulatorTrait {
     ///   - scoped: The task's simulator.
     ///   - name: The simulator's name for the error.
     ///   - trait: The trait that provides it, as written in code.
-    static func current<Simulator>(_ scoped: Simulator?, _ name: String, from trait: String) throws -> Simulator {
+    static func current<Simulator>(_ scoped: Simulator?, _ name: String, from trait: String) throws
+        -> Simulator
+    {
         guard let scoped else {
             throw KeystoreError(
-                operation: "find the test's \(name)", code: .wrongState, reason: "the test has no such simulator",
+                operation: "find the test's \(name)", code: .wrongState,
+                reason: "the test has no such simulator",
                 recovery: "Add the trait \(trait) to the test or its suite.")
         }
         return scoped
@@ -41,13 +45,14 @@ extension SimulatorTrait {
 /// }
 /// ```
 ///
-/// A suite's trait applies to every test of the suite. The TPM ends with the test. The trait limits the number of concurrent TPMs;
-/// further tests wait.
+/// A suite's trait applies to every test of the suite. The TPM ends with the test. The trait limits
+/// the number of concurrent TPMs; further tests wait.
 public struct SoftwareTPMTrait: SimulatorTrait {
     let provisioning: SoftwareTPM.Provisioning
 
     public func provideScope(
-        for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
+        for test: Test, testCase: Test.Case?,
+        performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
         try await Self.limit.run {
             try await SoftwareTPM.withRunning(provisioning) { tpm in
@@ -74,7 +79,8 @@ extension SoftwareTPM {
 
     /// The TPM of the running test.
     ///
-    /// - Throws: `KeystoreError` with code `wrongState` if the test does not have the trait ``SoftwareTPMTrait``.
+    /// - Throws: `KeystoreError` with code `wrongState` if the test does not have the trait
+    ///   ``SoftwareTPMTrait``.
     public static var current: SoftwareTPM {
         get throws { try SoftwareTPMTrait.current(scoped, "software TPM", from: ".softwareTPM") }
     }
@@ -89,14 +95,15 @@ extension SoftwareTPM {
 /// }
 /// ```
 ///
-/// A suite's trait applies to every test of the suite. Each test has its own copy of SoftHSM2's module. The trait limits the number
-/// of concurrent tokens; further tests wait.
+/// A suite's trait applies to every test of the suite. Each test has its own copy of SoftHSM2's
+/// module. The trait limits the number of concurrent tokens; further tests wait.
 public struct SoftwareTokenTrait: SimulatorTrait {
     let label: String
     let userPIN: String
 
     public func provideScope(
-        for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
+        for test: Test, testCase: Test.Case?,
+        performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
         try await Self.limit.run {
             let token = try await SoftwareToken(label: label, userPIN: userPIN)
@@ -122,9 +129,12 @@ extension SoftwareToken {
 
     /// The token of the running test.
     ///
-    /// - Throws: `KeystoreError` with code `wrongState` if the test does not have the trait ``SoftwareTokenTrait``.
+    /// - Throws: `KeystoreError` with code `wrongState` if the test does not have the trait
+    ///   ``SoftwareTokenTrait``.
     public static var current: SoftwareToken {
-        get throws { try SoftwareTokenTrait.current(scoped, "software token", from: ".softwareToken") }
+        get throws {
+            try SoftwareTokenTrait.current(scoped, "software token", from: ".softwareToken")
+        }
     }
 }
 
@@ -137,15 +147,19 @@ extension SoftwareToken {
 /// }
 /// ```
 ///
-/// A suite's trait applies to every test of the suite. The reader ends with the test. The trait limits the number of concurrent
-/// readers; further tests wait. If a program is missing, the test fails with its name.
+/// A suite's trait applies to every test of the suite. The reader ends with the test. The trait
+/// limits the number of concurrent readers; further tests wait. If a program is missing, the test
+/// fails with its name.
 public struct VirtualFingerTrait: SimulatorTrait {
     public func provideScope(
-        for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
+        for test: Test, testCase: Test.Case?,
+        performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
         try await Self.limit.run {
             try await VirtualFingerprintReader.withRunning { reader in
-                try await VirtualFingerprintReader.$scoped.withValue(reader) { try await function() }
+                try await VirtualFingerprintReader.$scoped.withValue(reader) {
+                    try await function()
+                }
             }
         }
     }
@@ -163,9 +177,12 @@ extension VirtualFingerprintReader {
 
     /// The reader of the running test.
     ///
-    /// - Throws: `KeystoreError` with code `wrongState` if the test does not have the trait ``VirtualFingerTrait``.
+    /// - Throws: `KeystoreError` with code `wrongState` if the test does not have the trait
+    ///   ``VirtualFingerTrait``.
     public static var current: VirtualFingerprintReader {
-        get throws { try VirtualFingerTrait.current(scoped, "fingerprint reader", from: ".virtualFinger") }
+        get throws {
+            try VirtualFingerTrait.current(scoped, "fingerprint reader", from: ".virtualFinger")
+        }
     }
 }
 
@@ -178,8 +195,9 @@ extension VirtualFingerprintReader {
 /// }
 /// ```
 ///
-/// A suite's trait applies to every test of the suite that has no such trait itself. Only one pcscd can run at a time, so these
-/// tests run one after the other. They are skipped without root, pcscd, its driver or yubico-piv-tool.
+/// A suite's trait applies to every test of the suite that has no such trait itself. Only one pcscd
+/// can run at a time, so these tests run one after the other. They are skipped without root, pcscd,
+/// its driver or yubico-piv-tool.
 public struct VirtualYubiKeyTrait: SimulatorTrait, Hashable {
     let profile: CardProfile
     let touchTimeout: Duration?
@@ -191,11 +209,14 @@ public struct VirtualYubiKeyTrait: SimulatorTrait, Hashable {
     }
 
     public func provideScope(
-        for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
+        for test: Test, testCase: Test.Case?,
+        performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
         // A test's trait comes after its suite's in the list, and runs within the suite's scope.
         let mostSpecific = test.traits.compactMap { $0 as? Self }.last
-        guard VirtualYubiKey.scoped == nil, self == mostSpecific else { return try await function() }
+        guard VirtualYubiKey.scoped == nil, self == mostSpecific else {
+            return try await function()
+        }
         try await Self.limit.run {
             try await VirtualYubiKey.withInserted(profile, touchTimeout: touchTimeout) { yubiKey in
                 try await VirtualYubiKey.$scoped.withValue(yubiKey) { try await function() }
@@ -209,7 +230,8 @@ public struct VirtualYubiKeyTrait: SimulatorTrait, Hashable {
     private static let needsDaemon: ConditionTrait = .requires(program: "pcscd")
     private static let needsTool: ConditionTrait = .requires(program: "yubico-piv-tool")
     private static let needsDriver: ConditionTrait = .enabled(
-        if: FileManager.default.fileExists(atPath: driver), "needs the driver \(driver), which is not installed")
+        if: FileManager.default.fileExists(atPath: driver),
+        "needs the driver \(driver), which is not installed")
     private static let needsRoot: ConditionTrait = .enabled(
         if: geteuid() == 0, "needs root to start pcscd")
 }
@@ -220,7 +242,8 @@ extension Trait where Self == VirtualYubiKeyTrait {
 
     /// A virtual YubiKey for each test.
     ///
-    /// - Parameter touchTimeout: The time limit for a touch; by default that of the card, 15 seconds for a YubiKey.
+    /// - Parameter touchTimeout: The time limit for a touch; by default that of the card, 15
+    ///   seconds for a YubiKey.
     public static func virtualYubiKey(
         _ profile: CardProfile = CardProfile(), touchTimeout: Duration? = nil
     ) -> Self {
@@ -233,9 +256,12 @@ extension VirtualYubiKey {
 
     /// The YubiKey of the running test.
     ///
-    /// - Throws: `KeystoreError` with code `wrongState` if the test does not have the trait ``VirtualYubiKeyTrait``.
+    /// - Throws: `KeystoreError` with code `wrongState` if the test does not have the trait
+    ///   ``VirtualYubiKeyTrait``.
     public static var current: VirtualYubiKey {
-        get throws { try VirtualYubiKeyTrait.current(scoped, "virtual YubiKey", from: ".virtualYubiKey") }
+        get throws {
+            try VirtualYubiKeyTrait.current(scoped, "virtual YubiKey", from: ".virtualYubiKey")
+        }
     }
 }
 
@@ -248,5 +274,7 @@ extension Trait where Self == ConditionTrait {
 
 private func isInstalled(_ program: String) -> Bool {
     let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
-    return path.split(separator: ":").contains { FileManager.default.isExecutableFile(atPath: "\($0)/\(program)") }
+    return path.split(separator: ":").contains {
+        FileManager.default.isExecutableFile(atPath: "\($0)/\(program)")
+    }
 }

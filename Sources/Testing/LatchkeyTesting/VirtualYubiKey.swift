@@ -8,7 +8,8 @@ internal import Testing
 public import VirtualSmartCard
 internal import X509
 
-/// A virtual YubiKey in a private pcscd. ykcs11, OpenSC and yubico-piv-tool recognize it as a YubiKey.
+/// A virtual YubiKey in a private pcscd. ykcs11, OpenSC and yubico-piv-tool recognize it as a
+/// YubiKey.
 public final class VirtualYubiKey: Sendable {
     /// The card reader.
     package let reader: SmartCardReader
@@ -26,10 +27,12 @@ public final class VirtualYubiKey: Sendable {
         self.touchTimeout = touchTimeout
         authority = try AttestationAuthority()
         card = VirtualCard(
-            profile.makeApplet(authority: authority), port: reader.ports[0], touchTimeout: touchTimeout)
+            profile.makeApplet(authority: authority), port: reader.ports[0],
+            touchTimeout: touchTimeout)
     }
 
-    /// Starts a reader with a card in the first slot, and runs `body` when pcscd has noticed the card.
+    /// Starts a reader with a card in the first slot, and runs `body` when pcscd has noticed the
+    /// card.
     public static func withInserted<R>(
         _ profile: CardProfile = CardProfile(), touchTimeout: Duration? = nil,
         _ body: (VirtualYubiKey) async throws -> R
@@ -55,14 +58,16 @@ public final class VirtualYubiKey: Sendable {
     /// The card stays in the slot until it is ejected or the last reference is released.
     package func insert(_ profile: CardProfile, slot: Int = 1) async throws -> VirtualCard {
         let card = VirtualCard(
-            profile.makeApplet(authority: authority), port: reader.ports[slot], touchTimeout: touchTimeout)
+            profile.makeApplet(authority: authority), port: reader.ports[slot],
+            touchTimeout: touchTimeout)
         try await wait(slot: slot, hasCard: true)
         return card
     }
 
     /// Removes the card from the first slot and waits until pcscd has noticed it.
     ///
-    /// `VirtualCard.eject()` does not wait: in the 0.4 seconds until pcscd notices, modules behave differently.
+    /// `VirtualCard.eject()` does not wait: in the 0.4 seconds until pcscd notices, modules behave
+    /// differently.
     public func eject() async throws {
         card.eject()
         guard await reader.waitForRemoval(slot: 0, since: insertion.withLock { $0 }) else {
@@ -80,14 +85,18 @@ public final class VirtualYubiKey: Sendable {
     ///
     /// - Throws: `KeystoreError` with code `unavailable` after five minutes.
     public func waitUntilTouchIsWanted() async throws {
-        guard await poll(until: { card.isWaitingForTouch }) else { throw Self.failure("no key waits for a touch") }
+        guard await poll(until: { card.isWaitingForTouch }) else {
+            throw Self.failure("no key waits for a touch")
+        }
     }
 
     private func wait(slot: Int, hasCard: Bool) async throws {
         guard await reader.waitUntil(slot: slot, hasCard: hasCard) else {
             throw Self.failure("pcscd did not notice the card")
         }
-        if slot == 0, let changes = await reader.changes(slot: 0) { insertion.withLock { $0 = changes } }
+        if slot == 0, let changes = await reader.changes(slot: 0) {
+            insertion.withLock { $0 = changes }
+        }
     }
 
     private static func failure(_ reason: String) -> KeystoreError {
@@ -98,10 +107,11 @@ public final class VirtualYubiKey: Sendable {
 }
 
 extension VirtualYubiKey {
-    /// Generates a P-256 key in a slot of the card with yubico-piv-tool, and imports a certificate for it, which OpenSC requires.
-    /// The card must have the factory management key.
+    /// Generates a P-256 key in a slot of the card with yubico-piv-tool, and imports a certificate
+    /// for it, which OpenSC requires. The card must have the factory management key.
     ///
-    /// A temporary key signs the certificate, because yubico-piv-tool 2.2.0 cannot create a self-signed one.
+    /// A temporary key signs the certificate, because yubico-piv-tool 2.2.0 cannot create a
+    /// self-signed one.
     ///
     /// - Parameters:
     ///   - name: The certificate's common name. OpenSC uses the name of slot 9a as the token label.
@@ -109,11 +119,13 @@ extension VirtualYubiKey {
     /// - Returns: The public key.
     @discardableResult
     public func provision(
-        _ slot: KeySlot, name: String = "Latchkey", pinPolicy: PINPolicy? = nil, touchPolicy: TouchPolicy = .never,
+        _ slot: KeySlot, name: String = "Latchkey", pinPolicy: PINPolicy? = nil,
+        touchPolicy: TouchPolicy = .never,
         slotOfReader: Int = 0
     ) async throws -> P256.Signing.PublicKey {
         try await provision(
-            slot, name: name, pinPolicy: pinPolicy, touchPolicy: touchPolicy, slotOfReader: slotOfReader,
+            slot, name: name, pinPolicy: pinPolicy, touchPolicy: touchPolicy,
+            slotOfReader: slotOfReader,
             agreesOnKeys: true)
     }
 
@@ -122,17 +134,22 @@ extension VirtualYubiKey {
     /// - Parameter agreesOnKeys: Whether the certificate permits key agreement.
     @discardableResult
     package func provision(
-        _ slot: KeySlot, name: String, pinPolicy: PINPolicy? = nil, touchPolicy: TouchPolicy = .never,
+        _ slot: KeySlot, name: String, pinPolicy: PINPolicy? = nil,
+        touchPolicy: TouchPolicy = .never,
         slotOfReader: Int = 0, agreesOnKeys: Bool
     ) async throws -> P256.Signing.PublicKey {
         try await TemporaryDirectory.withDirectory { directory in
-            let reader = ["-r", SmartCardReader.name(ofSlot: slotOfReader), "-s", String(slot.rawValue, radix: 16)]
+            let reader = [
+                "-r", SmartCardReader.name(ofSlot: slotOfReader), "-s",
+                String(slot.rawValue, radix: 16),
+            ]
             let (publicPath, certificatePath) = (
                 directory.path(of: "public.pem"), directory.path(of: "certificate.pem")
             )
             var policies = ["--touch-policy=\(touchPolicy)"]
             if let pinPolicy { policies.append("--pin-policy=\(pinPolicy)") }
-            try await Self.runTool(reader + ["-a", "generate", "-A", "ECCP256", "-o", publicPath] + policies)
+            try await Self.runTool(
+                reader + ["-a", "generate", "-A", "ECCP256", "-o", publicPath] + policies)
             let publicKey = try P256.Signing.PublicKey(
                 pemRepresentation: String(contentsOfFile: publicPath, encoding: .utf8))
             try Data(Self.certificate(for: publicKey, name: name, agreesOnKeys).utf8).write(
@@ -142,7 +159,8 @@ extension VirtualYubiKey {
         }
     }
 
-    /// The factory management key, as the security officer's PIN of ykcs11 and as `-k` of yubico-piv-tool.
+    /// The factory management key, as the security officer's PIN of ykcs11 and as `-k` of
+    /// yubico-piv-tool.
     public static let factoryManagementKey = "010203040506070801020304050607080102030405060708"
 
     private static func runTool(_ arguments: [String]) async throws(KeystoreError) {
@@ -164,7 +182,9 @@ extension VirtualYubiKey {
             subject: DistinguishedName { CommonName(name) },
             signatureAlgorithm: .ecdsaWithSHA256,
             // OpenSC derives the key's purpose from the key usage; without it, 9e would only sign.
-            extensions: Certificate.Extensions { KeyUsage(digitalSignature: true, keyAgreement: agreesOnKeys) },
+            extensions: Certificate.Extensions {
+                KeyUsage(digitalSignature: true, keyAgreement: agreesOnKeys)
+            },
             issuerPrivateKey: Certificate.PrivateKey(P256.Signing.PrivateKey()))
         return try certificate.serializeAsPEM().pemString
     }

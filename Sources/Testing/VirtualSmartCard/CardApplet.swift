@@ -15,7 +15,8 @@ package protocol CardApplet: Sendable {
     var transport: CommandTransport { get set }
 
     /// Performs a command whose parts are complete.
-    mutating func perform(_ command: CommandAPDU, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome
+    mutating func perform(_ command: CommandAPDU, _ data: [UInt8]) throws(StatusWord)
+        -> CommandOutcome
     /// Clears the session, as a loss of power does.
     mutating func powerCycle()
     /// Remembers a touch, for keys that require none for some time after it.
@@ -54,7 +55,9 @@ extension CardApplet {
             }
             transport.discardResponse()
             guard command.baseClass == 0 else { throw .unknownClass }
-            guard let data = try transport.assemble(command) else { return .response(StatusWord.success.bytes) }
+            guard let data = try transport.assemble(command) else {
+                return .response(StatusWord.success.bytes)
+            }
             switch try perform(command, data) {
             case .data(let result):
                 return .response(transport.firstPart(of: result, limit: command.responseLimit))
@@ -70,10 +73,12 @@ extension CardApplet {
     /// Answers the command that required a touch.
     ///
     /// - Parameter touched: Whether the user touched the key in time.
-    /// - Returns: The response; the model's status word without a touch, and ``StatusWord/conditionsNotSatisfied`` if no
-    ///   command requires one.
+    /// - Returns: The response; the model's status word without a touch, and
+    ///   ``StatusWord/conditionsNotSatisfied`` if no command requires one.
     package mutating func finish(touched: Bool) -> [UInt8] {
-        guard let (operation, limit) = transport.pending else { return StatusWord.conditionsNotSatisfied.bytes }
+        guard let (operation, limit) = transport.pending else {
+            return StatusWord.conditionsNotSatisfied.bytes
+        }
         transport.pending = nil
         guard touched else { return profile.model.missingTouchStatus.bytes }
         rememberTouch()
@@ -85,7 +90,8 @@ extension CardApplet {
     }
 }
 
-/// The parts of chained commands (ISO/IEC 7816-4 section 5.1.1.1) and of long responses (section 7.6.1).
+/// The parts of chained commands (ISO/IEC 7816-4 section 5.1.1.1) and of long responses (section
+/// 7.6.1).
 package struct CommandTransport: Sendable {
     /// The operation that waits for a touch.
     var pending: (operation: PrivateKeyUse, responseLimit: Int)?
@@ -94,13 +100,15 @@ package struct CommandTransport: Sendable {
     /// The rest of the response, for GET RESPONSE.
     private var remainder: ArraySlice<UInt8> = []
 
-    /// The maximum length of a chained command in bytes. The largest PIV object has 3052 bytes, without tags.
+    /// The maximum length of a chained command in bytes. The largest PIV object has 3052 bytes,
+    /// without tags.
     private static let longestCommand = 4096
 
     /// Adds a part to a chained command.
     ///
     /// - Returns: The whole command's data; nil while parts are missing.
-    /// - Throws: ``StatusWord/wrongLength`` if the command is too long. Its parts are then discarded.
+    /// - Throws: ``StatusWord/wrongLength`` if the command is too long. Its parts are then
+    ///   discarded.
     mutating func assemble(_ command: CommandAPDU) throws(StatusWord) -> [UInt8]? {
         let earlier = chain.flatMap { $0.instruction == command.instruction ? $0.data : nil } ?? []
         chain = nil

@@ -13,7 +13,8 @@ public struct CardProfile: Hashable, Sendable {
 
     /// Creates the profile of a YubiKey.
     ///
-    /// - Parameter managementKeyAlgorithm: By default that of the firmware: AES-192 since 5.7, Triple DES before.
+    /// - Parameter managementKeyAlgorithm: By default that of the firmware: AES-192 since 5.7,
+    ///   Triple DES before.
     public init(
         firmware: Firmware = Firmware(5, 4, 3), serialNumber: UInt32 = 12_345_678,
         managementKeyAlgorithm: ManagementKeyAlgorithm? = nil
@@ -21,7 +22,8 @@ public struct CardProfile: Hashable, Sendable {
         model = .yubiKey
         self.firmware = firmware
         self.serialNumber = serialNumber
-        self.managementKeyAlgorithm = managementKeyAlgorithm ?? (firmware < Firmware(5, 7, 0) ? .tripleDES : .aes192)
+        self.managementKeyAlgorithm =
+            managementKeyAlgorithm ?? (firmware < Firmware(5, 7, 0) ? .tripleDES : .aes192)
     }
 
     private init(_ model: CardModel, serialNumber: UInt32) {
@@ -31,15 +33,15 @@ public struct CardProfile: Hashable, Sendable {
         managementKeyAlgorithm = .tripleDES
     }
 
-    /// A PIV card of another manufacturer: PIV version 5.7.0, a Triple DES management key, the slots 9a 9c 9d 9e 82 83,
-    /// P-256, P-384 and RSA keys, and no attestation. If the user does not touch it, the card answers 6600 after 30
-    /// seconds.
+    /// A PIV card of another manufacturer: PIV version 5.7.0, a Triple DES management key, the
+    /// slots 9a 9c 9d 9e 82 83, P-256, P-384 and RSA keys, and no attestation. If the user does not
+    /// touch it, the card answers 6600 after 30 seconds.
     package static func thirdPartyPIV(serialNumber: UInt32 = 12_345_678) -> CardProfile {
         CardProfile(.thirdPartyPIV, serialNumber: serialNumber)
     }
 
-    /// An OpenPGP card with P-256 keys for signatures and authentication, and two PINs for OpenSC. PW1 is
-    /// ``defaultPIN``, PW3 is ``defaultPUK``.
+    /// An OpenPGP card with P-256 keys for signatures and authentication, and two PINs for OpenSC.
+    /// PW1 is ``defaultPIN``, PW3 is ``defaultPUK``.
     package static func openPGP(serialNumber: UInt32 = 0) -> CardProfile {
         CardProfile(.openPGP, serialNumber: serialNumber)
     }
@@ -47,9 +49,12 @@ public struct CardProfile: Hashable, Sendable {
     /// Creates the card's applet in the factory state.
     ///
     /// - Parameter authority: The issuer of a YubiKey's attestations.
-    package func makeApplet(authority: AttestationAuthority, environment: CardEnvironment = .system) -> any CardApplet {
+    package func makeApplet(authority: AttestationAuthority, environment: CardEnvironment = .system)
+        -> any CardApplet
+    {
         switch model {
-        case .yubiKey, .thirdPartyPIV: PIVApplet(profile: self, authority: authority, environment: environment)
+        case .yubiKey, .thirdPartyPIV:
+            PIVApplet(profile: self, authority: authority, environment: environment)
         case .openPGP: OpenPGPApplet(profile: self, environment: environment)
         }
     }
@@ -60,7 +65,9 @@ public struct CardProfile: Hashable, Sendable {
     public static let defaultPUK = "12345678"
 
     /// The serial number, high byte first, as in responses.
-    var serialBytes: [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: serialNumber >> (24 - 8 * $0)) } }
+    var serialBytes: [UInt8] {
+        (0..<4).map { UInt8(truncatingIfNeeded: serialNumber >> (24 - 8 * $0)) }
+    }
 }
 
 /// A firmware version. Commands and features depend on it.
@@ -93,7 +100,10 @@ package struct CardEnvironment: Sendable {
     let randomBytes: @Sendable (_ count: Int) -> [UInt8]
 
     /// - Parameter randomBytes: Returns exactly the requested number of bytes.
-    package init(now: @escaping @Sendable () -> Date, randomBytes: @escaping @Sendable (_ count: Int) -> [UInt8]) {
+    package init(
+        now: @escaping @Sendable () -> Date,
+        randomBytes: @escaping @Sendable (_ count: Int) -> [UInt8]
+    ) {
         self.now = now
         self.randomBytes = randomBytes
     }

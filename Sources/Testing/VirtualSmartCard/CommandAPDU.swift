@@ -40,7 +40,9 @@ package struct CommandAPDU: Hashable, Sendable {
         } else if length > 0, content.count == length + width,
             let expected = Self.number(content.suffix(width), width: width)
         {
-            (data, responseLimit) = (Array(content.prefix(length)), expected == 0 ? limit : expected)
+            (data, responseLimit) = (
+                Array(content.prefix(length)), expected == 0 ? limit : expected
+            )
         } else {
             throw .wrongLength
         }
@@ -85,7 +87,8 @@ enum Instruction: UInt8 {
     case setManagementKey = 0xFF
 }
 
-/// The two bytes at the end of every response (ISO/IEC 7816-4 section 5.1.3, SP 800-73-4 Part 2 section 3).
+/// The two bytes at the end of every response (ISO/IEC 7816-4 section 5.1.3, SP 800-73-4 Part 2
+/// section 3).
 package struct StatusWord: RawRepresentable, Hashable, Sendable, Error {
     package let rawValue: UInt16
 
@@ -95,7 +98,8 @@ package struct StatusWord: RawRepresentable, Hashable, Sendable, Error {
 
     /// The command succeeded.
     package static let success = StatusWord(rawValue: 0x9000)
-    /// A security issue (66XX). The CanoKey firmware answers this if the user does not touch the card.
+    /// A security issue (66XX). The CanoKey firmware answers this if the user does not touch the
+    /// card.
     package static let securityIssue = StatusWord(rawValue: 0x6600)
     /// The data has the wrong length.
     package static let wrongLength = StatusWord(rawValue: 0x6700)

@@ -10,8 +10,8 @@ struct TLV: Hashable {
 
     /// Parses a sequence of data objects.
     ///
-    /// - Throws: ``StatusWord/incorrectData`` if a tag or a length has more than two bytes, or a value extends past the
-    ///   end.
+    /// - Throws: ``StatusWord/incorrectData`` if a tag or a length has more than two bytes, or a
+    ///   value extends past the end.
     static func parse(_ bytes: [UInt8]) throws(StatusWord) -> [TLV] {
         var list: [TLV] = []
         var rest = bytes[...]
@@ -46,7 +46,8 @@ struct TLV: Hashable {
             switch count {
             case ..<0x80: [UInt8(count)]
             case ..<0x100: [0x81, UInt8(count)]
-            default: [0x82, UInt8(truncatingIfNeeded: count >> 8), UInt8(truncatingIfNeeded: count)]
+            default:
+                [0x82, UInt8(truncatingIfNeeded: count >> 8), UInt8(truncatingIfNeeded: count)]
             }
         return tagBytes + lengthBytes + value
     }

@@ -10,7 +10,8 @@ public import VirtualSmartCard
 struct CardCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "latchkey-card",
-        abstract: "Start a virtual YubiKey (PIV) or another virtual card for development and tests.",
+        abstract:
+            "Start a virtual YubiKey (PIV) or another virtual card for development and tests.",
         discussion: """
             With --reader, the card is in the virtual reader of a private pcscd, under a name that Yubico's programs accept. \
             This requires root, pcscd and vsmartcard's driver vpcd. Without --reader, the card waits until a driver listens \
@@ -44,10 +45,16 @@ struct CardCommand: AsyncParsableCommand {
     @Option(help: "The path of the control socket.")
     var control: String?
 
-    @Option(help: "The reaction to a key that requires a touch: auto (touch), deny (refuse), wait (for press).")
+    @Option(
+        help:
+            "The reaction to a key that requires a touch: auto (touch), deny (refuse), wait (for press)."
+    )
     var touch = TouchMode.auto
 
-    @Option(help: "The number of seconds that a key waits for a touch. Default: 15 on a YubiKey, 30 on other cards.")
+    @Option(
+        help:
+            "The number of seconds that a key waits for a touch. Default: 15 on a YubiKey, 30 on other cards."
+    )
     var touchTimeout: Int?
 
     @Option(
@@ -61,7 +68,9 @@ struct CardCommand: AsyncParsableCommand {
     var serial: UInt32 = 12_345_678
 
     @Option(
-        help: "The type of a YubiKey's management key: tdes, aes128, aes192, aes256. Default: that of the firmware.")
+        help:
+            "The type of a YubiKey's management key: tdes, aes128, aes192, aes256. Default: that of the firmware."
+    )
     var managementKeyAlgorithm: ManagementKeyAlgorithm?
 
     @Option(help: "The file to write the root certificate of the card's attestations to (PEM).")
@@ -69,15 +78,20 @@ struct CardCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard !reader || port == nil else {
-            throw ValidationError("--reader chooses the port. Omit --port, or start pcscd yourself and omit --reader.")
+            throw ValidationError(
+                "--reader chooses the port. Omit --port, or start pcscd yourself and omit --reader."
+            )
         }
         guard (1...3600).contains(touchTimeout ?? 1) else {
             throw ValidationError("--touch-timeout must be 1 to 3600 seconds.")
         }
         guard profile == .yubikey || firmware == nil && managementKeyAlgorithm == nil else {
-            throw ValidationError("Use --firmware and --management-key-algorithm only with --profile yubikey.")
+            throw ValidationError(
+                "Use --firmware and --management-key-algorithm only with --profile yubikey.")
         }
-        if managementKeyAlgorithm ?? .tripleDES != .tripleDES, firmware ?? Self.usualFirmware < Firmware(5, 4, 2) {
+        if managementKeyAlgorithm ?? .tripleDES != .tripleDES,
+            firmware ?? Self.usualFirmware < Firmware(5, 4, 2)
+        {
             throw ValidationError("AES management keys require firmware 5.4.2 or newer.")
         }
     }
@@ -90,7 +104,8 @@ struct CardCommand: AsyncParsableCommand {
                     try await serve(port: reader.ports[0], until: signals) {
                         guard await reader.waitUntil(slot: 0, hasCard: true) else {
                             throw KeystoreError(
-                                operation: "insert the card", code: .unavailable, reason: "pcscd did not detect it",
+                                operation: "insert the card", code: .unavailable,
+                                reason: "pcscd did not detect it",
                                 recovery: "Try again when the machine is less busy.")
                         }
                     }
@@ -127,15 +142,18 @@ struct CardCommand: AsyncParsableCommand {
     ) async throws {
         let authority = try AttestationAuthority()
         if let attestationRoot {
-            try Data(authority.rootCertificatePEM.utf8).write(to: URL(filePath: attestationRoot), options: .atomic)
+            try Data(authority.rootCertificatePEM.utf8).write(
+                to: URL(filePath: attestationRoot), options: .atomic)
         }
         let card = VirtualCard(
-            self.card.makeApplet(authority: authority), port: port, touchTimeout: touchTimeout.map { .seconds($0) })
+            self.card.makeApplet(authority: authority), port: port,
+            touchTimeout: touchTimeout.map { .seconds($0) })
         card.touch = touch
         let socket = try control.map { path in try ControlSocket(path: path, card: card) }
         try await whenReady()
         let ready = ReadyLine(
-            control: control, firmware: card.profile.firmware.description, port: port, profile: profile.rawValue,
+            control: control, firmware: card.profile.firmware.description, port: port,
+            profile: profile.rawValue,
             serial: serial)
         print(try CanonicalJSON.text(ready))
         // A program may wait for the line at the other end of a pipe.
@@ -167,7 +185,9 @@ extension ManagementKeyAlgorithm: ExpressibleByArgument {
     ]
 
     public init?(argument: String) {
-        guard let algorithm = Self.names.first(where: { $0.key == argument })?.value else { return nil }
+        guard let algorithm = Self.names.first(where: { $0.key == argument })?.value else {
+            return nil
+        }
         self = algorithm
     }
 

@@ -13,14 +13,16 @@ import Testing
 /// authenticatorGetAssertion on a software TPM, with PINs.
 @Suite(.softwareTPM) struct AssertionTests {
     @Test func `a login verifies the user once and signs the approved account`() async throws {
-        let prompt = ScriptedPrompt { question in .use(question.accounts.firstIndex(of: "ada") ?? 0) }
+        let prompt = ScriptedPrompt { question in .use(question.accounts.firstIndex(of: "ada") ?? 0)
+        }
         try await Rig.with(prompt) { rig in
             let registered = try await rig.ask(Rig.registration(user: "ada"))
             let ada = try Rig.credential(try #require(registered[2]?.bytes))
             _ = try await rig.ask(Rig.registration(user: "eve"))
             let answer = try await rig.ask(Rig.assertion())
             #expect(rig.prompt.questions.last?.accounts == ["eve", "ada"], "newest first")
-            #expect(rig.prompt.questions.last?.reason(account: 1) == "log in to example.org as “ada”")
+            #expect(
+                rig.prompt.questions.last?.reason(account: 1) == "log in to example.org as “ada”")
             #expect(answer[1]?.map?["id"]?.bytes == ada.id)
             #expect(answer[4] == .map(["id": .bytes(Array("ada".utf8))]), "no names")
             #expect(answer[6] == .boolean(true) && answer[5] == nil)
@@ -38,10 +40,12 @@ import Testing
             let key = stored.key
             let prompt = PromptContext(reason: "test")
             _ = try await rig.keystore.sign(
-                MessageDigest(sha256: [1]), with: key, for: prompt, authorizedBy: ScriptedPresence(pins: "123456"))
+                MessageDigest(sha256: [1]), with: key, for: prompt,
+                authorizedBy: ScriptedPresence(pins: "123456"))
             rig.counter.forget()
             _ = try await rig.keystore.sign(
-                MessageDigest(sha256: [1]), with: key, for: prompt, authorizedBy: ScriptedPresence(pins: "123456"))
+                MessageDigest(sha256: [1]), with: key, for: prompt,
+                authorizedBy: ScriptedPresence(pins: "123456"))
             let signature = rig.counter.all
             rig.counter.forget()
             _ = try await rig.ask(Rig.assertion())
@@ -57,24 +61,34 @@ import Testing
             let (questions, pins) = (rig.prompt.questions.count, rig.prompt.pins.count)
             rig.counter.forget()
             let silent: CBORValue = .map(["up": .boolean(false)])
-            let answer = try await rig.ask(Rig.assertion(changes: [3: Rig.list([9], id), 5: silent]))
+            let answer = try await rig.ask(
+                Rig.assertion(changes: [3: Rig.list([9], id), 5: silent]))
             let key = try #require(try rig.store.list().first).key.publicKey
             let data = try #require(answer[2]?.bytes)
             #expect(data[32] == 0)
-            #expect(try !Rig.isValid(try #require(answer[3]?.bytes), key, data), "a temporary key signed")
-            #expect(await rig.status(Rig.assertion(changes: [3: Rig.list([9]), 5: silent])) == 0x2E)
-            #expect(await rig.status(Rig.assertion(site: "other.org", changes: [3: Rig.list(id), 5: silent])) == 0x2E)
+            #expect(
+                try !Rig.isValid(try #require(answer[3]?.bytes), key, data),
+                "a temporary key signed")
+            #expect(
+                await rig.status(Rig.assertion(changes: [3: Rig.list([9]), 5: silent])) == 0x2E)
+            #expect(
+                await rig.status(
+                    Rig.assertion(site: "other.org", changes: [3: Rig.list(id), 5: silent])) == 0x2E
+            )
             #expect(rig.counter.all.isEmpty)
             #expect(rig.prompt.questions.count == questions && rig.prompt.pins.count == pins)
         }
     }
 
-    @Test func `a probe without a list finds only credentials at level 1 of credProtect`() async throws {
+    @Test func `a probe without a list finds only credentials at level 1 of credProtect`()
+        async throws
+    {
         try await Rig.with { rig in
             let silent: [CBORKey: CBORValue] = [5: .map(["up": .boolean(false)])]
             for level in [2, 3] {
                 _ = try await rig.ask(
-                    Rig.registration(user: "user\(level)", changes: [6: .map(["credProtect": .integer(level)])]))
+                    Rig.registration(
+                        user: "user\(level)", changes: [6: .map(["credProtect": .integer(level)])]))
             }
             #expect(await rig.status(Rig.assertion(changes: silent)) == 0x2E)
             _ = try await rig.ask(Rig.registration(user: "ada"))
@@ -84,11 +98,14 @@ import Testing
         }
     }
 
-    @Test func `an unknown credential is held without a prompt until the limit, or CANCEL`() async throws {
+    @Test func `an unknown credential is held without a prompt until the limit, or CANCEL`()
+        async throws
+    {
         try await Rig.with { rig in
             _ = try await rig.ask(Rig.registration(rk: false))
             let before = rig.prompt.questions.count
-            /// Starts a login, and returns the first state that it reports; nil if it ends without one.
+            /// Starts a login, and returns the first state that it reports; nil if it ends without
+            /// one.
             func waiting() async -> (task: Task<[UInt8], Never>, status: KeepaliveStatus?) {
                 let (reports, report) = AsyncStream.makeStream(of: KeepaliveStatus.self)
                 let task = Task {
@@ -111,7 +128,10 @@ import Testing
         }
     }
 
-    @Test func `“no” refuses and stops prompts of the site for ten seconds; “not here” stays silent`() async throws {
+    @Test
+    func `“no” refuses and stops prompts of the site for ten seconds; “not here” stays silent`()
+        async throws
+    {
         let prompt = ScriptedPrompt { question in
             question.site == "here.org" ? .use(0) : question.site == "no.org" ? .no : .notHere
         }
@@ -123,8 +143,12 @@ import Testing
             rig.clock.advance(by: .seconds(10))
             #expect(await rig.status(Rig.registration(site: "no.org")) == 0x27)
             #expect(rig.prompt.questions.count == 3)
-            let silent = Task { await rig.engine.respond(to: Rig.registration(site: "elsewhere.org")) }
-            await poll { rig.prompt.questions.last?.site == "elsewhere.org" && rig.prompt.open == 0 }
+            let silent = Task {
+                await rig.engine.respond(to: Rig.registration(site: "elsewhere.org"))
+            }
+            await poll {
+                rig.prompt.questions.last?.site == "elsewhere.org" && rig.prompt.open == 0
+            }
             rig.clock.advance(by: .seconds(30))
             #expect(await silent.value == [0x2F])
         }
@@ -148,7 +172,10 @@ import Testing
         }
     }
 
-    @Test func `a site gets six prompts in a minute without consent, and so do requests without a site`() async throws {
+    @Test
+    func `a site gets six prompts in a minute without consent, and so do requests without a site`()
+        async throws
+    {
         let prompt = ScriptedPrompt { question in
             if question.site == "example.net" { return .use(0) }
             return await ScriptedPrompt.hesitate()
@@ -168,22 +195,29 @@ import Testing
                 #expect(await rig.status(request) == 0x27)
                 #expect(rig.prompt.questions.count == count, "no prompt")
             }
-            #expect(await rig.status(Rig.registration(changes: [8: .bytes([])])) == 0x27, "its prompt names no site")
+            #expect(
+                await rig.status(Rig.registration(changes: [8: .bytes([])])) == 0x27,
+                "its prompt names no site")
             for _ in 1...8 { _ = try await rig.ask(Rig.registration(site: "example.net")) }
             rig.clock.advance(by: .seconds(60))
             #expect(await cancelled(Rig.registration()) == [0x2D])
         }
     }
 
-    @Test func `the end of the running request closes its prompt, and the device answers the next request`()
+    @Test
+    func
+        `the end of the running request closes its prompt, and the device answers the next request`()
         async throws
     {
         let prompt = ScriptedPrompt { _ in await ScriptedPrompt.hesitate() }
         try await Rig.with(prompt) { rig in
             let (packets, sink) = AsyncStream.makeStream(of: [UInt8].self)
-            let device = PasskeyHIDDevice(engine: rig.engine, clock: rig.clock.clock) { sink.yield($0) }
+            let device = PasskeyHIDDevice(engine: rig.engine, clock: rig.clock.clock) {
+                sink.yield($0)
+            }
             func send(_ channel: [UInt8], _ rest: [UInt8]) async {
-                await device.receive(channel + rest + [UInt8](repeating: 0, count: 64 - 4 - rest.count))
+                await device.receive(
+                    channel + rest + [UInt8](repeating: 0, count: 64 - 4 - rest.count))
             }
             /// The next packet that is not a KEEPALIVE.
             func answer() async throws -> [UInt8] {
@@ -203,12 +237,15 @@ import Testing
         }
     }
 
-    @Test(arguments: [1, 2]) func `PRF outputs are the same at each login, with one PIN, in both protocols`(
+    @Test(arguments: [1, 2])
+    func `PRF outputs are the same at each login, with one PIN, in both protocols`(
         version: Int
     ) async throws {
         try await Rig.with { rig in
-            _ = try await rig.ask(Rig.registration(changes: [6: .map(["hmac-secret": .boolean(true)])]))
-            let client = try PRFClient(agreement: try await rig.ask([6, 0xA2, 1, 2, 2, 2])[1], version: version)
+            _ = try await rig.ask(
+                Rig.registration(changes: [6: .map(["hmac-secret": .boolean(true)])]))
+            let client = try PRFClient(
+                agreement: try await rig.ask([6, 0xA2, 1, 2, 2, 2])[1], version: version)
             let salts = [[UInt8](repeating: 1, count: 32), [UInt8](repeating: 2, count: 32)]
             var outputs: [[UInt8]] = []
             for _ in 0..<2 {
@@ -234,7 +271,9 @@ import Testing
             #expect(try client.decrypt(encrypted) == Array(outputs[0].suffix(32)))
             let questions = rig.prompt.questions.count
             let forged = try client.request(salts, damaged: true)
-            #expect(await rig.status(Rig.assertion(changes: [4: .map(["hmac-secret": forged])])) == 0x33)
+            #expect(
+                await rig.status(Rig.assertion(changes: [4: .map(["hmac-secret": forged])])) == 0x33
+            )
             #expect(rig.prompt.questions.count == questions)
         }
     }

@@ -6,12 +6,14 @@ import Testing
 @Suite struct CBORTests {
     @Test func `maps are encoded in the canonical order of CTAP 2`() {
         let value = CBORValue.map([
-            "hmac-secret": .boolean(true), "credProtect": .integer(2), 10: .integer(1000), -1: .bytes([1]),
+            "hmac-secret": .boolean(true), "credProtect": .integer(2), 10: .integer(1000),
+            -1: .bytes([1]),
             100: .array([]),
             "rk": .boolean(false),
         ])
         let expected: [UInt8] =
-            [0xA6, 0x0A, 0x19, 0x03, 0xE8, 0x18, 0x64, 0x80, 0x20, 0x41, 0x01, 0x62] + Array("rk".utf8) + [0xF4, 0x6B]
+            [0xA6, 0x0A, 0x19, 0x03, 0xE8, 0x18, 0x64, 0x80, 0x20, 0x41, 0x01, 0x62]
+            + Array("rk".utf8) + [0xF4, 0x6B]
             + Array("credProtect".utf8) + [0x02, 0x6B] + Array("hmac-secret".utf8) + [0xF5]
         #expect(value.encoded == expected)
     }
@@ -19,9 +21,12 @@ import Testing
     /// RFC 8949 appendix A.
     @Test(
         arguments: [
-            (0, [0x00]), (23, [0x17]), (24, [0x18, 0x18]), (255, [0x18, 0xFF]), (256, [0x19, 0x01, 0x00]),
-            (65535, [0x19, 0xFF, 0xFF]), (65536, [0x1A, 0, 1, 0, 0]), (-1, [0x20]), (-24, [0x37]), (-25, [0x38, 0x18]),
-            (-257, [0x39, 0x01, 0x00]), (1_000_000_000_000, [0x1B, 0, 0, 0, 0xE8, 0xD4, 0xA5, 0x10, 0]),
+            (0, [0x00]), (23, [0x17]), (24, [0x18, 0x18]), (255, [0x18, 0xFF]),
+            (256, [0x19, 0x01, 0x00]),
+            (65535, [0x19, 0xFF, 0xFF]), (65536, [0x1A, 0, 1, 0, 0]), (-1, [0x20]), (-24, [0x37]),
+            (-25, [0x38, 0x18]),
+            (-257, [0x39, 0x01, 0x00]),
+            (1_000_000_000_000, [0x1B, 0, 0, 0, 0xE8, 0xD4, 0xA5, 0x10, 0]),
         ] as [(Int, [UInt8])]) func `integers have the shortest form`(value: Int, bytes: [UInt8])
     {
         #expect(CBORValue.integer(value).encoded == bytes)
@@ -32,7 +37,9 @@ import Testing
         case 0: .integer(Int.random(in: -70000...70000, using: &generator))
         case 1:
             .bytes(
-                (0..<Int.random(in: 0...300, using: &generator)).map { _ in .random(in: 0...255, using: &generator) })
+                (0..<Int.random(in: 0...300, using: &generator)).map { _ in
+                    .random(in: 0...255, using: &generator)
+                })
         case 2:
             .text(
                 String(
@@ -40,7 +47,11 @@ import Testing
                         "aé😀".randomElement(using: &generator) ?? "a"
                     }))
         case 3: .boolean(.random(using: &generator))
-        case 4: .array((0..<Int.random(in: 0...5, using: &generator)).map { _ in random(&generator, depth: depth + 1) })
+        case 4:
+            .array(
+                (0..<Int.random(in: 0...5, using: &generator)).map { _ in
+                    random(&generator, depth: depth + 1)
+                })
         default:
             .map(
                 Dictionary(
@@ -61,13 +72,20 @@ import Testing
             let bytes = value.encoded
             #expect(try CBORReader.read(bytes[...], limits: .ctap) == value)
             if bytes.count > 1 {
-                #expect(throws: CBORReader.Malformed.self) { try CBORReader.read(bytes.dropLast(), limits: .ctap) }
+                #expect(throws: CBORReader.Malformed.self) {
+                    try CBORReader.read(bytes.dropLast(), limits: .ctap)
+                }
             }
-            #expect(throws: CBORReader.Malformed.self) { try CBORReader.read((bytes + [0])[...], limits: .ctap) }
+            #expect(throws: CBORReader.Malformed.self) {
+                try CBORReader.read((bytes + [0])[...], limits: .ctap)
+            }
         }
     }
 
-    @Test func `a request has any key order, repaired texts, at most four levels, and no double keys`() throws {
+    @Test
+    func `a request has any key order, repaired texts, at most four levels, and no double keys`()
+        throws
+    {
         let unsorted: [UInt8] = [0xA2, 0x62, 0x75, 0x76, 0xF5, 0x62, 0x75, 0x70, 0xF4]
         #expect(
             try CBORReader.read(unsorted[...], limits: .ctap)
@@ -76,9 +94,12 @@ import Testing
         let deep: [UInt8] = [0x81, 0x81, 0x81, 0x81, 0x01]
         #expect(throws: Never.self) { try CBORReader.read(deep[...], limits: .ctap) }
         for refused in [
-            [0x81] + deep, [0xA2, 0x01, 0x00, 0x01, 0x00], [0xBF, 0xFF], [0x18, 0x01], [0xF6], [0xC0, 0x00],
+            [0x81] + deep, [0xA2, 0x01, 0x00, 0x01, 0x00], [0xBF, 0xFF], [0x18, 0x01], [0xF6],
+            [0xC0, 0x00],
         ] {
-            #expect(throws: CBORReader.Malformed.self) { try CBORReader.read(refused[...], limits: .ctap) }
+            #expect(throws: CBORReader.Malformed.self) {
+                try CBORReader.read(refused[...], limits: .ctap)
+            }
         }
     }
 }

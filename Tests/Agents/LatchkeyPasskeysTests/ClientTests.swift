@@ -9,9 +9,11 @@ import Testing
 
 @testable import LatchkeyPasskeys
 
-/// Independent clients use the complete authenticator, with packets over a UNIX socket instead of a kernel device.
+/// Independent clients use the complete authenticator, with packets over a UNIX socket instead of a
+/// kernel device.
 @Suite(.softwareTPM) struct ClientTests {
-    private static let clients = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Clients")
+    private static let clients = URL(filePath: #filePath).deletingLastPathComponent().appending(
+        path: "Clients")
 
     static var python: String {
         let environment = ProcessInfo.processInfo.environment
@@ -19,7 +21,8 @@ import Testing
         return "\(cache)/latchkey/webauthn/bin/python"
     }
 
-    /// A tenth of the system's speed. A busy machine needs longer than the half second between the packets of a message.
+    /// A tenth of the system's speed. A busy machine needs longer than the half second between the
+    /// packets of a message.
     private static let slowClock: PasskeyClock = {
         let start = ContinuousClock.now
         return PasskeyClock(
@@ -27,28 +30,38 @@ import Testing
             sleep: { try await Task.sleep(until: start + $0 * 10, clock: .continuous) })
     }()
 
-    private func with(_ body: (PacketNode, ScriptedPrompt, PasskeyStore, String) async throws -> Void) async throws {
+    private func with(
+        _ body: (PacketNode, ScriptedPrompt, PasskeyStore, String) async throws -> Void
+    ) async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let node = try PacketNode(path: directory.path + "/hidraw")
-            // The first selection waits for CANCEL, and a later one for a second program that finds the device busy.
+            // The first selection waits for CANCEL, and a later one for a second program that finds
+            // the device busy.
             let selections = Counter()
             let prompt = ScriptedPrompt(answer: { question in
                 guard question.purpose == .selectDevice else {
-                    return question.site == "no.example" ? .no : .use(question.accounts.firstIndex(of: "eve") ?? 0)
+                    return question.site == "no.example"
+                        ? .no : .use(question.accounts.firstIndex(of: "eve") ?? 0)
                 }
                 if selections.next() == 1 { return await ScriptedPrompt.hesitate() }
-                while !Task.isCancelled, !node.packets.contains(where: { $0[4] == 0xBF && $0[7] == 0x06 }) {
+                while !Task.isCancelled,
+                    !node.packets.contains(where: { $0[4] == 0xBF && $0[7] == 0x06 })
+                {
                     try? await Task.sleep(for: .milliseconds(20))
                 }
                 return .use(0)
             })
-            let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+            let keystore = TPMKeystore(
+                tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
             let records = try RecordContainer(
-                name: "passkeys", store: try await RecordStore(directory: directory.path), keystore: keystore)
+                name: "passkeys", store: try await RecordStore(directory: directory.path),
+                keystore: keystore)
             let store = PasskeyStore(records: records)
             try await store.open()
             let device = node.serve(
-                PasskeyEngine(keystore: keystore, store: store, prompt: prompt, policy: .pin, aaguid: .software),
+                PasskeyEngine(
+                    keystore: keystore, store: store, prompt: prompt, policy: .pin,
+                    aaguid: .software),
                 clock: Self.slowClock)
             try await body(node, prompt, store, directory.path)
             node.close()
@@ -68,8 +81,10 @@ import Testing
             let lines = outcome.output.split(separator: "\n").map(String.init)
             #expect(
                 lines == [
-                    "info ok", "create ok", "create second account ok", "excluded ok", "list ok", "two accounts ok",
-                    "prf ok", "credProtect ok", "py_webauthn ok", "refused ok", "cancel ok", "busy ok",
+                    "info ok", "create ok", "create second account ok", "excluded ok", "list ok",
+                    "two accounts ok",
+                    "prf ok", "credProtect ok", "py_webauthn ok", "refused ok", "cancel ok",
+                    "busy ok",
                 ], "\(outcome.text)")
             #expect(!prompt.questions.isEmpty)
             #expect(try store.list().count == 4)
@@ -78,20 +93,26 @@ import Testing
 
     @Test(.requires(program: "cc"), .requires(program: "pkg-config"))
     func `libfido2 registers and logs in, and verifies it`() async throws {
-        let flags = try await SystemProgram("pkg-config").result(of: ["--cflags", "--libs", "libfido2"])
+        let flags = try await SystemProgram("pkg-config").result(of: [
+            "--cflags", "--libs", "libfido2",
+        ])
         try #require(flags.isSuccess, "scripts/setup installs libfido2-dev: \(flags.text)")
         try await with { node, _, store, directory in
             let program = directory + "/client"
             let compiled = try await SystemProgram("cc").result(
-                of: ["-Wall", "-o", program, Self.clients.appending(path: "libfido2_client.c").path]
+                of: [
+                    "-Wall", "-o", program, Self.clients.appending(path: "libfido2_client.c").path,
+                ]
                     + flags.output.split(whereSeparator: \.isWhitespace).map(String.init))
             try #require(compiled.isSuccess, "\(compiled.text)")
             let outcome = try await SystemProgram(program).result(of: [node.path])
             #expect(outcome.isSuccess, "\(outcome.text)")
             #expect(
                 outcome.output.split(separator: "\n").map(String.init) == [
-                    "info ok", "create ok", "create rk uv hmac-secret credProtect ok", "login ok", "login uv ok",
-                    "login hmac-secret ok", "same outputs ok", "login without a list ok", "probe ok",
+                    "info ok", "create ok", "create rk uv hmac-secret credProtect ok", "login ok",
+                    "login uv ok",
+                    "login hmac-secret ok", "same outputs ok", "login without a list ok",
+                    "probe ok",
                     "excluded ok", "unknown probe ok", "reset refused ok", "retries ok",
                 ], "\(outcome.text)")
             #expect(try store.list().count == 2)

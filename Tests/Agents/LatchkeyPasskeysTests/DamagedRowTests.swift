@@ -10,11 +10,15 @@ import Testing
 
 /// A row that is not a passkey, as another program could write it.
 @Suite(.softwareTPM) struct DamagedRowTests {
-    @Test func `a damaged row is reported, does not affect other passkeys, and can be deleted`() async throws {
+    @Test func `a damaged row is reported, does not affect other passkeys, and can be deleted`()
+        async throws
+    {
         try await Rig.with { rig in
             _ = try await rig.ask(Rig.registration())
             let damaged = Record(id: RecordID(rawValue: "passkey.broken"), kind: PasskeyStore.kind)
-            try rig.records.applyNow([.put(damaged, payload: SecretBytes(Data("{}".utf8)), ifGeneration: 0)])
+            try rig.records.applyNow([
+                .put(damaged, payload: SecretBytes(Data("{}".utf8)), ifGeneration: 0)
+            ])
             let reports = Reports()
             let store = PasskeyStore(records: rig.records) { reports.add($0) }
             #expect(try store.list().count == 1)

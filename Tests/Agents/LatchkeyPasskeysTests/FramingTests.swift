@@ -13,12 +13,14 @@ import Testing
     }
 
     private static func error(_ error: CTAPHIDError, on channel: UInt32) -> [CTAPHIDDevice.Action] {
-        CTAPHIDPacket.packets(of: [error.rawValue], command: CTAPHIDCommand.error, on: channel).map { .send($0) }
+        CTAPHIDPacket.packets(of: [error.rawValue], command: CTAPHIDCommand.error, on: channel).map
+        { .send($0) }
     }
 
     private mutating func open() throws -> UInt32 {
         let nonce: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8]
-        let packets = CTAPHIDPacket.packets(of: nonce, command: CTAPHIDCommand.initialize, on: 0xFFFF_FFFF)
+        let packets = CTAPHIDPacket.packets(
+            of: nonce, command: CTAPHIDCommand.initialize, on: 0xFFFF_FFFF)
         let answer = try #require(Self.packets(device.receive(packets[0], at: .zero)).first)
         #expect(answer.count == 64)
         #expect(Array(answer[4..<7]) == [0x86, 0, 17])
@@ -30,7 +32,9 @@ import Testing
     private mutating func send(
         _ message: [UInt8], _ command: UInt8, _ channel: UInt32, at now: Duration = .zero
     ) -> [CTAPHIDDevice.Action] {
-        CTAPHIDPacket.packets(of: message, command: command, on: channel).flatMap { device.receive($0, at: now) }
+        CTAPHIDPacket.packets(of: message, command: command, on: channel).flatMap {
+            device.receive($0, at: now)
+        }
     }
 
     @Test mutating func `a ping of each length up to the limit returns unchanged`() throws {
@@ -38,17 +42,25 @@ import Testing
         for count in Array(0...200) + [1827, 1900, CTAPHIDDevice.maximumAnswerBytes] {
             let message = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
             let answer = Self.packets(send(message, CTAPHIDCommand.ping, channel))
-            #expect(answer == CTAPHIDPacket.packets(of: message, command: CTAPHIDCommand.ping, on: channel))
+            #expect(
+                answer
+                    == CTAPHIDPacket.packets(of: message, command: CTAPHIDCommand.ping, on: channel)
+            )
         }
         let long = [UInt8](repeating: 0, count: CTAPHIDDevice.maximumAnswerBytes + 1)
         #expect(send(long, CTAPHIDCommand.ping, channel) == Self.error(.invalidLength, on: channel))
     }
 
-    @Test mutating func `a wrong sequence number, and a packet that starts another message, end the message`() throws {
+    @Test
+    mutating func
+        `a wrong sequence number, and a packet that starts another message, end the message`()
+        throws
+    {
         let channel = try open()
         let packets = CTAPHIDPacket.packets(
             of: [UInt8](repeating: 7, count: 200), command: CTAPHIDCommand.cbor, on: channel)
-        #expect(device.receive(packets[1], at: .zero) == [], "an unexpected continuation is ignored")
+        #expect(
+            device.receive(packets[1], at: .zero) == [], "an unexpected continuation is ignored")
         #expect(device.receive(packets[0], at: .zero) == [])
         #expect(device.receive(packets[2], at: .zero) == Self.error(.invalidSequence, on: channel))
         #expect(device.receive(packets[0], at: .zero) == [])
@@ -69,11 +81,15 @@ import Testing
     @Test mutating func `unknown channels, commands and lengths have their errors`() throws {
         let channel = try open()
         #expect(send([1], CTAPHIDCommand.ping, 0) == Self.error(.invalidChannel, on: 0))
-        #expect(send([1], CTAPHIDCommand.ping, channel ^ 1) == Self.error(.invalidChannel, on: channel ^ 1))
+        #expect(
+            send([1], CTAPHIDCommand.ping, channel ^ 1)
+                == Self.error(.invalidChannel, on: channel ^ 1))
         #expect(send([1], 0x03, channel) == Self.error(.invalidCommand, on: channel))
         #expect(send([1], 0x04, channel) == Self.error(.invalidCommand, on: channel))
         #expect(send([], CTAPHIDCommand.cbor, channel) == Self.error(.invalidLength, on: channel))
-        #expect(send([1], CTAPHIDCommand.initialize, channel) == Self.error(.invalidLength, on: channel))
+        #expect(
+            send([1], CTAPHIDCommand.initialize, channel) == Self.error(.invalidLength, on: channel)
+        )
         let long = [UInt8](repeating: 0, count: CTAPHIDDevice.maximumRequestBytes + 1)
         let first = CTAPHIDPacket.packets(of: long, command: CTAPHIDCommand.cbor, on: channel)[0]
         #expect(device.receive(first, at: .zero) == Self.error(.invalidLength, on: channel))
@@ -100,7 +116,8 @@ import Testing
         let channel = try open()
         _ = send([4], CTAPHIDCommand.cbor, channel)
         func keepalive(_ status: UInt8) -> [CTAPHIDDevice.Action] {
-            CTAPHIDPacket.packets(of: [status], command: CTAPHIDCommand.keepalive, on: channel).map { .send($0) }
+            CTAPHIDPacket.packets(of: [status], command: CTAPHIDCommand.keepalive, on: channel).map
+            { .send($0) }
         }
         #expect(device.tick(at: .milliseconds(99)) == [])
         #expect(device.tick(at: .milliseconds(100)) == keepalive(1))
@@ -110,7 +127,9 @@ import Testing
         #expect(device.tick(at: .milliseconds(230)) == keepalive(2))
     }
 
-    @Test mutating func `random packets never run two transactions and never send another length`() throws {
+    @Test mutating func `random packets never run two transactions and never send another length`()
+        throws
+    {
         var generator = SplitMix(seed: 21)
         let channels = [try open(), try open(), 0, 0xFFFF_FFFF, 77]
         let commands: [UInt8] = [1, 3, 4, 6, 8, 0x10, 0x11, 0x3B, 0x3F]

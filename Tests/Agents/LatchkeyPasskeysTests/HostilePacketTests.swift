@@ -13,19 +13,25 @@ import Testing
 /// A program that has opened the device and sends what it wants.
 @Suite(.softwareTPM) struct HostilePacketTests {
     /// The user approves nothing, so no command that uses a key may reach the TPM.
-    @Test func `10,000 random and changed requests cause no signature without a prompt, no crash and no hang`()
+    @Test
+    func
+        `10,000 random and changed requests cause no signature without a prompt, no crash and no hang`()
         async throws
     {
         let prompt = ScriptedPrompt(answer: { _ in .use(0) })
         try await Rig.with(prompt) { rig in
-            _ = try await rig.ask(Rig.registration(changes: [6: .map(["hmac-secret": .boolean(true)])]))
+            _ = try await rig.ask(
+                Rig.registration(changes: [6: .map(["hmac-secret": .boolean(true)])]))
             let id = Array(try #require(try rig.store.list().first).id)
             let refusing = ScriptedPrompt(answer: { _ in .no })
             let engine = PasskeyEngine(
-                keystore: rig.keystore, store: rig.store, prompt: refusing, policy: .pin, clock: rig.clock.clock)
+                keystore: rig.keystore, store: rig.store, prompt: refusing, policy: .pin,
+                clock: rig.clock.clock)
             let valid = [
-                Rig.registration(), Rig.registration(user: "eve", changes: [5: Rig.list(id)]), Rig.assertion(),
-                Rig.assertion(changes: [3: Rig.list(id)]), Rig.assertion(changes: [5: .map(["up": .boolean(false)])]),
+                Rig.registration(), Rig.registration(user: "eve", changes: [5: Rig.list(id)]),
+                Rig.assertion(),
+                Rig.assertion(changes: [3: Rig.list(id)]),
+                Rig.assertion(changes: [5: .map(["up": .boolean(false)])]),
                 [4], [6, 0xA2, 1, 2, 2, 2], [8], [0x0B], [7],
             ]
             rig.counter.forget()
@@ -44,7 +50,9 @@ import Testing
                         let index = Int.random(in: 0..<request.count, using: &generator)
                         request[index] = .random(in: 0...255, using: &generator)
                     }
-                case 2: request = Array(request.prefix(Int.random(in: 0...request.count, using: &generator)))
+                case 2:
+                    request = Array(
+                        request.prefix(Int.random(in: 0...request.count, using: &generator)))
                 default: break
                 }
                 if request.first == 4 { request = [5] }
@@ -66,7 +74,9 @@ import Testing
         let prompt = ScriptedPrompt(answer: { _ in .no })
         try await Rig.with(prompt) { rig in
             let sent = Mutex<[[UInt8]]>([])
-            let device = PasskeyHIDDevice(engine: rig.engine) { packet in sent.withLock { $0.append(packet) } }
+            let device = PasskeyHIDDevice(engine: rig.engine) { packet in
+                sent.withLock { $0.append(packet) }
+            }
             var generator = SplitMix(seed: 99)
             rig.counter.forget()
             for _ in 0..<10_000 {
@@ -75,14 +85,17 @@ import Testing
                     packet.replaceSubrange(0..<7, with: [255, 255, 255, 255, 0x86, 0, 8])
                 } else if let channel = sent.withLock({ $0.last { $0[4] == 0x86 } }) {
                     packet.replaceSubrange(0..<4, with: channel[15..<19])
-                    packet[4] = [0x81, 0x88, 0x90, 0x91, 0x00, 0x01].randomElement(using: &generator) ?? 0x90
+                    packet[4] =
+                        [0x81, 0x88, 0x90, 0x91, 0x00, 0x01].randomElement(using: &generator)
+                        ?? 0x90
                     packet[5] = 0
                 }
                 await device.receive(packet)
             }
             await poll { sent.withLock { $0.contains { $0[4] == 0x86 } } }
             sent.withLock { $0 = [] }
-            await device.receive([255, 255, 255, 255, 0x86, 0, 8] + [UInt8](repeating: 5, count: 57))
+            await device.receive(
+                [255, 255, 255, 255, 0x86, 0, 8] + [UInt8](repeating: 5, count: 57))
             await poll { sent.withLock { $0.contains { $0[4] == 0x86 && $0[7] == 5 } } }
             await device.close()
             #expect(rig.counter.all.allSatisfy { $0 != .sign && $0 != .hmac && $0 != .unseal })

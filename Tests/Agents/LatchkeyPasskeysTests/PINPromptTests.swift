@@ -8,15 +8,20 @@ import Testing
 
 @testable import LatchkeyPasskeys
 
-/// Whether a question states that the verification of a login requests a PIN. A prompt without this must show the question itself.
+/// Whether a question states that the verification of a login requests a PIN. A prompt without this
+/// must show the question itself.
 @Suite(.softwareTPM) struct PINPromptTests {
-    @Test func `the verification requests a PIN if the passkey is known to have a usable one`() async throws {
+    @Test func `the verification requests a PIN if the passkey is known to have a usable one`()
+        async throws
+    {
         try await Rig.with(ScriptedPrompt(asksForPINPrompts: true)) { rig in
             _ = try await rig.ask(Rig.registration(user: "ada"))
             _ = try await rig.ask(Rig.assertion())
             _ = try await rig.ask(Rig.registration(user: "eve"))
             _ = try await rig.ask(Rig.assertion())
-            #expect(rig.prompt.pinPrompts == [false, true, false, false], "not for a new passkey, and not for two")
+            #expect(
+                rig.prompt.pinPrompts == [false, true, false, false],
+                "not for a new passkey, and not for two")
         }
     }
 
@@ -28,7 +33,8 @@ import Testing
             func pinPrompts(_ keystore: any PasskeyKeystore, _ request: [UInt8]) async -> [Bool] {
                 let prompt = ScriptedPrompt(asksForPINPrompts: true, answer: { _ in .no })
                 let engine = PasskeyEngine(
-                    keystore: keystore, store: rig.store, prompt: prompt, policy: .pin, clock: rig.clock.clock)
+                    keystore: keystore, store: rig.store, prompt: prompt, policy: .pin,
+                    clock: rig.clock.clock)
                 _ = await engine.respond(to: request)
                 return prompt.pinPrompts
             }
@@ -51,18 +57,21 @@ private struct LockedPINKeystore: KeystoreWrapper, PasskeyKeystore {
     }
 
     func createMACKey(
-        policy: AccessPolicy, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret {
         try await passkeys.createMACKey(policy: policy, for: prompt, authorizedBy: presence)
     }
 
     func sign(
-        with key: HardwareKey, after messages: [Data], with macKey: SealedSecret, for prompt: PromptContext,
+        with key: HardwareKey, after messages: [Data], with macKey: SealedSecret,
+        for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
         digest: @Sendable ([SecretBytes]) throws(KeystoreError) -> MessageDigest
     ) async throws(KeystoreError) -> (signature: ECDSASignature, codes: [SecretBytes]) {
         try await passkeys.sign(
-            with: key, after: messages, with: macKey, for: prompt, authorizedBy: presence, digest: digest)
+            with: key, after: messages, with: macKey, for: prompt, authorizedBy: presence,
+            digest: digest)
     }
 }
 
@@ -70,11 +79,14 @@ extension Passkey {
     /// A passkey whose policy accepts only a fingerprint. Its key cannot sign.
     fileprivate func requiringFinger(at site: String) -> Passkey {
         let finger = HardwareKey(
-            id: key.id, backend: key.backend, policy: .biometryAny, assurance: key.assurance, publicKey: key.publicKey,
+            id: key.id, backend: key.backend, policy: .biometryAny, assurance: key.assurance,
+            publicKey: key.publicKey,
             label: key.label, createdAt: key.createdAt, blob: key.blob)
         return Passkey(
-            id: SecretBytes.random(count: Passkey.idBytes).withUnsafeBytes { Data($0) }, rpID: site, rpName: nil,
-            userID: userID, userName: userName, displayName: nil, protection: 1, isDiscoverable: true, key: finger,
+            id: SecretBytes.random(count: Passkey.idBytes).withUnsafeBytes { Data($0) }, rpID: site,
+            rpName: nil,
+            userID: userID, userName: userName, displayName: nil, protection: 1,
+            isDiscoverable: true, key: finger,
             macKey: nil, label: nil)
     }
 }

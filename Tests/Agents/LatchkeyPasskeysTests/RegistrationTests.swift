@@ -11,11 +11,16 @@ import Testing
 
 /// authenticatorMakeCredential on a software TPM, with PINs.
 @Suite(.softwareTPM) struct RegistrationTests {
-    @Test func `a registration verifies the user once, attests itself and stores the passkey`() async throws {
+    @Test func `a registration verifies the user once, attests itself and stores the passkey`()
+        async throws
+    {
         try await Rig.with { rig in
             let answer = try await rig.ask(
                 Rig.registration(changes: [
-                    6: .map(["credProtect": .integer(2), "hmac-secret": .boolean(true), "other": .integer(1)])
+                    6: .map([
+                        "credProtect": .integer(2), "hmac-secret": .boolean(true),
+                        "other": .integer(1),
+                    ])
                 ]))
             #expect(answer[1]?.text == "packed")
             let data = try #require(answer[2]?.bytes)
@@ -25,7 +30,9 @@ import Testing
             #expect(Array(data[37..<53]) == AAGUID.software.bytes)
             let credential = try Rig.credential(data)
             #expect(credential.id.count == 32)
-            #expect(credential.extensions == .map(["credProtect": .integer(2), "hmac-secret": .boolean(true)]))
+            #expect(
+                credential.extensions
+                    == .map(["credProtect": .integer(2), "hmac-secret": .boolean(true)]))
             let signature = try #require(answer[3]?.map?["sig"]?.bytes)
             #expect(answer[3]?.map?["alg"] == .integer(-7))
             #expect(try Rig.isValid(signature, credential.key, data))
@@ -34,7 +41,9 @@ import Testing
             #expect(stored.macKey != nil && stored.protection == 2 && stored.userName == "ada")
             #expect(rig.prompt.pins.map(\.purpose) == [.new], "the PIN is typed once")
             #expect(rig.prompt.questions.map(\.purpose) == [.create(replaces: false)])
-            #expect(rig.prompt.questions.first?.reason(account: 0) == "create a passkey for example.org as “ada”")
+            #expect(
+                rig.prompt.questions.first?.reason(account: 0)
+                    == "create a passkey for example.org as “ada”")
         }
     }
 
@@ -43,7 +52,9 @@ import Testing
             let root = try await rig.keystore.capabilities().root
             #expect(AAGUID(of: root) == .software)
         }
-        #expect(AAGUID(of: .tpm) == .hardware && AAGUID(of: .token) == .hardware && AAGUID(of: .softhsm) == .software)
+        #expect(
+            AAGUID(of: .tpm) == .hardware && AAGUID(of: .token) == .hardware
+                && AAGUID(of: .softhsm) == .software)
         #expect(AAGUID.hardware != .software)
     }
 
@@ -64,7 +75,9 @@ import Testing
         }
     }
 
-    @Test func `the same account replaces its passkey, and other credentials of the site stay`() async throws {
+    @Test func `the same account replaces its passkey, and other credentials of the site stay`()
+        async throws
+    {
         try await Rig.with { rig in
             _ = try await rig.ask(Rig.registration())
             _ = try await rig.ask(Rig.registration(rk: false))
@@ -75,7 +88,9 @@ import Testing
             #expect(!after.contains { $0.id == before[0] } && after.contains { $0.id == before[1] })
             #expect(
                 rig.prompt.questions.map(\.purpose)
-                    == [.create(replaces: false), .create(replaces: false), .create(replaces: true)])
+                    == [
+                        .create(replaces: false), .create(replaces: false), .create(replaces: true),
+                    ])
         }
     }
 
@@ -97,14 +112,19 @@ import Testing
                 ([2: .map(["id": .text("")])], 0x02),
                 ([3: .map(["id": .bytes([])])], 0x03),
                 ([4: .array([.map(["alg": .integer(-8), "type": .text("public-key")])])], 0x26),
-                ([6: .map(["credProtect": .integer(4)])], 0x02), ([7: .map(["up": .boolean(false)])], 0x2C),
-                ([8: .bytes([1, 2])], 0x33), ([10: .integer(1)], 0x02), ([7: .map(["rk": .integer(1)])], 0x11),
+                ([6: .map(["credProtect": .integer(4)])], 0x02),
+                ([7: .map(["up": .boolean(false)])], 0x2C),
+                ([8: .bytes([1, 2])], 0x33), ([10: .integer(1)], 0x02),
+                ([7: .map(["rk": .integer(1)])], 0x11),
             ] as [([CBORKey: CBORValue], UInt8)] {
-                #expect(await rig.status(Rig.registration(changes: changes)) == status, "\(changes)")
+                #expect(
+                    await rig.status(Rig.registration(changes: changes)) == status, "\(changes)")
             }
             for (request, status) in [
-                ([], 0x01), ([1], 0x12), ([0x0A], 0x01), ([0x0C], 0x01), ([0x0D], 0x01), ([0x09], 0x01), ([0x40], 0x01),
-                ([7], 0x30), ([8], 0x30), ([1, 0xA0, 0], 0x12), ([6, 0xA1, 2, 1], 0x3E), ([6, 0xA1, 2, 5], 0x3E),
+                ([], 0x01), ([1], 0x12), ([0x0A], 0x01), ([0x0C], 0x01), ([0x0D], 0x01),
+                ([0x09], 0x01), ([0x40], 0x01),
+                ([7], 0x30), ([8], 0x30), ([1, 0xA0, 0], 0x12), ([6, 0xA1, 2, 1], 0x3E),
+                ([6, 0xA1, 2, 5], 0x3E),
                 ([6, 0xA0], 0x14), ([2, 0x80], 0x11),
             ] as [([UInt8], UInt8)] {
                 #expect(await rig.status(request) == status, "\(request)")
@@ -123,7 +143,8 @@ import Testing
             {
                 let prompt = ScriptedPrompt(authority: { ScriptedPresence([step]) })
                 let engine = PasskeyEngine(
-                    keystore: rig.keystore, store: rig.store, prompt: prompt, policy: .pin, clock: rig.clock.clock)
+                    keystore: rig.keystore, store: rig.store, prompt: prompt, policy: .pin,
+                    clock: rig.clock.clock)
                 let answer = await engine.respond(
                     to: Rig.assertion(changes: [3: Rig.list(Array(key.id))]))
                 #expect(answer == [status])
@@ -144,24 +165,30 @@ import Testing
             #expect(await rig.status(Rig.registration(changes: [8: .bytes([])])) == 0x35)
             #expect(await rig.status(Rig.assertion(changes: [6: .bytes([])])) == 0x35)
             #expect(await rig.status([0x0B]) == 0)
-            #expect(rig.prompt.questions.map(\.purpose) == Array(repeating: .selectDevice, count: 5))
+            #expect(
+                rig.prompt.questions.map(\.purpose) == Array(repeating: .selectDevice, count: 5))
             #expect(rig.prompt.pins.isEmpty)
             #expect(try rig.store.list().isEmpty)
         }
     }
 
-    @Test func `getInfo announces verification with each request, and none while it is impossible`() async throws {
+    @Test func `getInfo announces verification with each request, and none while it is impossible`()
+        async throws
+    {
         try await Rig.with { rig in
             let info = try await rig.ask([4])
             #expect(info[1] == .array([.text("FIDO_2_0")]))
-            #expect(info[4] == .map(["rk": .boolean(true), "up": .boolean(true), "uv": .boolean(true)]))
+            #expect(
+                info[4] == .map(["rk": .boolean(true), "up": .boolean(true), "uv": .boolean(true)]))
             #expect(info[5] == .integer(1200) && info[9] == .array([.text("usb")]))
             #expect(info[0x14] == .integer(PasskeyStore.maximumCount))
         }
         try await Rig.with(policy: AccessPolicy.none) { rig in
             let info = try await rig.ask([4])
             #expect(info[4]?.map?["uv"] == .boolean(false))
-            #expect(await rig.status(Rig.registration()) == 0x7F, "a key without verification is refused")
+            #expect(
+                await rig.status(Rig.registration()) == 0x7F,
+                "a key without verification is refused")
             #expect(try rig.store.list().isEmpty)
         }
     }

@@ -38,7 +38,9 @@ struct AgentMessageTests {
         }
         #expect(try AgentRequest(whole) == .bindSession(bind))
         for count in 0..<whole.count {
-            #expect(throws: SSHFormatError.self, "\(count)") { try AgentRequest(whole.prefix(count)) }
+            #expect(throws: SSHFormatError.self, "\(count)") {
+                try AgentRequest(whole.prefix(count))
+            }
         }
         #expect(throws: SSHFormatError.self) { try AgentRequest(whole + [0]) }
     }

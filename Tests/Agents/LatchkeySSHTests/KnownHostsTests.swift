@@ -6,7 +6,9 @@ struct KnownHostsTests {
     private let server = SampleServer()
 
     @Test func `names are found by key, and keys by name`() throws {
-        let hosts = KnownHosts(["# a comment\n\n\(server.line("git.example.org,[git.example.org]:2222")) comment\n"])
+        let hosts = KnownHosts([
+            "# a comment\n\n\(server.line("git.example.org,[git.example.org]:2222")) comment\n"
+        ])
         let key = try server.hostKey
         #expect(hosts.name(of: key) == "git.example.org")
         #expect(hosts.fingerprints(of: "GIT.example.org") == [key.fingerprint])

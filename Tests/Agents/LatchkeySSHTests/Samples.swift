@@ -27,10 +27,13 @@ struct SampleServer {
 
     func bind(_ session: [UInt8], isForwarding: Bool = false) throws -> SessionBind {
         SessionBind(
-            hostKey: blob, sessionID: session, signature: try signature(over: session), isForwarding: isForwarding)
+            hostKey: blob, sessionID: session, signature: try signature(over: session),
+            isForwarding: isForwarding)
     }
 
-    func line(_ names: String) -> String { "\(names) ssh-ed25519 \(Data(blob).base64EncodedString())" }
+    func line(_ names: String) -> String {
+        "\(names) ssh-ed25519 \(Data(blob).base64EncodedString())"
+    }
 }
 
 /// Data that clients ask to sign.
@@ -45,7 +48,8 @@ enum SampleData {
     }()
 
     static func login(
-        session: [UInt8] = session, user: String = "ada", key: [UInt8] = key, hostKey: [UInt8]? = nil,
+        session: [UInt8] = session, user: String = "ada", key: [UInt8] = key,
+        hostKey: [UInt8]? = nil,
         algorithm: String = SSHPublicKey.algorithm
     ) -> [UInt8] {
         var writer = SSHWriter()
@@ -61,7 +65,8 @@ enum SampleData {
         return writer.bytes
     }
 
-    static func file(namespace: String, digest: [UInt8] = Array(repeating: 1, count: 64)) -> [UInt8] {
+    static func file(namespace: String, digest: [UInt8] = Array(repeating: 1, count: 64)) -> [UInt8]
+    {
         var writer = SSHWriter()
         writer.raw("SSHSIG".utf8)
         writer.string(namespace)

@@ -33,10 +33,14 @@ struct SessionBindingTests {
         let bind = try one.bind(sessions[0])
         for forged in [
             SessionBind(
-                hostKey: other.blob, sessionID: bind.sessionID, signature: bind.signature, isForwarding: false),
+                hostKey: other.blob, sessionID: bind.sessionID, signature: bind.signature,
+                isForwarding: false),
             SessionBind(
-                hostKey: bind.hostKey, sessionID: sessions[1], signature: bind.signature, isForwarding: false),
-            SessionBind(hostKey: bind.hostKey, sessionID: bind.sessionID, signature: [], isForwarding: false),
+                hostKey: bind.hostKey, sessionID: sessions[1], signature: bind.signature,
+                isForwarding: false),
+            SessionBind(
+                hostKey: bind.hostKey, sessionID: bind.sessionID, signature: [], isForwarding: false
+            ),
         ] {
             var bindings = SessionBindings()
             #expect(throws: SSHFormatError.self) { try bindings.bind(forged) }
@@ -46,7 +50,9 @@ struct SessionBindingTests {
 
     @Test func `a connection has at most 16 sessions`() throws {
         var bindings = SessionBindings()
-        for session in sessions.prefix(16) { try bindings.bind(one.bind(session, isForwarding: true)) }
+        for session in sessions.prefix(16) {
+            try bindings.bind(one.bind(session, isForwarding: true))
+        }
         #expect(throws: SSHFormatError.self) { try bindings.bind(one.bind(sessions[16])) }
     }
 
@@ -78,11 +84,17 @@ struct SessionBindingTests {
             try check(blob, signature)
         }
         let p256 = P256.Signing.PrivateKey()
-        try ecdsa("nistp256", p256.publicKey.x963Representation, p256.signature(for: session).rawRepresentation)
+        try ecdsa(
+            "nistp256", p256.publicKey.x963Representation,
+            p256.signature(for: session).rawRepresentation)
         let p384 = P384.Signing.PrivateKey()
-        try ecdsa("nistp384", p384.publicKey.x963Representation, p384.signature(for: session).rawRepresentation)
+        try ecdsa(
+            "nistp384", p384.publicKey.x963Representation,
+            p384.signature(for: session).rawRepresentation)
         let p521 = P521.Signing.PrivateKey()
-        try ecdsa("nistp521", p521.publicKey.x963Representation, p521.signature(for: session).rawRepresentation)
+        try ecdsa(
+            "nistp521", p521.publicKey.x963Representation,
+            p521.signature(for: session).rawRepresentation)
 
         let rsa = try _RSA.Signing.PrivateKey(keySize: .bits2048)
         let primitives = try rsa.publicKey.getKeyPrimitives()
@@ -91,8 +103,14 @@ struct SessionBindingTests {
         blob.mpint(primitives.publicExponent)
         blob.mpint(primitives.modulus)
         for (name, raw) in [
-            ("rsa-sha2-256", try rsa.signature(for: SHA256.hash(data: session), padding: .insecurePKCS1v1_5)),
-            ("rsa-sha2-512", try rsa.signature(for: SHA512.hash(data: session), padding: .insecurePKCS1v1_5)),
+            (
+                "rsa-sha2-256",
+                try rsa.signature(for: SHA256.hash(data: session), padding: .insecurePKCS1v1_5)
+            ),
+            (
+                "rsa-sha2-512",
+                try rsa.signature(for: SHA512.hash(data: session), padding: .insecurePKCS1v1_5)
+            ),
         ] {
             var signature = SSHWriter()
             signature.string(name)
@@ -102,7 +120,9 @@ struct SessionBindingTests {
         var sha1 = SSHWriter()
         sha1.string("ssh-rsa")
         sha1.string(
-            try rsa.signature(for: Insecure.SHA1.hash(data: session), padding: .insecurePKCS1v1_5).rawRepresentation)
-        #expect(try !HostKey(blob.bytes).isValid(sha1.bytes, over: session), "SHA-1 is not accepted")
+            try rsa.signature(for: Insecure.SHA1.hash(data: session), padding: .insecurePKCS1v1_5)
+                .rawRepresentation)
+        #expect(
+            try !HostKey(blob.bytes).isValid(sha1.bytes, over: session), "SHA-1 is not accepted")
     }
 }

@@ -9,18 +9,21 @@ struct SigningDecisionTests {
     private let farSession = [UInt8](repeating: 9, count: 32)
 
     private func decide(
-        _ data: [UInt8], _ binds: [SessionBind] = [], _ change: (inout SSHKeySettings) -> Void = { _ in }
+        _ data: [UInt8], _ binds: [SessionBind] = [],
+        _ change: (inout SSHKeySettings) -> Void = { _ in }
     ) -> SigningDecision {
         var settings = SSHKeySettings()
         change(&settings)
         var bindings = SessionBindings()
         for bind in binds { try? bindings.bind(bind) }
         return SigningDecision(
-            data: data, key: SampleData.key, certificate: nil, bindings: bindings, settings: settings)
+            data: data, key: SampleData.key, certificate: nil, bindings: bindings,
+            settings: settings)
     }
 
     private func isAllowed(
-        _ data: [UInt8], _ binds: [SessionBind] = [], _ change: (inout SSHKeySettings) -> Void = { _ in }
+        _ data: [UInt8], _ binds: [SessionBind] = [],
+        _ change: (inout SSHKeySettings) -> Void = { _ in }
     ) -> Bool {
         if case .allowed = decide(data, binds, change) { return true }
         return false
@@ -38,7 +41,9 @@ struct SigningDecisionTests {
     @Test func `a login request for another key, algorithm or service is refused`() {
         #expect(!isAllowed(SampleData.login(key: [1])))
         #expect(!isAllowed(SampleData.login(algorithm: "ssh-ed25519")))
-        for count in 1..<SampleData.login().count { #expect(!isAllowed(Array(SampleData.login().prefix(count)))) }
+        for count in 1..<SampleData.login().count {
+            #expect(!isAllowed(Array(SampleData.login().prefix(count))))
+        }
         #expect(!isAllowed(SampleData.login() + [0]))
         #expect(!isAllowed(SampleData.file(namespace: "git") + [0]))
         #expect(!isAllowed(SampleData.file(namespace: "")))
@@ -57,7 +62,8 @@ struct SigningDecisionTests {
 
     @Test func `a connection whose binding failed signs nothing`() throws {
         let good = try near.bind(session)
-        let bad = SessionBind(hostKey: far.blob, sessionID: session, signature: good.signature, isForwarding: false)
+        let bad = SessionBind(
+            hostKey: far.blob, sessionID: session, signature: good.signature, isForwarding: false)
         #expect(!isAllowed(SampleData.login(), [bad]))
         #expect(!isAllowed(SampleData.file(namespace: "git"), [bad]) { $0.allowsForwarding = true })
     }
@@ -71,10 +77,13 @@ struct SigningDecisionTests {
         #expect(!isAllowed(SampleData.file(namespace: "git"), [hop]))
         #expect(isAllowed(SampleData.file(namespace: "git"), [hop]) { $0.allowsForwarding = true })
         // A program on the server that does not bind its own session.
-        #expect(!isAllowed(SampleData.login(session: farSession), [hop]) { $0.allowsForwarding = true })
+        #expect(
+            !isAllowed(SampleData.login(session: farSession), [hop]) { $0.allowsForwarding = true })
     }
 
-    private func destination(_ server: SampleServer, from source: SampleServer? = nil, user: String? = nil) throws
+    private func destination(
+        _ server: SampleServer, from source: SampleServer? = nil, user: String? = nil
+    ) throws
         -> SSHDestination
     {
         func hop(_ server: SampleServer) throws -> SSHDestination.Hop {
@@ -88,12 +97,19 @@ struct SigningDecisionTests {
         let bind = try near.bind(session)
         let login = SampleData.login(hostKey: near.blob)
         #expect(isAllowed(login, [bind]) { $0.destinations = [direct] })
-        #expect(!isAllowed(SampleData.login(user: "bob", hostKey: near.blob), [bind]) { $0.destinations = [direct] })
+        #expect(
+            !isAllowed(SampleData.login(user: "bob", hostKey: near.blob), [bind]) {
+                $0.destinations = [direct]
+            })
         #expect(!isAllowed(login) { $0.destinations = [direct] }, "the connection must be bound")
-        #expect(!isAllowed(SampleData.login(), [bind]) { $0.destinations = [direct] }, "the host key must be signed")
+        #expect(
+            !isAllowed(SampleData.login(), [bind]) { $0.destinations = [direct] },
+            "the host key must be signed")
         #expect(!isAllowed(SampleData.file(namespace: "git")) { $0.destinations = [direct] })
         #expect(
-            !isAllowed(SampleData.login(hostKey: far.blob), [try far.bind(session)]) { $0.destinations = [direct] })
+            !isAllowed(SampleData.login(hostKey: far.blob), [try far.bind(session)]) {
+                $0.destinations = [direct]
+            })
     }
 
     @Test func `a login through a server needs a rule for each step`() throws {
@@ -106,7 +122,8 @@ struct SigningDecisionTests {
         #expect(
             !isAllowed(login, binds) {
                 $0.destinations = [first, second]
-                $0.destinations[1] = SSHDestination(source: nil, destination: second.destination, user: nil)
+                $0.destinations[1] = SSHDestination(
+                    source: nil, destination: second.destination, user: nil)
             })
         // Directly from this machine, there is no rule for the second server.
         #expect(
@@ -134,7 +151,9 @@ struct SigningDecisionTests {
 
     @Test func `the prompt names server, user and client, and no text ends its quotation`() throws {
         let hosts = KnownHosts([near.line("git.example.org,192.0.2.1")])
-        guard case .allowed(let use) = decide(SampleData.login(user: "ada”\n as “root"), [try near.bind(session)])
+        guard
+            case .allowed(let use) = decide(
+                SampleData.login(user: "ada”\n as “root"), [try near.bind(session)])
         else {
             Issue.record("refused")
             return
@@ -148,7 +167,10 @@ struct SigningDecisionTests {
             forwarders: [try SampleServer().hostKey, try near.hostKey])
         let start = forwarded.reason(key: "k", client: "c", knownHosts: KnownHosts([])).prefix(120)
         #expect(start.contains(try near.hostKey.fingerprint), "\(start)")
-        guard case .allowed(let unknown) = decide(SampleData.login(), [try far.bind(session)]) else { return }
-        #expect(unknown.reason(key: "k", client: "c", knownHosts: hosts).contains(try far.hostKey.fingerprint))
+        guard case .allowed(let unknown) = decide(SampleData.login(), [try far.bind(session)])
+        else { return }
+        #expect(
+            unknown.reason(key: "k", client: "c", knownHosts: hosts).contains(
+                try far.hostKey.fingerprint))
     }
 }

@@ -1,8 +1,8 @@
 import CUHID
 import Foundation
+import LatchkeyPlatform
 import LatchkeySimulators
 import Testing
-import LatchkeyPlatform
 
 @testable import latchkey_uhid
 
@@ -34,7 +34,9 @@ struct PacketRelayTests {
         _ = read(kernel)
         // The first byte would be UHID_CREATE2.
         #expect(
-            write(Array([11, 0, 0, 0] + [UInt8](repeating: 0, count: 4400)).prefix(length).map { $0 }, to: service))
+            write(
+                Array([11, 0, 0, 0] + [UInt8](repeating: 0, count: 4400)).prefix(length).map { $0 },
+                to: service))
         bench.step()
         #expect(bench.relay.links.isEmpty)
         #expect(read(service) == [])
@@ -49,13 +51,15 @@ struct PacketRelayTests {
         _ = read(kernel)
         var ends: [Int32] = [-1, -1]
         try #require(
-            socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
+            socketpair(
+                AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
         defer { close(ends[0]) }
         #expect(sendDescriptor(ends[1], with: [UInt8](repeating: 9, count: 64), to: service))
         close(ends[1])
         bench.step()
         #expect(read(kernel) == UHIDEvent.input([UInt8](repeating: 9, count: 64)))
-        // The connection ends when all copies of its other end are closed. The relay has a copy only if it accepted it.
+        // The connection ends when all copies of its other end are closed. The relay has a copy
+        // only if it accepted it.
         var end = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
         #expect(poll(&end, 1, 60_000) == 1, "the relay has the descriptor")
         #expect(Int32(end.revents) & POLLHUP != 0)
@@ -142,7 +146,10 @@ struct PacketRelayTests {
         let kernels = bench.kernelEnds
         for kernel in kernels { _ = read(kernel) }
         for round in 0..<2000 {
-            #expect(write(output([UInt8](repeating: UInt8(truncatingIfNeeded: round), count: 64)), to: kernels[0]))
+            #expect(
+                write(
+                    output([UInt8](repeating: UInt8(truncatingIfNeeded: round), count: 64)),
+                    to: kernels[0]))
             bench.step()
         }
         #expect(bench.messages.filter { $0.contains("Packets are lost") }.count == 1)
@@ -175,7 +182,8 @@ struct PacketRelayTests {
         return memory
     }
 
-    /// The next message; empty at the end of the connection; nil on an error, or if none comes within a minute.
+    /// The next message; empty at the end of the connection; nil on an error, or if none comes
+    /// within a minute.
     private func read(_ descriptor: Int32) -> [UInt8]? {
         var buffer = [UInt8](repeating: 0, count: 5000)
         let count = recv(descriptor, &buffer, buffer.count, 0)
@@ -187,7 +195,8 @@ struct PacketRelayTests {
     }
 
     /// Sends a message with a descriptor (`SCM_RIGHTS`).
-    private func sendDescriptor(_ descriptor: Int32, with bytes: [UInt8], to socket: Int32) -> Bool {
+    private func sendDescriptor(_ descriptor: Int32, with bytes: [UInt8], to socket: Int32) -> Bool
+    {
         var bytes = bytes
         // struct cmsghdr: size_t length, int level, int type; then the descriptor, aligned.
         var control = [UInt8](repeating: 0, count: 24)
@@ -215,7 +224,8 @@ struct PacketRelayTests {
 
 /// A relay with a listening socket, scripted users, and sockets in place of `/dev/uhid`.
 private final class RelayBench {
-    /// The type of the sockets. It preserves message boundaries, and programs that other tests start do not inherit the sockets.
+    /// The type of the sockets. It preserves message boundaries, and programs that other tests
+    /// start do not inherit the sockets.
     static let type = Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue)
 
     private let directory: TemporaryDirectory
@@ -271,7 +281,8 @@ private final class RelayBench {
 
     private func limitWaits(of descriptor: Int32) {
         var limit = timeval(tv_sec: 60, tv_usec: 0)
-        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        setsockopt(
+            descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
     }
 
     /// Serves all descriptors that are ready.

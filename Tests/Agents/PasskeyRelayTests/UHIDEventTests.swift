@@ -9,14 +9,17 @@ struct UHIDEventTests {
     @Test func `the event that creates a device has the layout of the kernel`() throws {
         let event = UHIDEvent.creation(user: 4_294_967_294)
         func text(_ field: Int32) -> String {
-            String(decoding: event[latchkey_uhid_create2_offset(field)...].prefix { $0 != 0 }, as: UTF8.self)
+            String(
+                decoding: event[latchkey_uhid_create2_offset(field)...].prefix { $0 != 0 },
+                as: UTF8.self)
         }
         func number<N: FixedWidthInteger>(_ field: Int32, _: N.Type) -> N {
             event.withUnsafeBytes {
                 $0.loadUnaligned(fromByteOffset: latchkey_uhid_create2_offset(field), as: N.self)
             }
         }
-        #expect(event.withUnsafeBytes { latchkey_uhid_type($0.baseAddress) } == UHID_CREATE2.rawValue)
+        #expect(
+            event.withUnsafeBytes { latchkey_uhid_type($0.baseAddress) } == UHID_CREATE2.rawValue)
         #expect(text(0) == "Latchkey passkeys")
         #expect(text(1) == "latchkey")
         #expect(text(2) == "4294967294")
@@ -26,14 +29,18 @@ struct UHIDEventTests {
         #expect(number(6, UInt32.self) == 0x4C4B)
         #expect(number(8, UInt32.self) == 0)
         let descriptor = "06d0f10901a1010920150026ff007508954081020921150026ff00750895409102c0"
-        #expect(event[latchkey_uhid_create2_offset(9)...].map { String(format: "%02x", $0) }.joined() == descriptor)
+        #expect(
+            event[latchkey_uhid_create2_offset(9)...].map { String(format: "%02x", $0) }.joined()
+                == descriptor)
     }
 
     @Test func `the product number is the one of the udev rule`() throws {
         let rules = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "../../../packaging/udev/65-latchkey-passkeys.rules")
         let text = try String(contentsOf: rules, encoding: .utf8)
-        let pattern = String(format: "%04X:%04X:%04X.*", Int(HIDIdentity.bus), HIDIdentity.vendor, HIDIdentity.product)
+        let pattern = String(
+            format: "%04X:%04X:%04X.*", Int(HIDIdentity.bus), HIDIdentity.vendor,
+            HIDIdentity.product)
         let matches = text.split(separator: "\n").filter { $0.contains("KERNELS==") }
         #expect(!matches.isEmpty)
         #expect(matches.allSatisfy { $0.contains("KERNELS==\"\(pattern)\"") })
@@ -45,16 +52,21 @@ struct UHIDEventTests {
     }
 
     @Test(
-        arguments: [(64, 0, 1), (66, 0, 1), (65, 7, 1), (65, 0, 2), (0, 0, 1), (4096, 0, 1)] as [(Int, UInt8, UInt8)])
+        arguments: [(64, 0, 1), (66, 0, 1), (65, 7, 1), (65, 0, 2), (0, 0, 1), (4096, 0, 1)]
+            as [(Int, UInt8, UInt8)])
     func `an output of another form is no packet`(size: Int, first: UInt8, type: UInt8) {
         let data = [first] + [UInt8](repeating: 1, count: 4096)
-        #expect(event(output: Array(data.prefix(size)), type: type) == .other(type: UHID_OUTPUT.rawValue))
+        #expect(
+            event(output: Array(data.prefix(size)), type: type)
+                == .other(type: UHID_OUTPUT.rawValue))
     }
 
     @Test func `every truncated event is refused or decoded without reading past its end`() {
         for type in UInt32(0)...20 {
             for length in 0...4380 where length < 16 || length > 4090 {
-                let bytes = (withUnsafeBytes(of: type, Array.init) + [UInt8](repeating: 0, count: 4380)).prefix(length)
+                let bytes =
+                    (withUnsafeBytes(of: type, Array.init) + [UInt8](repeating: 0, count: 4380))
+                    .prefix(length)
                 // Memory of exactly this length, so that Address Sanitizer finds a longer read.
                 let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: length, alignment: 1)
                 defer { memory.deallocate() }
@@ -67,7 +79,9 @@ struct UHIDEventTests {
     }
 
     @Test func `requests for reports are refused with EIO`() {
-        for (type, reply) in [(UHID_GET_REPORT, UHID_GET_REPORT_REPLY), (UHID_SET_REPORT, UHID_SET_REPORT_REPLY)] {
+        for (type, reply) in [
+            (UHID_GET_REPORT, UHID_GET_REPORT_REPLY), (UHID_SET_REPORT, UHID_SET_REPORT_REPLY),
+        ] {
             var memory = [UInt8](repeating: 0, count: latchkey_uhid_event_size())
             latchkey_uhid_request(&memory, type.rawValue, 0xDEAD_BEEF)
             let answer: [UInt8]
@@ -77,7 +91,8 @@ struct UHIDEventTests {
             default: answer = []
             }
             #expect(answer.count >= 10)
-            let padded = answer + [UInt8](repeating: 0, count: latchkey_uhid_event_size() - answer.count)
+            let padded =
+                answer + [UInt8](repeating: 0, count: latchkey_uhid_event_size() - answer.count)
             #expect(latchkey_uhid_type(padded) == reply.rawValue)
             #expect(latchkey_uhid_reply_id(padded) == 0xDEAD_BEEF)
             #expect(latchkey_uhid_reply_error(padded) == UInt32(EIO))
@@ -91,7 +106,10 @@ struct UHIDEventTests {
         #expect(latchkey_uhid_type(padded) == UHID_INPUT2.rawValue)
         #expect(latchkey_uhid_input_size(padded) == 64)
         padded.withUnsafeBytes { bytes in
-            #expect(Array(UnsafeBufferPointer(start: latchkey_uhid_input_data(bytes.baseAddress), count: 64)) == packet)
+            #expect(
+                Array(
+                    UnsafeBufferPointer(
+                        start: latchkey_uhid_input_data(bytes.baseAddress), count: 64)) == packet)
         }
         #expect(UHIDEvent.maximumBytes == latchkey_uhid_event_size())
     }

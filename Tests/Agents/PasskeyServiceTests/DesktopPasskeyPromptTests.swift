@@ -12,7 +12,9 @@ import Testing
 
 /// The windows of passkeys, with a scripted pinentry program and no fingerprint reader.
 struct DesktopPasskeyPromptTests {
-    @Test(arguments: [("use", .use(0)), ("other", .notHere), ("no", .no)] as [(String, PasskeyChoice)])
+    @Test(
+        arguments: [("use", .use(0)), ("other", .notHere), ("no", .no)] as [(String, PasskeyChoice)]
+    )
     func `the button is the choice`(button: String, choice: PasskeyChoice) async throws {
         let desk = try Desk(choices: [button])
         #expect(await desk.prompt.choose(question(["ada"])) == choice)
@@ -22,7 +24,9 @@ struct DesktopPasskeyPromptTests {
             ])
     }
 
-    @Test func `a ready finger replaces the question of a login that requests the PIN`() async throws {
+    @Test func `a ready finger replaces the question of a login that requests the PIN`()
+        async throws
+    {
         let desk = try Desk(choices: ["no", "no"], broker: ReadyReader())
         #expect(await desk.prompt.choose(question(["ada"]), promptsForPIN: { true }) == .use(0))
         #expect(throws: (any Error).self, "no window was shown") { try desk.descriptions }
@@ -30,7 +34,8 @@ struct DesktopPasskeyPromptTests {
         // A new key requires the PIN, also with a finger.
         #expect(
             await desk.prompt.choose(
-                question(["ada"], purpose: .create(replaces: false), site: "example.org"), promptsForPIN: { true })
+                question(["ada"], purpose: .create(replaces: false), site: "example.org"),
+                promptsForPIN: { true })
                 == .no)
         #expect(try desk.descriptions.count == 2)
     }
@@ -85,7 +90,8 @@ struct DesktopPasskeyPromptTests {
     @Test func `the choice in the window of a verification ends with it`() async throws {
         let desk = try Desk(choices: ["other", "wait"], broker: ReadyReader())
         let question = question(["ada"], site: nil)
-        let request = PINRequest(purpose: .current, context: PromptContext(reason: "test"), attemptsLeft: nil)
+        let request = PINRequest(
+            purpose: .current, context: PromptContext(reason: "test"), attemptsLeft: nil)
         let prompt = desk.prompt
         _ = try await prompt.verification(for: question).pin(request)
         #expect(await prompt.refusal(of: question) == .notHere)
@@ -126,7 +132,9 @@ struct DesktopPasskeyPromptTests {
 
     @Test func `a long site keeps its end within the limits of all prompts`() {
         let site = "www.bank.example." + String(repeating: "a", count: 100) + ".attacker.example"
-        for purpose in [PasskeyQuestion.Purpose.create(replaces: false), .signIn, .alreadyRegistered] {
+        for purpose in [
+            PasskeyQuestion.Purpose.create(replaces: false), .signIn, .alreadyRegistered,
+        ] {
             let long = question(["ada"], purpose: purpose, site: site)
             for text in [long.text, String(oneLine: long.reason(account: 0), limit: 120)] {
                 #expect(text.contains("aa.attacker.example"), "\(text)")
@@ -149,11 +157,13 @@ struct DesktopPasskeyPromptTests {
     }
 
     private func question(
-        _ accounts: [String], purpose: PasskeyQuestion.Purpose = .signIn, site: String? = "example.com",
+        _ accounts: [String], purpose: PasskeyQuestion.Purpose = .signIn,
+        site: String? = "example.com",
         usesPRF: Bool = false, program: String? = "firefox"
     ) -> PasskeyQuestion {
         PasskeyQuestion(
-            purpose: purpose, site: site, accounts: accounts, usesPRF: usesPRF, program: program, timeLimit: hangLimit)
+            purpose: purpose, site: site, accounts: accounts, usesPRF: usesPRF, program: program,
+            timeLimit: hangLimit)
     }
 }
 
@@ -169,7 +179,8 @@ private final class Desk: Sendable {
         isLocked: @escaping @Sendable () async -> Bool = { false }
     ) throws {
         directory = try TemporaryDirectory()
-        try Data(choices.map { "\($0)\n" }.joined().utf8).write(to: URL(filePath: directory.path(of: "choices")))
+        try Data(choices.map { "\($0)\n" }.joined().utf8).write(
+            to: URL(filePath: directory.path(of: "choices")))
         let program = try directory.makeScript(
             "pinentry",
             """
@@ -195,7 +206,8 @@ private final class Desk: Sendable {
             """)
         let (start, time) = (ContinuousClock.now, time)
         prompt = DesktopPasskeyPrompt(
-            environment: ["PINENTRY_PROGRAM": program, "PATH": "/usr/bin:/bin"], pins: NobodyPresent(), broker: broker,
+            environment: ["PINENTRY_PROGRAM": program, "PATH": "/usr/bin:/bin"],
+            pins: NobodyPresent(), broker: broker,
             log: Logger(label: "test"), isLocked: isLocked, now: { start + time.value })
     }
 
@@ -218,8 +230,12 @@ private struct ReadyReader: ApprovalService {
     private static let refusal = KeystoreError(code: .refused, reason: "no", recovery: "None.")
 
     func fingerState() async -> FingerState { .ready }
-    func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms { throw Self.refusal }
-    func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer { throw Self.refusal }
+    func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms {
+        throw Self.refusal
+    }
+    func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer {
+        throw Self.refusal
+    }
     func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN { throw Self.refusal }
 }
 

@@ -5,18 +5,21 @@ import Testing
 
 @testable import latchkey
 
-/// The device in the kernel's list, and the checks of ‘latchkey doctor’, with files in place of /sys and /proc.
+/// The device in the kernel's list, and the checks of ‘latchkey doctor’, with files in place of
+/// /sys and /proc.
 struct HIDNodeTests {
     @Test func `the device is found by its numbers and the user's ID`() throws {
         let directory = try TemporaryDirectory()
         func add(_ name: String, _ lines: [String]) throws {
             let device = URL(filePath: directory.path(of: "\(name)/device"))
             try FileManager.default.createDirectory(at: device, withIntermediateDirectories: true)
-            try Data(lines.map { "\($0)\n" }.joined().utf8).write(to: device.appending(path: "uevent"))
+            try Data(lines.map { "\($0)\n" }.joined().utf8).write(
+                to: device.appending(path: "uevent"))
         }
         let ours = "HID_ID=0003:00001209:00004C4B"
         try add("hidraw0", ["HID_ID=0003:00001050:00000407", "HID_UNIQ=1000"])
-        try add("hidraw1", ["DRIVER=hid-generic", ours, "HID_NAME=Latchkey passkeys", "HID_UNIQ=1000"])
+        try add(
+            "hidraw1", ["DRIVER=hid-generic", ours, "HID_NAME=Latchkey passkeys", "HID_UNIQ=1000"])
         try add("hidraw2", [ours, "HID_UNIQ=10000"])
         #expect(HIDNode.ofUser(1000, devices: directory.path)?.path == "/dev/hidraw1")
         #expect(HIDNode.ofUser(10000, devices: directory.path)?.path == "/dev/hidraw2")
@@ -28,9 +31,12 @@ struct HIDNodeTests {
         let directory = try TemporaryDirectory()
         func add(_ process: String, _ name: String, opens path: String) throws {
             let descriptors = directory.path(of: "\(process)/fd")
-            try FileManager.default.createDirectory(atPath: descriptors, withIntermediateDirectories: true)
-            try FileManager.default.createSymbolicLink(atPath: "\(descriptors)/7", withDestinationPath: path)
-            try Data("\(name)\n".utf8).write(to: URL(filePath: directory.path(of: "\(process)/comm")))
+            try FileManager.default.createDirectory(
+                atPath: descriptors, withIntermediateDirectories: true)
+            try FileManager.default.createSymbolicLink(
+                atPath: "\(descriptors)/7", withDestinationPath: path)
+            try Data("\(name)\n".utf8).write(
+                to: URL(filePath: directory.path(of: "\(process)/comm")))
         }
         let node = HIDNode(path: "/dev/hidraw1")
         #expect(node.openers(user: geteuid(), processes: directory.path) == nil)
@@ -51,7 +57,8 @@ struct HIDNodeTests {
 
         var check: Check {
             PasskeyDiagnostics(
-                relay: "relay", device: "device", user: user, node: { _ in node }, exists: { files.contains($0) },
+                relay: "relay", device: "device", user: user, node: { _ in node },
+                exists: { files.contains($0) },
                 isWritable: { readable.contains($0) }
             ).check()
         }
@@ -63,9 +70,12 @@ struct HIDNodeTests {
         #expect(Machine(user: 0).check.state == .ok)
         #expect(Machine(files: ["relay"]).check.advice?.contains("modprobe uhid") == true)
         #expect(Machine(readable: []).check.advice?.contains("usermod -aG latchkey") == true)
-        #expect(Machine(node: nil).check.advice?.contains("systemctl --user enable --now latchkey-passkeys") == true)
+        #expect(
+            Machine(node: nil).check.advice?.contains(
+                "systemctl --user enable --now latchkey-passkeys") == true)
         #expect(Machine(readable: ["relay"]).check.advice?.contains("udevadm trigger") == true)
-        let sandboxed = Machine(files: ["relay", "device", "/dev/hidraw1", "/snap/bin/firefox"]).check
+        let sandboxed = Machine(files: ["relay", "device", "/dev/hidraw1", "/snap/bin/firefox"])
+            .check
         #expect(sandboxed.state == .warning)
         #expect(sandboxed.finding.contains("except Firefox from Snap"))
     }

@@ -1,8 +1,8 @@
 import Foundation
 import Latchkey
+import LatchkeyPlatform
 import LatchkeySimulators
 import Testing
-import LatchkeyPlatform
 
 @testable import latchkey_passkeys
 

@@ -26,7 +26,8 @@ struct JWKTests {
             + ".DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q"
         let parts = try #require(JWS.parse(compact))
         let signature = try #require(ECDSASignature(rawRepresentation: parts.signature))
-        var jwk = try JWK(PublicKey(x963Representation: P256.Signing.PrivateKey().publicKey.x963Representation))
+        var jwk = try JWK(
+            PublicKey(x963Representation: P256.Signing.PrivateKey().publicKey.x963Representation))
         jwk.x = Self.x
         jwk.y = Self.y
         let digest = MessageDigest(sha256: parts.signingInput.utf8)
@@ -36,8 +37,10 @@ struct JWKTests {
     }
 
     @Test(arguments: [
-        #"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#, #"{"kty":"EC","crv":"P-384","x":"\#(x)","y":"\#(y)"}"#,
-        #"{"kty":"EC","crv":"P-256","x":"\#(x)"}"#, #"{"kty":"EC","crv":"P-256","x":"\#(x)","y":"\#(x)"}"#,
+        #"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#,
+        #"{"kty":"EC","crv":"P-384","x":"\#(x)","y":"\#(y)"}"#,
+        #"{"kty":"EC","crv":"P-256","x":"\#(x)"}"#,
+        #"{"kty":"EC","crv":"P-256","x":"\#(x)","y":"\#(x)"}"#,
         #"{"kty":"EC","crv":"P-256","x":"AA","y":"\#(y)"}"#,
     ])
     func `what is no point on P-256 is refused`(json: String) throws {

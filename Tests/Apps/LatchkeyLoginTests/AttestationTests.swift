@@ -1,8 +1,8 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport
@@ -10,8 +10,11 @@ import LatchkeyTesting
 import Synchronization
 import Testing
 
-/// Proofs about keys, from a software TPM with an endorsement certificate to `latchkey-identity`, both in processes of their own.
-@Suite(.softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"), .timeLimit(.minutes(15)))
+/// Proofs about keys, from a software TPM with an endorsement certificate to `latchkey-identity`,
+/// both in processes of their own.
+@Suite(
+    .softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"),
+    .timeLimit(.minutes(15)))
 struct AttestationTests {
     /// A server that verifies proofs, and a machine with the test's TPM.
     struct Setting: Sendable {
@@ -20,7 +23,8 @@ struct AttestationTests {
         let disclosures = Disclosures()
 
         func start(
-            policy: AccessPolicy = .pin, agrees: Bool = true, transport: any HTTPTransport = CurlTransport(),
+            policy: AccessPolicy = .pin, agrees: Bool = true,
+            transport: any HTTPTransport = CurlTransport(),
             wrapping wrap: @Sendable (any Keystore) -> any Keystore = { $0 }
         ) async throws -> Container {
             let store = try await RecordStore(directory: directory.path(of: "store"))
@@ -33,7 +37,8 @@ struct AttestationTests {
                         disclosures.texts.withLock { $0.append(disclosure.text) }
                         return agrees
                     }),
-                records: try RecordContainer(name: "default", store: store, keystore: wrap(keystore)),
+                records: try RecordContainer(
+                    name: "default", store: store, keystore: wrap(keystore)),
                 presence: ScriptedPresence(Array(repeating: .pin(Bench.pin), count: 8)),
                 browser: FormBrowser(server.users[0]), transport: transport)
         }
@@ -45,8 +50,8 @@ struct AttestationTests {
         var count: Int { texts.withLock { $0.count } }
     }
 
-    /// - Parameter isHardware: Whether the server takes the software TPM's authority for a manufacturer of hardware too. Then it
-    ///   accepts no simulators.
+    /// - Parameter isHardware: Whether the server takes the software TPM's authority for a
+    ///   manufacturer of hardware too. Then it accepts no simulators.
     func with(
         require: String, isHardware: Bool = false, _ body: @Sendable (Setting) async throws -> Void
     ) async throws {
@@ -55,7 +60,8 @@ struct AttestationTests {
         defer { withExtendedLifetime(directory) {} }
         let anchors = directory.path(of: "anchors")
         for (folder, file) in [
-            ("roots", tpm.rootCertificatePath), ("intermediates", tpm.stateDirectory + "/ca/issuercert.pem"),
+            ("roots", tpm.rootCertificatePath),
+            ("intermediates", tpm.stateDirectory + "/ca/issuercert.pem"),
         ] {
             try FileManager.default.createDirectory(
                 atPath: "\(anchors)/\(folder)", withIntermediateDirectories: true)
@@ -75,7 +81,9 @@ struct AttestationTests {
         wire.summary.filter { $0.contains("attestation") }
     }
 
-    @Test func `a server that announces nothing gets nothing, and is asked nothing new`() async throws {
+    @Test func `a server that announces nothing gets nothing, and is asked nothing new`()
+        async throws
+    {
         try await IdentityProcess.with { server in
             let setting = Setting(server: server, directory: try TemporaryDirectory())
             let wire = RecordingTransport(forwardingTo: CurlTransport())
@@ -90,7 +98,9 @@ struct AttestationTests {
         }
     }
 
-    @Test func `a server that requires nothing gets no certificate unless the user activated the TPM for it`()
+    @Test
+    func
+        `a server that requires nothing gets no certificate unless the user activated the TPM for it`()
         async throws
     {
         try await with(require: "none") { setting in
@@ -109,7 +119,9 @@ struct AttestationTests {
         }
     }
 
-    @Test func `a required proof activates the TPM once, tells the user once, and the key logs in`() async throws {
+    @Test func `a required proof activates the TPM once, tells the user once, and the key logs in`()
+        async throws
+    {
         try await with(require: "presence") { setting in
             let wire = RecordingTransport(forwardingTo: CurlTransport())
             let container = try await setting.start(transport: wire)
@@ -117,14 +129,18 @@ struct AttestationTests {
             let key = try await container.enableBiometric()
             #expect(attesting(wire).count == 2)
             #expect(
-                setting.disclosures.texts.withLock { $0.first?.contains("identifies this machine permanently") } == true
+                setting.disclosures.texts.withLock {
+                    $0.first?.contains("identifies this machine permanently")
+                } == true
             )
             // The endorsement certificate is sent in one request only.
-            let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+            let keystore = TPMKeystore(
+                tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
             let certificate = try #require(try await keystore.endorsementCertificates().first)
             let encoded = Base64URL.encode(certificate)
             let carriers = wire.recordings.filter { $0.text.contains(encoded) }
-            #expect(carriers.count == 1 && carriers.first?.request.path == "/attestation/activation")
+            #expect(
+                carriers.count == 1 && carriers.first?.request.path == "/attestation/activation")
             try await container.disableBiometric()
             try await container.enableBiometric()
             #expect(attesting(wire).count == 2 && setting.disclosures.count == 1)
@@ -169,24 +185,37 @@ struct AttestationTests {
     ) async throws {
         try await with(require: level) { setting in
             let wire = RecordingTransport(forwardingTo: CurlTransport())
-            let container = try await setting.start(policy: policy, transport: wire) { CreationCounter($0) }
+            let container = try await setting.start(policy: policy, transport: wire) {
+                CreationCounter($0)
+            }
             try await container.authorize()
-            let error = await #expect(throws: login(.refused)) { try await container.enableBiometric() }
-            #expect(level != "finger" || error?.recovery.contains("enable --policy biometry-any") == true)
+            let error = await #expect(throws: login(.refused)) {
+                try await container.enableBiometric()
+            }
+            #expect(
+                level != "finger"
+                    || error?.recovery.contains("enable --policy biometry-any") == true)
             #expect(attesting(wire).isEmpty && setting.disclosures.count == 0)
             #expect(!wire.summary.contains("POST /oauth2/challenge"))
         }
     }
 
-    @Test func `a TPM of an unknown maker is refused before a key exists, with the way to show its certificate`()
+    @Test
+    func
+        `a TPM of an unknown maker is refused before a key exists, with the way to show its certificate`()
         async throws
     {
         try await with(require: "hardware") { setting in
-            // The server trusts the test's TPM only. A forged certificate is like one of an unknown maker.
+            // The server trusts the test's TPM only. A forged certificate is like one of an unknown
+            // maker.
             let container = try await setting.start { ForgedEndorsement(keystore: $0) }
             try await container.authorize()
-            let error = await #expect(throws: login(.refused)) { try await container.enableBiometric() }
-            #expect(error?.recovery.contains("attestation show") == true, "\(String(describing: error))")
+            let error = await #expect(throws: login(.refused)) {
+                try await container.enableBiometric()
+            }
+            #expect(
+                error?.recovery.contains("attestation show") == true, "\(String(describing: error))"
+            )
             // The session is not ended.
             #expect(try await container.fetchUserInfo().userID == container.lastUserID)
         }
@@ -196,36 +225,48 @@ struct AttestationTests {
         try await with(require: "hardware", isHardware: true) { setting in
             let container = try await setting.start()
             try await container.authorize()
-            let error = await #expect(throws: login(.refused)) { try await container.enableBiometric() }
-            #expect(error?.recovery.contains("hardware TPM") == true, "\(String(describing: error))")
+            let error = await #expect(throws: login(.refused)) {
+                try await container.enableBiometric()
+            }
+            #expect(
+                error?.recovery.contains("hardware TPM") == true, "\(String(describing: error))")
         }
     }
 
     @Test func `a replayed statement is refused, and the session goes on`() async throws {
         try await with(require: "hardware") { setting in
             let earlier = Earlier()
-            let container = try await setting.start { ReplayingKeystore(keystore: $0, earlier: earlier) }
+            let container = try await setting.start {
+                ReplayingKeystore(keystore: $0, earlier: earlier)
+            }
             try await container.authorize()
             try await container.enableBiometric()
             try await container.disableBiometric()
-            let error = await #expect(throws: login(.refused)) { try await container.enableBiometric() }
+            let error = await #expect(throws: login(.refused)) {
+                try await container.enableBiometric()
+            }
             #expect(error?.reason.contains("malformed") == true, "\(String(describing: error))")
             #expect(try await container.fetchUserInfo().userID == container.lastUserID)
             #expect(try await container.listBiometricKeys().isEmpty)
         }
     }
 
-    @Test func `two servers get two attestation keys, and forgetting one makes a new one`() async throws {
+    @Test func `two servers get two attestation keys, and forgetting one makes a new one`()
+        async throws
+    {
         let store = try TemporaryDirectory()
         let keystore = try await TPMKeystore(
-            tcti: SoftwareTPM.current.tcti, anchors: RecordStore(directory: store.path(of: "store")))
+            tcti: SoftwareTPM.current.tcti, anchors: RecordStore(directory: store.path(of: "store"))
+        )
         let first = try await keystore.attestationIdentity(for: "https://a.example")
         let second = try await keystore.attestationIdentity(for: "https://b.example")
         #expect(first.attestationKey != second.attestationKey)
         #expect(first.endorsementCertificates == second.endorsementCertificates)
         try await keystore.forgetAttestation(for: "https://a.example")
         #expect(try await keystore.attestationIssuers() == ["https://b.example"])
-        #expect(try await keystore.attestationIdentity(for: "https://a.example").attestationKey != first.attestationKey)
+        #expect(
+            try await keystore.attestationIdentity(for: "https://a.example").attestationKey
+                != first.attestationKey)
     }
 }
 
@@ -249,7 +290,8 @@ private struct CreationCounter: KeystoreWrapper {
 private struct ForgedEndorsement: KeystoreWrapper {
     let keystore: any Keystore
 
-    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
+    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity
+    {
         let identity = try await keystore.attestationIdentity(for: issuer)
         var certificates = identity.endorsementCertificates
         if var first = certificates.first, let last = first.indices.last {
@@ -281,5 +323,7 @@ private struct ReplayingKeystore: KeystoreWrapper {
 
     func attest(
         _ key: HardwareKey, for request: AttestationRequest
-    ) async throws(KeystoreError) -> KeyAttestation { earlier.first(try await keystore.attest(key, for: request)) }
+    ) async throws(KeystoreError) -> KeyAttestation {
+        earlier.first(try await keystore.attest(key, for: request))
+    }
 }

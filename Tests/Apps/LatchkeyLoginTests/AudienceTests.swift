@@ -18,7 +18,10 @@ import Testing
         #expect(payload["client_id"] as? String == "app")
     }
 
-    @Test func `a server that requires an audience gets it, even if a later document does not require it`() async throws
+    @Test
+    func
+        `a server that requires an audience gets it, even if a later document does not require it`()
+        async throws
     {
         try await Bench.with(.init(requiresAudience: true)) { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
@@ -58,7 +61,8 @@ import Testing
 
     @Test(
         arguments: [
-            (["app", "other"], nil), (["app", "other"], "app"), (["app"], "other"), (["other"], "app"),
+            (["app", "other"], nil), (["app", "other"], "app"), (["app"], "other"),
+            (["other"], "app"),
             (["app", FakeIdentity.address], nil),
         ] as [([String], String?)])
     func `an ID token that is not for this client alone logs no user in`(
@@ -71,7 +75,9 @@ import Testing
             try await container.logout(keepBiometric: true)
             await bench.identity.set { ($0.audience, $0.authorizedParty) = (audience, party) }
             await #expect(throws: login(.invalidToken)) { try await bench.start().authorize() }
-            await #expect(throws: login(.invalidToken)) { try await bench.start().authenticateBiometric() }
+            await #expect(throws: login(.invalidToken)) {
+                try await bench.start().authenticateBiometric()
+            }
             #expect(try await container.sessionState == .noSession)
             #expect(await bench.identity.refreshTokens.isEmpty)
         }

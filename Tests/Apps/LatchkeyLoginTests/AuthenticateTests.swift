@@ -20,13 +20,16 @@ import Testing
         try await Bench.with { bench in
             let (presence, wire) = (ScriptedPresence([]), RecordingTransport())
             let container = try await bench.start(presence: presence, transport: wire)
-            await #expect(throws: login(.notEnabled)) { try await container.authenticateBiometric() }
+            await #expect(throws: login(.notEnabled)) {
+                try await container.authenticateBiometric()
+            }
             #expect(presence.requests.isEmpty)
             #expect(wire.recordings.isEmpty)
         }
     }
 
-    @Test func `enabling prompts once for a new PIN, authenticating once for the PIN`() async throws {
+    @Test func `enabling prompts once for a new PIN, authenticating once for the PIN`() async throws
+    {
         try await Bench.with { bench in
             let presence = ScriptedPresence(pins: Bench.pin, Bench.pin)
             let container = try await bench.start(presence: presence)
@@ -45,8 +48,10 @@ import Testing
             _ = try await enabled(bench)
             let records = try await bench.records()
             let container = try Container(
-                ContainerConfiguration(endpoint: FakeIdentity.address, clientID: "app", policy: .pin),
-                records: records, presence: ScriptedPresence(pins: Bench.pin, Bench.pin), browser: bench.browser,
+                ContainerConfiguration(
+                    endpoint: FakeIdentity.address, clientID: "app", policy: .pin),
+                records: records, presence: ScriptedPresence(pins: Bench.pin, Bench.pin),
+                browser: bench.browser,
                 transport: bench.identity)
             try await container.authenticateBiometric()
             let before = records.store.accessCount
@@ -59,7 +64,9 @@ import Testing
         try await Bench.with { bench in
             _ = try await enabled(bench)
             let container = try await bench.start(presence: ScriptedPresence([.decline]))
-            await #expect(throws: keystore(.cancelled)) { try await container.authenticateBiometric() }
+            await #expect(throws: keystore(.cancelled)) {
+                try await container.authenticateBiometric()
+            }
             #expect(try await container.isBiometricEnabled())
             #expect(try await container.sessionState == .noSession)
         }
@@ -70,14 +77,17 @@ import Testing
             _ = try await enabled(bench)
             let presence = ScriptedPresence(pins: "9999")
             let container = try await bench.start(presence: presence)
-            await #expect(throws: keystore(.wrongProof)) { try await container.authenticateBiometric() }
+            await #expect(throws: keystore(.wrongProof)) {
+                try await container.authenticateBiometric()
+            }
             #expect(presence.requests.count == 1)
             #expect(try await container.isBiometricEnabled())
         }
     }
 
     @Test
-    func `a key that was removed on the server is removed from the device after a second attempt, with one prompt`()
+    func
+        `a key that was removed on the server is removed from the device after a second attempt, with one prompt`()
         async throws
     {
         try await Bench.with { bench in
@@ -86,9 +96,13 @@ import Testing
             let presence = ScriptedPresence(pins: Bench.pin)
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await bench.start(presence: presence, transport: wire)
-            let error = await #expect(throws: LoginError.self) { try await container.authenticateBiometric() }
+            let error = await #expect(throws: LoginError.self) {
+                try await container.authenticateBiometric()
+            }
             #expect(error?.code == .identityNotFound)
-            #expect(error?.oauthError == OAuthError(error: "invalid_grant", description: "InvalidCredentials"))
+            #expect(
+                error?.oauthError
+                    == OAuthError(error: "invalid_grant", description: "InvalidCredentials"))
             #expect(presence.requests.count == 1)
             #expect(wire.recordings.count { $0.request.path == "/oauth2/challenge" } == 2)
             let challenges = wire.recordings.compactMap { $0.jwt?.payload["challenge"] as? String }
@@ -96,11 +110,15 @@ import Testing
             #expect(try await !container.isBiometricEnabled())
             #expect(try await container.listBiometricKeys().isEmpty)
             #expect(try await container.lastUserID == "user-a")
-            await #expect(throws: login(.notEnabled)) { try await container.authenticateBiometric() }
+            await #expect(throws: login(.notEnabled)) {
+                try await container.authenticateBiometric()
+            }
         }
     }
 
-    @Test func `a challenge that the server lost causes a second attempt and removes no key`() async throws {
+    @Test func `a challenge that the server lost causes a second attempt and removes no key`()
+        async throws
+    {
         try await Bench.with { bench in
             _ = try await enabled(bench)
             await bench.identity.set { $0.losesChallenges = 1 }
@@ -129,14 +147,16 @@ import Testing
         try await Bench.with { bench in
             _ = try await enabled(bench)
             let presence = ScriptedPresence([])
-            let container = try await bench.start(presence: presence, now: { Date().addingTimeInterval(offset) })
+            let container = try await bench.start(
+                presence: presence, now: { Date().addingTimeInterval(offset) })
             await #expect(throws: login(.clockSkew)) { try await container.authenticateBiometric() }
             #expect(presence.requests.isEmpty)
             #expect(try await container.isBiometricEnabled())
         }
     }
 
-    @Test func `a refusal while the clock is near the limit does not remove the key`() async throws {
+    @Test func `a refusal while the clock is near the limit does not remove the key`() async throws
+    {
         try await Bench.with { bench in
             let key = try await enabled(bench)
             await bench.identity.removeIdentity(key.id.rawValue)
@@ -152,7 +172,9 @@ import Testing
             await bench.identity.removeIdentity(key.id.rawValue)
             await bench.identity.set { $0.saysItsTime = false }
             let container = try await bench.start()
-            let error = await #expect(throws: LoginError.self) { try await container.authenticateBiometric() }
+            let error = await #expect(throws: LoginError.self) {
+                try await container.authenticateBiometric()
+            }
             #expect(error?.code == .oauthError)
             #expect(error?.oauthError?.description == "InvalidCredentials")
             #expect(try await container.isBiometricEnabled())
@@ -164,17 +186,23 @@ import Testing
         (400, "unauthorized_client", .oauthError), (500, "server_error", .oauthError),
         (400, "invalid_scope", .oauthError), (400, "invalid_request", .oauthError),
     ])
-    func `no other refusal removes the key`(status: Int, name: String, code: LoginError.Code) async throws {
+    func `no other refusal removes the key`(status: Int, name: String, code: LoginError.Code)
+        async throws
+    {
         try await Bench.with { bench in
             _ = try await enabled(bench)
             let wire = RecordingTransport(
                 [
                     .forward, .forward,
-                    .json(#"{"error":"\#(name)","error_description":"x"}"#, status: .init(code: status)),
+                    .json(
+                        #"{"error":"\#(name)","error_description":"x"}"#,
+                        status: .init(code: status)),
                 ],
                 forwardingTo: bench.identity)
             let container = try await bench.start(transport: wire)
-            let error = await #expect(throws: LoginError.self) { try await container.authenticateBiometric() }
+            let error = await #expect(throws: LoginError.self) {
+                try await container.authenticateBiometric()
+            }
             #expect(error?.code == code)
             #expect(error?.oauthError?.error == name)
             #expect(error?.httpStatus == status)
@@ -183,7 +211,9 @@ import Testing
         }
     }
 
-    @Test func `tokens of a login that can't be finished are revoked and the old session stays`() async throws {
+    @Test func `tokens of a login that can't be finished are revoked and the old session stays`()
+        async throws
+    {
         try await Bench.with { bench in
             let first = try await bench.start()
             try await first.authorize()

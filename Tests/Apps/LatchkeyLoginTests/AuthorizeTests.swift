@@ -7,14 +7,18 @@ import Testing
 
 @Suite(.softwareTPM) struct AuthorizeTests {
     @Test(arguments: [TokenSigner.Algorithm.es256, .rs256])
-    func `an ID token is verified against the server's keys`(algorithm: TokenSigner.Algorithm) async throws {
+    func `an ID token is verified against the server's keys`(algorithm: TokenSigner.Algorithm)
+        async throws
+    {
         try await Bench.with(.init(algorithm: algorithm)) { bench in
             let another = try await bench.start()
             #expect(try await another.authorize().userInfo.userID == "user-a")
         }
     }
 
-    @Test func `a token for another login or from another issuer is refused and revoked`() async throws {
+    @Test func `a token for another login or from another issuer is refused and revoked`()
+        async throws
+    {
         for manner in [FakeIdentity.Manner(nonce: "other"), .init(issuer: "https://evil.test")] {
             try await Bench.with(manner) { bench in
                 let container = try await bench.start()
@@ -33,7 +37,9 @@ import Testing
         }
     }
 
-    @Test func `while biometric login is enabled another user is refused and nothing changes`() async throws {
+    @Test func `while biometric login is enabled another user is refused and nothing changes`()
+        async throws
+    {
         try await Bench.with { bench in
             let container = try await bench.start()
             try await container.authorize()
@@ -66,12 +72,15 @@ import Testing
             try await container.logout(keepBiometric: true)
             try await container.authorize()
             let page = try #require(bench.browser.visited.last)
-            #expect(page["login_hint"] == "https://authgear.com/login_hint?type=user_id&user_id=user-a")
+            #expect(
+                page["login_hint"] == "https://authgear.com/login_hint?type=user_id&user_id=user-a")
             #expect(page["id_token_hint"] == nil)
         }
     }
 
-    @Test func `a deployed server gets an ID token as the hint, and never a login_hint`() async throws {
+    @Test func `a deployed server gets an ID token as the hint, and never a login_hint`()
+        async throws
+    {
         try await Bench.with { bench in
             let container = try await bench.start()
             try await container.authorize()
@@ -104,7 +113,9 @@ import Testing
             }
             let container = try await bench.start(browser: browser)
             let error = await #expect(throws: LoginError.self) { try await container.authorize() }
-            #expect(error?.oauthError == OAuthError(error: "invalid_scope", description: "must request 'openid'"))
+            #expect(
+                error?.oauthError
+                    == OAuthError(error: "invalid_scope", description: "must request 'openid'"))
         }
     }
 
@@ -134,7 +145,8 @@ import Testing
 
     @Test func `prompt and languages are part of the request`() async throws {
         try await Bench.with { bench in
-            let options = AuthorizationOptions(prompt: [.login, .selectAccount], uiLocales: ["de-AT", "en"])
+            let options = AuthorizationOptions(
+                prompt: [.login, .selectAccount], uiLocales: ["de-AT", "en"])
             try await bench.start().authorize(options)
             let page = try #require(bench.browser.visited.last)
             #expect(page["prompt"] == "login select_account")
@@ -142,10 +154,15 @@ import Testing
         }
     }
 
-    @Test(arguments: ["http://identity.test", "ftp://identity.test", "identity.test", "https://u:p@identity.test", ""])
+    @Test(arguments: [
+        "http://identity.test", "ftp://identity.test", "identity.test", "https://u:p@identity.test",
+        "",
+    ])
     func `an address that is neither https nor local is refused`(endpoint: String) async throws {
         try await Bench.with { bench in
-            await #expect(throws: login(.invalidInput)) { _ = try await bench.start(endpoint: endpoint) }
+            await #expect(throws: login(.invalidInput)) {
+                _ = try await bench.start(endpoint: endpoint)
+            }
         }
     }
 

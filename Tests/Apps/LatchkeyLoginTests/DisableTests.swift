@@ -1,13 +1,15 @@
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
 /// The six steps of the seed.
 @Suite(.softwareTPM) struct DisableTests {
-    private func enabled(_ bench: Bench, _ transport: (any HTTPTransport)? = nil) async throws -> Container {
+    private func enabled(_ bench: Bench, _ transport: (any HTTPTransport)? = nil) async throws
+        -> Container
+    {
         let container = try await bench.start(transport: transport)
         try await container.authorize()
         try await container.enableBiometric()
@@ -24,18 +26,24 @@ import Testing
         }
     }
 
-    @Test func `an identity that the server does not know is reported, and the key is deleted`() async throws {
+    @Test func `an identity that the server does not know is reported, and the key is deleted`()
+        async throws
+    {
         try await Bench.with { bench in
             let container = try await enabled(bench)
             let kid = try #require(try await container.listBiometricKeys().first?.id)
             await bench.identity.removeIdentity(kid.rawValue)
-            await #expect(throws: login(.identityNotFound)) { try await container.disableBiometric() }
+            await #expect(throws: login(.identityNotFound)) {
+                try await container.disableBiometric()
+            }
             #expect(try await !container.isBiometricEnabled())
             await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
         }
     }
 
-    @Test func `after a network failure it is disabled on the device, and calling again removes it on the server`()
+    @Test
+    func
+        `after a network failure it is disabled on the device, and calling again removes it on the server`()
         async throws
     {
         try await Bench.with { bench in
@@ -58,7 +66,9 @@ import Testing
             wire.append(.loseResponse(noNetwork))
             await #expect(throws: login(.network)) { try await container.disableBiometric() }
             #expect(await bench.identity.identities.isEmpty)
-            await #expect(throws: login(.identityNotFound)) { try await container.disableBiometric() }
+            await #expect(throws: login(.identityNotFound)) {
+                try await container.disableBiometric()
+            }
             await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
         }
     }
@@ -67,7 +77,9 @@ import Testing
         try await Bench.with { bench in
             let container = try await enabled(bench)
             try await container.logout(keepBiometric: true)
-            await #expect(throws: login(.unauthenticated)) { try await container.disableBiometric() }
+            await #expect(throws: login(.unauthenticated)) {
+                try await container.disableBiometric()
+            }
             #expect(try await container.isBiometricEnabled())
             try await container.authenticateBiometric()
             try await container.disableBiometric()
@@ -78,13 +90,17 @@ import Testing
     @Test func `without a network nothing is changed`() async throws {
         try await Bench.with { bench in
             _ = try await enabled(bench)
-            let container = try await bench.start(transport: RecordingTransport([.fail(noNetwork), .fail(noNetwork)]))
+            let container = try await bench.start(
+                transport: RecordingTransport([.fail(noNetwork), .fail(noNetwork)]))
             await #expect(throws: login(.network)) { try await container.disableBiometric() }
             #expect(try await container.isBiometricEnabled())
         }
     }
 
-    @Test func `force disables on this device only, and the next call removes the key from the server`() async throws {
+    @Test
+    func `force disables on this device only, and the next call removes the key from the server`()
+        async throws
+    {
         try await Bench.with { bench in
             let first = try await enabled(bench)
             let wire = RecordingTransport()
@@ -100,19 +116,26 @@ import Testing
     }
 
     @Test(arguments: [PausingTransport.Side.before, .after])
-    func `a crash during the request leaves it disabled on the device`(side: PausingTransport.Side) async throws {
+    func `a crash during the request leaves it disabled on the device`(side: PausingTransport.Side)
+        async throws
+    {
         try await Bench.with { bench in
-            let pausing = PausingTransport(bench.identity, at: "/api/identity/biometric/remove", side)
+            let pausing = PausingTransport(
+                bench.identity, at: "/api/identity/biometric/remove", side)
             let victim = try await enabled(bench, pausing)
             let attempt = Task { try await victim.disableBiometric() }
             await pausing.reached()
             let container = try await bench.start()
             #expect(try await !container.isBiometricEnabled())
-            await #expect(throws: login(.notEnabled)) { try await container.authenticateBiometric() }
+            await #expect(throws: login(.notEnabled)) {
+                try await container.authenticateBiometric()
+            }
             switch side {
             case .before: try await container.disableBiometric()
             case .after:
-                await #expect(throws: login(.identityNotFound)) { try await container.disableBiometric() }
+                await #expect(throws: login(.identityNotFound)) {
+                    try await container.disableBiometric()
+                }
             }
             #expect(await bench.identity.identities.isEmpty)
             await pausing.resume()

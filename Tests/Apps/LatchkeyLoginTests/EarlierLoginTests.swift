@@ -23,7 +23,9 @@ import Testing
                 let wire = RecordingTransport(forwardingTo: bench.identity)
                 let presence = ScriptedPresence(Array(repeating: .pin(Bench.pin), count: 4))
                 let container = try await bench.start(presence: presence, transport: wire)
-                await #expect(throws: login(.conflict), "\(operation)") { try await operation.run(container) }
+                await #expect(throws: login(.conflict), "\(operation)") {
+                    try await operation.run(container)
+                }
                 #expect(wire.recordings.isEmpty && presence.requests.isEmpty, "\(operation)")
             }
             #expect(try await ContainerStatus(of: bench.records()).key?.id == kid)
@@ -49,23 +51,33 @@ import Testing
                 transport: RecordingTransport(), endpoint: ImpersonatingTransport.address)
             if operation != .logout {
                 await #expect(throws: login(.conflict)) { try await other.logout() }
-                if operation == .logoutKeepingKey { try await bench.start().authenticateBiometric() }
+                if operation == .logoutKeepingKey {
+                    try await bench.start().authenticateBiometric()
+                }
                 try await bench.start().logout()
             }
             #expect(await bench.identity.identities.isEmpty)
         }
     }
 
-    @Test func `a confirmation of the wrong server is not believed if an ID token names the right one`() async throws {
+    @Test
+    func `a confirmation of the wrong server is not believed if an ID token names the right one`()
+        async throws
+    {
         try await Bench.with { bench in
             _ = try await earlier(bench)
-            for (endpoint, clientID) in [(ImpersonatingTransport.address, "app"), (FakeIdentity.address, "other")] {
+            for (endpoint, clientID) in [
+                (ImpersonatingTransport.address, "app"), (FakeIdentity.address, "other"),
+            ] {
                 let wire = RecordingTransport(forwardingTo: ImpersonatingTransport(bench.identity))
                 let container = try await bench.start(
-                    transport: wire, endpoint: endpoint, clientID: clientID, bindsEarlierLogin: { _ in true })
+                    transport: wire, endpoint: endpoint, clientID: clientID,
+                    bindsEarlierLogin: { _ in true })
                 let error = await #expect(throws: LoginError.self) { try await container.logout() }
                 #expect(error?.code == .conflict)
-                #expect(error?.reason.contains("belongs to ‘https://identity.test’ (client ‘app’)") == true)
+                #expect(
+                    error?.reason.contains("belongs to ‘https://identity.test’ (client ‘app’)")
+                        == true)
                 #expect(wire.recordings.isEmpty)
             }
             #expect(try await ContainerStatus(of: bench.records()).server == nil)

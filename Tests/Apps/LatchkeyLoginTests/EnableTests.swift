@@ -28,7 +28,8 @@ import Testing
             let store = try await RecordStore(directory: bench.directory.path)
             let keystore = CountingKeystore(TPMKeystore(tcti: bench.tpm.tcti, anchors: store))
             let container = try await bench.start(
-                presence: presence, transport: wire, tokenStorage: storage, policy: nil, keystore: keystore)
+                presence: presence, transport: wire, tokenStorage: storage, policy: nil,
+                keystore: keystore)
             try await container.authorize()
             let key = try await container.enableBiometric()
             #expect(!key.wasAlreadyEnabled)
@@ -44,7 +45,10 @@ import Testing
         }
     }
 
-    @Test func `enabling again is a conflict with another policy, without a session and for another user`() async throws
+    @Test
+    func
+        `enabling again is a conflict with another policy, without a session and for another user`()
+        async throws
     {
         try await Bench.with { bench in
             let presence = ScriptedPresence(pins: Bench.pin)
@@ -63,8 +67,11 @@ import Testing
             let other = Record(id: "login.user", kind: "login.user", attributes: ["sub": "user-b"])
             try await container.authorize()
             try await records.apply(
-                [.put(other, payload: nil, ifGeneration: nil)], for: PromptContext(reason: "log in"))
-            let foreign = await #expect(throws: login(.conflict)) { try await container.enableBiometric() }
+                [.put(other, payload: nil, ifGeneration: nil)], for: PromptContext(reason: "log in")
+            )
+            let foreign = await #expect(throws: login(.conflict)) {
+                try await container.enableBiometric()
+            }
             #expect(foreign?.reason == "biometric login is already enabled for another user")
             #expect(presence.requests.count == 1)
             #expect(try await container.listBiometricKeys().map(\.id) == [key.id])
@@ -78,7 +85,9 @@ import Testing
         func owns(_ secret: SealedSecret) async -> Bool? { false }
     }
 
-    @Test func `a wrong answer that other hardware protects the records does not replace the key`() async throws {
+    @Test func `a wrong answer that other hardware protects the records does not replace the key`()
+        async throws
+    {
         try await Bench.with { bench in
             let container = try await bench.start()
             try await container.authorize()
@@ -86,14 +95,17 @@ import Testing
             let store = try await RecordStore(directory: bench.directory.path)
             let deceived = try await bench.start(
                 presence: ScriptedPresence([]),
-                keystore: DenyingKeystore(keystore: TPMKeystore(tcti: bench.tpm.tcti, anchors: store)))
+                keystore: DenyingKeystore(
+                    keystore: TPMKeystore(tcti: bench.tpm.tcti, anchors: store)))
             #expect(try await deceived.enableBiometric().id == key.id)
             #expect(await bench.identity.identities.keys.sorted() == [key.id.rawValue])
             #expect(try await container.authenticateBiometric().keyID == key.id)
         }
     }
 
-    @Test func `a policy without user verification is refused before anything is made`() async throws {
+    @Test func `a policy without user verification is refused before anything is made`()
+        async throws
+    {
         try await Bench.with { bench in
             let container = try await bench.start()
             try await container.authorize()
@@ -130,7 +142,9 @@ import Testing
             try await container.authorize()
             wire.append(
                 .forward,
-                .json(#"{"error":"invalid_grant","error_description":"InvalidCredentials"}"#, status: .badRequest))
+                .json(
+                    #"{"error":"invalid_grant","error_description":"InvalidCredentials"}"#,
+                    status: .badRequest))
             await #expect(throws: login(.oauthError)) { try await container.enableBiometric() }
             #expect(try await container.sessionState == .authenticated)
             #expect(try await !container.isBiometricEnabled())
@@ -192,7 +206,9 @@ import Testing
             let container = try await bench.start()
             #expect(try await !container.isBiometricEnabled())
             #expect(try await container.listBiometricKeys().isEmpty)
-            await #expect(throws: login(.notEnabled)) { try await container.authenticateBiometric() }
+            await #expect(throws: login(.notEnabled)) {
+                try await container.authenticateBiometric()
+            }
             let key = try await container.enableBiometric()
             #expect(await bench.identity.identities.keys.sorted() == [key.id.rawValue])
             #expect(try await container.authenticateBiometric().keyID == key.id)
@@ -204,7 +220,9 @@ import Testing
         }
     }
 
-    @Test func `disabling cleans up after a crash that followed the server's response`() async throws {
+    @Test func `disabling cleans up after a crash that followed the server's response`()
+        async throws
+    {
         try await Bench.with { bench in
             let crashing = PausingTransport(bench.identity, at: "/oauth2/token", skip: 1, .after)
             let victim = try await bench.start(transport: crashing)
@@ -220,9 +238,13 @@ import Testing
         }
     }
 
-    @Test func `of many concurrent calls that enable, one succeeds, and the server has only its key`() async throws {
+    @Test
+    func `of many concurrent calls that enable, one succeeds, and the server has only its key`()
+        async throws
+    {
         try await Bench.with { bench in
-            // A bare TPM has room for one program at a time; this test is about the store and the server.
+            // A bare TPM has room for one program at a time; this test is about the store and the
+            // server.
             let tpm = TPMKeystore(tcti: bench.tpm.tcti, anchors: MemoryTrustAnchors())
             try await bench.start(keystore: tpm).authorize()
             var containers: [Container] = []
@@ -230,7 +252,9 @@ import Testing
             let outcomes = await withTaskGroup(of: Result<BiometricKey, any Error>.self) { group in
                 for container in containers {
                     group.addTask {
-                        do { return .success(try await container.enableBiometric()) } catch { return .failure(error) }
+                        do { return .success(try await container.enableBiometric()) } catch {
+                            return .failure(error)
+                        }
                     }
                 }
                 return await group.reduce(into: []) { $0.append($1) }
@@ -239,7 +263,9 @@ import Testing
             // A call that begins after the key is stored finds it.
             let keys = successes.filter { !$0.wasAlreadyEnabled }
             #expect(keys.count == 1 && Set(successes.map(\.id)).count == 1)
-            for case .failure(let error) in outcomes { #expect(error as? LoginError == login(.conflict), "\(error)") }
+            for case .failure(let error) in outcomes {
+                #expect(error as? LoginError == login(.conflict), "\(error)")
+            }
             #expect(await bench.identity.identities.keys.sorted() == keys.map(\.id.rawValue))
             let another = try await bench.start(keystore: tpm)
             #expect(try await another.authenticateBiometric().keyID == keys.first?.id)

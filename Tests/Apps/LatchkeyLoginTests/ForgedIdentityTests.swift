@@ -7,8 +7,11 @@ import RawDatabase
 import Testing
 
 @Suite(.softwareTPM) struct ForgedIdentityTests {
-    /// An attacker who can write the store's file could otherwise choose which of the user's devices the server forgets.
-    @Test func `a row that names another device's key does not remove it from the server`() async throws {
+    /// An attacker who can write the store's file could otherwise choose which of the user's
+    /// devices the server forgets.
+    @Test func `a row that names another device's key does not remove it from the server`()
+        async throws
+    {
         try await Bench.with { bench in
             let mine = try await bench.start()
             try await mine.authorize()
@@ -16,7 +19,8 @@ import Testing
             let other = try await bench.start(name: "other")
             try await other.authorize()
             let otherKey = try await other.enableBiometric()
-            let database = try DatabaseQueue.raw(at: "\(bench.directory.path)/default/latchkey.sqlite")
+            let database = try DatabaseQueue.raw(
+                at: "\(bench.directory.path)/default/latchkey.sqlite")
             try await database.write { database in
                 try database.execute(
                     sql: "UPDATE record SET attributes = replace(attributes, ?, ?) WHERE id = ?",
@@ -25,7 +29,8 @@ import Testing
             }
             await #expect(throws: keystore(.damaged)) { try await mine.disableBiometric() }
             #expect(
-                await bench.identity.identities.keys.sorted() == [key.id.rawValue, otherKey.id.rawValue].sorted())
+                await bench.identity.identities.keys.sorted()
+                    == [key.id.rawValue, otherKey.id.rawValue].sorted())
             #expect(try await mine.isBiometricEnabled())
             try await mine.disableBiometric(force: true)
             #expect(try await !mine.isBiometricEnabled())

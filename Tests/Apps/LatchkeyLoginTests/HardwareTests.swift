@@ -29,7 +29,9 @@ import Testing
                 let presence = ScriptedPresence([])
                 let container = try await bench.start(
                     presence: presence, keystore: TPMKeystore(tcti: other.tcti, anchors: store))
-                await #expect(throws: keystore(.wrongDevice)) { try await container.authenticateBiometric() }
+                await #expect(throws: keystore(.wrongDevice)) {
+                    try await container.authenticateBiometric()
+                }
                 #expect(presence.requests.isEmpty)
             }
             let home = try await bench.start()
@@ -41,10 +43,14 @@ import Testing
         try await Bench.with { bench in
             try await enabled(bench)
             try await edit(
-                bench, "UPDATE record SET attributes = replace(attributes, 'user-a', 'user-b') WHERE id = 'login.key'")
+                bench,
+                "UPDATE record SET attributes = replace(attributes, 'user-a', 'user-b') WHERE id = 'login.key'"
+            )
             let presence = ScriptedPresence([])
             let container = try await bench.start(presence: presence)
-            await #expect(throws: keystore(.damaged)) { try await container.authenticateBiometric() }
+            await #expect(throws: keystore(.damaged)) {
+                try await container.authenticateBiometric()
+            }
             #expect(presence.requests.isEmpty)
             #expect(try await container.listBiometricKeys().first?.userID == "user-b")
             #expect(try await !container.isBiometricEnabled())
@@ -81,7 +87,8 @@ import Testing
         try await Bench.with { bench in
             try await enabled(bench)
             let store = try await RecordStore(directory: bench.directory.path)
-            let records = try RecordContainer(store: store, keystore: TPMKeystore(tcti: bench.tpm.tcti, anchors: store))
+            let records = try RecordContainer(
+                store: store, keystore: TPMKeystore(tcti: bench.tpm.tcti, anchors: store))
             try await records.changePIN(
                 for: PromptContext(reason: "change the PIN"),
                 authorizedBy: ScriptedPresence(pins: Bench.pin, "97531"))
@@ -99,7 +106,8 @@ import Testing
             let unable = try await bench.start(policy: .biometryAny)
             #expect(await !unable.isBiometricAvailable())
             #expect(
-                await unable.biometricAvailability() == .notAvailable("this program cannot prompt for a fingerprint"))
+                await unable.biometricAvailability()
+                    == .notAvailable("this program cannot prompt for a fingerprint"))
             try await unable.authorize()
             await #expect(throws: keystore(.unavailable)) { try await unable.enableBiometric() }
             #expect(try await !unable.isBiometricEnabled())

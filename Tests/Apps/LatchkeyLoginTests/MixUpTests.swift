@@ -1,8 +1,8 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport
@@ -14,7 +14,8 @@ import Testing
     private static let discovery = ["GET /.well-known/openid-configuration"]
     private static let attacker = "https://attacker.test"
 
-    /// The attacker's discovery document: the honest server's login page and the attacker's own token endpoint.
+    /// The attacker's discovery document: the honest server's login page and the attacker's own
+    /// token endpoint.
     private static func document(page: String, announcesIssuer: Bool) -> RecordingTransport.Step {
         .json(
             """
@@ -28,8 +29,10 @@ import Testing
     @Test(
         arguments: [
             (page: FakeIdentity.address, announces: false, named: String?.none, pages: 0),
-            (FakeIdentity.address, false, FakeIdentity.address, 0), (FakeIdentity.address, true, nil, 1),
-            (FakeIdentity.address, true, FakeIdentity.address, 1), (attacker, false, FakeIdentity.address, 1),
+            (FakeIdentity.address, false, FakeIdentity.address, 0),
+            (FakeIdentity.address, true, nil, 1),
+            (FakeIdentity.address, true, FakeIdentity.address, 1),
+            (attacker, false, FakeIdentity.address, 1),
         ])
     func `an attacker's token endpoint gets neither the honest server's code nor the verifier`(
         page: String, announces: Bool, named: String?, pages: Int
@@ -47,7 +50,9 @@ import Testing
         }
     }
 
-    @Test func `a real server names itself, and an attacker's token endpoint gets nothing`() async throws {
+    @Test func `a real server names itself, and an attacker's token endpoint gets nothing`()
+        async throws
+    {
         try await IdentityProcess.with { server in
             let directory = try TemporaryDirectory()
             let store = try await RecordStore(directory: directory.path)
@@ -55,17 +60,21 @@ import Testing
                 store: store, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: store))
             func container(_ endpoint: String, _ transport: any HTTPTransport) throws -> Container {
                 try Container(
-                    ContainerConfiguration(endpoint: endpoint, clientID: server.clientID), records: records,
-                    presence: ScriptedPresence([]), browser: FormBrowser(server.users[0]), transport: transport)
+                    ContainerConfiguration(endpoint: endpoint, clientID: server.clientID),
+                    records: records,
+                    presence: ScriptedPresence([]), browser: FormBrowser(server.users[0]),
+                    transport: transport)
             }
             for announces in [true, false] {
                 let wire = RecordingTransport([
-                    Self.document(page: server.endpoint + "/oauth2/authorize", announcesIssuer: announces)
+                    Self.document(
+                        page: server.endpoint + "/oauth2/authorize", announcesIssuer: announces)
                 ])
                 let misled = try container(Self.attacker, wire)
                 let error = await #expect(throws: LoginError.self) { try await misled.authorize() }
                 #expect(error?.code == .invalidResponse)
-                #expect(error?.reason.contains(server.endpoint) == true, "\(String(describing: error))")
+                #expect(
+                    error?.reason.contains(server.endpoint) == true, "\(String(describing: error))")
                 #expect(wire.summary == Self.discovery)
             }
             try await container(server.endpoint, CurlTransport()).authorize()
@@ -110,7 +119,9 @@ import Testing
         }
     }
 
-    @Test(arguments: ["https://identity.test.evil.test", "https://identity.test:444", "https://evil.test"])
+    @Test(arguments: [
+        "https://identity.test.evil.test", "https://identity.test:444", "https://evil.test",
+    ])
     func `a discovery document of another issuer is refused`(issuer: String) async throws {
         try await Bench.with { bench in
             await bench.identity.set { $0.discovery = ["issuer": issuer] }

@@ -14,15 +14,17 @@ struct RollbackTests {
     }
 
     @Test(arguments: Change.allCases)
-    func `a copy of the store from before a PIN change does not log in with the old PIN`(_ change: Change) async throws
-    {
+    func `a copy of the store from before a PIN change does not log in with the old PIN`(
+        _ change: Change
+    ) async throws {
         try await Bench.with { bench in
             let container = try await bench.start()
             try await container.authorize()
             let enabled = try await container.enableBiometric()
             #expect(enabled.key.isRevocable)
             let copied = Bench(
-                directory: try bench.directory.copyOfStore(), tpm: bench.tpm, identity: bench.identity,
+                directory: try bench.directory.copyOfStore(), tpm: bench.tpm,
+                identity: bench.identity,
                 browser: bench.browser)
             _ = try await keystore(copied).sign(
                 MessageDigest(sha256: Array("the control".utf8)), with: enabled.key, for: prompt,
@@ -30,14 +32,18 @@ struct RollbackTests {
             switch change {
             case .pinChange:
                 let store = try await RecordStore(directory: bench.directory.path)
-                try await RecordContainer(store: store, keystore: TPMKeystore(tcti: bench.tpm.tcti, anchors: store))
-                    .changePIN(for: prompt, authorizedBy: ScriptedPresence(pins: Bench.pin, "97531"))
+                try await RecordContainer(
+                    store: store, keystore: TPMKeystore(tcti: bench.tpm.tcti, anchors: store)
+                )
+                .changePIN(for: prompt, authorizedBy: ScriptedPresence(pins: Bench.pin, "97531"))
             case .disable: try await container.disableBiometric()
             case .forcedDisable: try await container.disableBiometric(force: true)
             case .replacement: try await container.enableBiometric(replacing: true)
             }
             let thief = try await copied.start(presence: ScriptedPresence(pins: Bench.pin))
-            let error = await #expect(throws: KeystoreError.self) { try await thief.authenticateBiometric() }
+            let error = await #expect(throws: KeystoreError.self) {
+                try await thief.authenticateBiometric()
+            }
             #expect(error?.code == (change == .pinChange ? .wrongProof : .invalidated))
             #expect(error?.underlying?.rawCode == (change == .pinChange ? 0x98e : 0x18b))
             if change == .pinChange {
@@ -71,6 +77,7 @@ struct RollbackTests {
     private let prompt = PromptContext(reason: "roll back")
 
     private func keystore(_ bench: Bench) async throws -> TPMKeystore {
-        TPMKeystore(tcti: bench.tpm.tcti, anchors: try await RecordStore(directory: bench.directory.path))
+        TPMKeystore(
+            tcti: bench.tpm.tcti, anchors: try await RecordStore(directory: bench.directory.path))
     }
 }

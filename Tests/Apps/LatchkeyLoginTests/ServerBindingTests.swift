@@ -39,7 +39,9 @@ import Testing
                 let presence = ScriptedPresence(Array(repeating: .pin(Bench.pin), count: 4))
                 let other = try await bench.start(
                     presence: presence, transport: wire, endpoint: endpoint, clientID: clientID)
-                await #expect(throws: login(.conflict), "\(operation)") { try await operation.run(other) }
+                await #expect(throws: login(.conflict), "\(operation)") {
+                    try await operation.run(other)
+                }
                 #expect(wire.recordings.isEmpty, "\(operation): \(wire.summary)")
                 #expect(presence.requests.isEmpty, "\(operation)")
             }
@@ -53,8 +55,10 @@ import Testing
     @Test func `a verified row of another server is refused when it is read`() async throws {
         try await Bench.with { bench in
             _ = try await enable(bench)
-            let server = try #require(LoginServer(address: ImpersonatingTransport.address, clientID: "app"))
-            let rows = LoginRows(records: try await bench.records(), server: server, presence: NobodyPresent())
+            let server = try #require(
+                LoginServer(address: ImpersonatingTransport.address, clientID: "app"))
+            let rows = LoginRows(
+                records: try await bench.records(), server: server, presence: NobodyPresent())
             let prompt = PromptContext(reason: "log in")
             await #expect(throws: login(.conflict)) { try await rows.session(for: prompt) }
             await #expect(throws: login(.conflict)) {
@@ -68,7 +72,8 @@ import Testing
     @Test func `the error names both servers and the status names the stored one`() async throws {
         try await Bench.with { bench in
             _ = try await enable(bench)
-            let other = try await bench.start(endpoint: ImpersonatingTransport.address + "/", clientID: "other")
+            let other = try await bench.start(
+                endpoint: ImpersonatingTransport.address + "/", clientID: "other")
             let error = await #expect(throws: LoginError.self) { try await other.logout() }
             #expect(
                 error?.reason
@@ -81,12 +86,15 @@ import Testing
         }
     }
 
-    @Test func `a server that relays another server's challenge does not log in there`() async throws {
+    @Test func `a server that relays another server's challenge does not log in there`()
+        async throws
+    {
         try await Bench.with { bench in
             _ = try await enable(bench)
             try await bench.start().logout(keepBiometric: true)
             let wire = RecordingTransport(forwardingTo: ImpersonatingTransport(bench.identity))
-            let relayed = try await bench.start(transport: wire, endpoint: ImpersonatingTransport.address)
+            let relayed = try await bench.start(
+                transport: wire, endpoint: ImpersonatingTransport.address)
             await #expect(throws: login(.conflict)) { try await relayed.authenticateBiometric() }
             #expect(wire.recordings.isEmpty)
             #expect(await bench.identity.refreshTokens.isEmpty)
@@ -98,29 +106,42 @@ import Testing
             let kid = try await enable(bench)
             let stranger = try FakeIdentity()
             let misled = try await bench.start(
-                transport: ImpersonatingTransport(stranger), endpoint: ImpersonatingTransport.address)
+                transport: ImpersonatingTransport(stranger),
+                endpoint: ImpersonatingTransport.address)
             await #expect(throws: login(.conflict)) { try await misled.authenticateBiometric() }
             #expect(try await bench.start().authenticateBiometric().keyID == kid)
         }
     }
 
     /// An attacker who can edit the store names another server in the rows.
-    @Test(arguments: [ContainerOperation.authenticate, .refresh, .logoutKeepingKey, .disable, .enable])
-    func `rows with an edited server are damaged, and no credential leaves`(operation: ContainerOperation) async throws
-    {
+    @Test(arguments: [
+        ContainerOperation.authenticate, .refresh, .logoutKeepingKey, .disable, .enable,
+    ])
+    func `rows with an edited server are damaged, and no credential leaves`(
+        operation: ContainerOperation
+    ) async throws {
         try await Bench.with { bench in
             _ = try await enable(bench)
-            let database = try DatabaseQueue.raw(at: "\(bench.directory.path)/default/latchkey.sqlite")
+            let database = try DatabaseQueue.raw(
+                at: "\(bench.directory.path)/default/latchkey.sqlite")
             try await database.write { database in
                 try database.execute(
-                    sql: "UPDATE record SET attributes = replace(attributes, 'identity.test', 'other.test')")
+                    sql:
+                        "UPDATE record SET attributes = replace(attributes, 'identity.test', 'other.test')"
+                )
                 #expect(database.changesCount > 3)
-                if operation == .enable { try database.execute(sql: "DELETE FROM record WHERE id = 'login.key'") }
+                if operation == .enable {
+                    try database.execute(sql: "DELETE FROM record WHERE id = 'login.key'")
+                }
             }
             let wire = RecordingTransport(forwardingTo: ImpersonatingTransport(bench.identity))
-            let other = try await bench.start(transport: wire, endpoint: ImpersonatingTransport.address)
+            let other = try await bench.start(
+                transport: wire, endpoint: ImpersonatingTransport.address)
             await #expect(throws: keystore(.damaged)) { try await operation.run(other) }
-            #expect(wire.recordings.allSatisfy { $0.request.path == "/.well-known/openid-configuration" })
+            #expect(
+                wire.recordings.allSatisfy {
+                    $0.request.path == "/.well-known/openid-configuration"
+                })
         }
     }
 
@@ -129,8 +150,13 @@ import Testing
         try await Bench.with { bench in
             let kid = try await enable(bench)
             let wire = RecordingTransport(forwardingTo: ImpersonatingTransport(bench.identity))
-            let other = try await bench.start(transport: wire, endpoint: ImpersonatingTransport.address)
-            if isLogout { try await other.logout(force: true) } else { try await other.disableBiometric(force: true) }
+            let other = try await bench.start(
+                transport: wire, endpoint: ImpersonatingTransport.address)
+            if isLogout {
+                try await other.logout(force: true)
+            } else {
+                try await other.disableBiometric(force: true)
+            }
             #expect(wire.recordings.isEmpty)
             #expect(try await other.listBiometricKeys().isEmpty)
             #expect(try await other.sessionState == (isLogout ? .noSession : .authenticated))
@@ -138,14 +164,17 @@ import Testing
         }
     }
 
-    @Test func `a key that is left at one server is removed there and is not named to another`() async throws {
+    @Test func `a key that is left at one server is removed there and is not named to another`()
+        async throws
+    {
         try await Bench.with { bench in
             let kid = try await enable(bench)
             let stranger = try FakeIdentity()
             await stranger.set { $0.issuer = ImpersonatingTransport.address }
             let wire = RecordingTransport(forwardingTo: ImpersonatingTransport(stranger))
             let other = try await bench.start(
-                transport: wire, browser: VisitingBrowser(stranger), endpoint: ImpersonatingTransport.address)
+                transport: wire, browser: VisitingBrowser(stranger),
+                endpoint: ImpersonatingTransport.address)
             try await other.logout(force: true)
             try await other.authorize()
             try await other.enableBiometric()

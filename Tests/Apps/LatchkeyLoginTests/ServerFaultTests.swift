@@ -5,8 +5,8 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// A server that answers any one request with something else: the key is there as before, or not at all, and the next
-/// attempt works.
+/// A server that answers any one request with something else: the key is there as before, or not at
+/// all, and the next attempt works.
 @Suite(.softwareTPM, .timeLimit(.minutes(15)))
 struct ServerFaultTests {
     enum Operation: CaseIterable { case enable, authenticate, disable }
@@ -17,11 +17,16 @@ struct ServerFaultTests {
         var step: RecordingTransport.Step {
             switch self {
             case .redirect:
-                .respond(HTTPResponse(status: .found, headerFields: [.location: "https://elsewhere.test/"]), [])
+                .respond(
+                    HTTPResponse(
+                        status: .found, headerFields: [.location: "https://elsewhere.test/"]), [])
             case .tooMany:
-                .respond(HTTPResponse(status: .tooManyRequests, headerFields: [.retryAfter: "3600"]), [])
+                .respond(
+                    HTTPResponse(status: .tooManyRequests, headerFields: [.retryAfter: "3600"]), [])
             case .overload:
-                .respond(HTTPResponse(status: .serviceUnavailable), Array("<html>come back later</html>".utf8))
+                .respond(
+                    HTTPResponse(status: .serviceUnavailable),
+                    Array("<html>come back later</html>".utf8))
             case .page:
                 .respond(
                     HTTPResponse(status: .ok, headerFields: [.contentType: "text/html"]),
@@ -34,7 +39,9 @@ struct ServerFaultTests {
     }
 
     @Test(arguments: Operation.allCases, Answer.allCases)
-    func `nothing is lost, and the next call succeeds`(_ operation: Operation, _ answer: Answer) async throws {
+    func `nothing is lost, and the next call succeeds`(_ operation: Operation, _ answer: Answer)
+        async throws
+    {
         var index = 0
         var isMet = true
         while isMet {
@@ -43,12 +50,18 @@ struct ServerFaultTests {
                 try await before.authorize()
                 if operation != .enable { try await before.enableBiometric() }
                 let wire = RecordingTransport(
-                    Array(repeating: .forward, count: index) + [answer.step], forwardingTo: bench.identity)
+                    Array(repeating: .forward, count: index) + [answer.step],
+                    forwardingTo: bench.identity)
                 let error = await failure(of: operation, in: try await bench.start(transport: wire))
                 isMet = wire.recordings.count > index
-                let place = wire.recordings.indices.contains(index) ? wire.recordings[index].request.path : nil
-                let situation = "\(operation), \(answer) to request \(index), \(place ?? "none"): \(error as Any)"
-                if answer == .tooMany, isMet, let error { #expect(error.code == .rateLimited, "\(situation)") }
+                let place =
+                    wire.recordings.indices.contains(index)
+                    ? wire.recordings[index].request.path : nil
+                let situation =
+                    "\(operation), \(answer) to request \(index), \(place ?? "none"): \(error as Any)"
+                if answer == .tooMany, isMet, let error {
+                    #expect(error.code == .rateLimited, "\(situation)")
+                }
                 if !isMet { #expect(error == nil, "\(situation)") }
                 #expect(error?.recovery.isEmpty != true, "\(situation)")
                 try await check(operation, try await bench.start(), situation)
@@ -75,7 +88,9 @@ struct ServerFaultTests {
     }
 
     /// Checks the state of a new program with a working server.
-    private func check(_ operation: Operation, _ container: Container, _ situation: String) async throws {
+    private func check(_ operation: Operation, _ container: Container, _ situation: String)
+        async throws
+    {
         let isEnabled = try await container.isBiometricEnabled()
         switch operation {
         case .enable:
@@ -83,9 +98,10 @@ struct ServerFaultTests {
             do {
                 try await container.authenticateBiometric()
             } catch {
-                // The protocol's answer to a new key is 200 and no more: who says that in the server's place is found out
-                // here.
-                #expect(error as? LoginError == login(.identityNotFound) && isEnabled, "\(situation)")
+                // The protocol's answer to a new key is 200 and no more: who says that in the
+                // server's place is found out here.
+                #expect(
+                    error as? LoginError == login(.identityNotFound) && isEnabled, "\(situation)")
                 try await container.enableBiometric()
                 try await container.authenticateBiometric()
             }
@@ -97,7 +113,9 @@ struct ServerFaultTests {
                 try await container.authenticateBiometric()
                 try await container.disableBiometric()
             } else {
-                await #expect(throws: login(.notEnabled)) { try await container.authenticateBiometric() }
+                await #expect(throws: login(.notEnabled)) {
+                    try await container.authenticateBiometric()
+                }
             }
         }
     }

@@ -39,7 +39,9 @@ import Testing
         }
     }
 
-    @Test func `a rotated refresh token is stored before the access token is given out`() async throws {
+    @Test func `a rotated refresh token is stored before the access token is given out`()
+        async throws
+    {
         try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
             try await bench.start().authorize()
             for _ in 0..<3 {
@@ -50,7 +52,9 @@ import Testing
         }
     }
 
-    @Test func `a refresh whose ID token is wrong keeps the refresh token that came with it`() async throws {
+    @Test func `a refresh whose ID token is wrong keeps the refresh token that came with it`()
+        async throws
+    {
         try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
             try await bench.start().authorize()
             await bench.identity.set { $0.issuer = "https://elsewhere.test" }
@@ -62,7 +66,9 @@ import Testing
         }
     }
 
-    @Test func `a process that wants to refresh waits for another's refresh, and both continue`() async throws {
+    @Test func `a process that wants to refresh waits for another's refresh, and both continue`()
+        async throws
+    {
         try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
             try await bench.start().authorize()
             let pausing = PausingTransport(bench.identity, at: "/oauth2/token", .before)
@@ -79,7 +85,10 @@ import Testing
         }
     }
 
-    @Test func `a crash between the server's rotation and the store ends the session and keeps the key`() async throws {
+    @Test
+    func `a crash between the server's rotation and the store ends the session and keeps the key`()
+        async throws
+    {
         try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
             let first = try await bench.start()
             try await first.authorize()
@@ -129,9 +138,12 @@ import Testing
     @Test func `a failed refresh keeps the session`() async throws {
         try await Bench.with { bench in
             try await bench.start().authorize()
-            let wire = RecordingTransport([.forward, .fail(noNetwork)], forwardingTo: bench.identity)
+            let wire = RecordingTransport(
+                [.forward, .fail(noNetwork)], forwardingTo: bench.identity)
             let container = try await bench.start(transport: wire)
-            await #expect(throws: login(.network)) { try await container.refreshAccessTokenIfNeeded() }
+            await #expect(throws: login(.network)) {
+                try await container.refreshAccessTokenIfNeeded()
+            }
             #expect(try await container.sessionState == .authenticated)
             try await container.refreshAccessTokenIfNeeded()
         }
@@ -142,7 +154,9 @@ import Testing
             let container = try await bench.start()
             try await container.authorize()
             await bench.identity.forgetAccessTokens()
-            let error = await #expect(throws: LoginError.self) { try await container.fetchUserInfo() }
+            let error = await #expect(throws: LoginError.self) {
+                try await container.fetchUserInfo()
+            }
             #expect(error?.httpStatus == 401)
             #expect(try await container.sessionState == .noSession)
         }
@@ -161,7 +175,10 @@ import Testing
             try await container.refreshAccessTokenIfNeeded()
             var reasons: [SessionStateChange.Reason?] = []
             for _ in 0..<6 { reasons.append(await changes.next()?.reason) }
-            #expect(reasons == [.noToken, .authenticated, .authenticated, .clear, .authenticated, .logout])
+            #expect(
+                reasons == [
+                    .noToken, .authenticated, .authenticated, .clear, .authenticated, .logout,
+                ])
             #expect(await changes.next()?.reason == .noToken)
         }
     }
@@ -203,22 +220,28 @@ import Testing
 }
 
 @Suite(.softwareTPM) struct LogoutTests {
-    @Test func `an earlier verification is not reused after a session ended or biometric login was disabled`()
+    @Test
+    func
+        `an earlier verification is not reused after a session ended or biometric login was disabled`()
         async throws
     {
         try await Bench.with { bench in
-            let keystore = CountingKeystore(TPMKeystore(tcti: bench.tpm.tcti, anchors: MemoryTrustAnchors()))
+            let keystore = CountingKeystore(
+                TPMKeystore(tcti: bench.tpm.tcti, anchors: MemoryTrustAnchors()))
             let container = try await bench.start(keystore: keystore)
             try await container.authorize()
             try await container.enableBiometric()
             for end in [
-                { try await container.clear() }, { try await container.logout(keepBiometric: true) },
+                { try await container.clear() },
+                { try await container.logout(keepBiometric: true) },
                 { try await container.disableBiometric(force: true) },
             ] as [() async throws -> Void] {
                 let before = keystore.reuseEndings
                 try await end()
                 #expect(keystore.reuseEndings == before + 1)
-                if try await container.isBiometricEnabled() { try await container.authenticateBiometric() }
+                if try await container.isBiometricEnabled() {
+                    try await container.authenticateBiometric()
+                }
             }
         }
     }
@@ -257,7 +280,8 @@ import Testing
             let first = try await bench.start()
             try await first.authorize()
             try await first.enableBiometric()
-            let container = try await bench.start(transport: RecordingTransport(), keystore: AbsentKeystore())
+            let container = try await bench.start(
+                transport: RecordingTransport(), keystore: AbsentKeystore())
             try await container.logout(force: true)
             #expect(try await container.sessionState == .noSession)
             #expect(try await !container.isBiometricEnabled())
@@ -276,7 +300,9 @@ import Testing
         }
     }
 
-    @Test func `a logout without a server session deletes the key, and the next login removes it from the server`()
+    @Test
+    func
+        `a logout without a server session deletes the key, and the next login removes it from the server`()
         async throws
     {
         try await Bench.with { bench in
@@ -301,7 +327,9 @@ import Testing
         }
     }
 
-    @Test func `a logout succeeds after another call has found that the server ended the session`() async throws {
+    @Test func `a logout succeeds after another call has found that the server ended the session`()
+        async throws
+    {
         try await Bench.with { bench in
             let container = try await bench.start()
             try await container.authorize()

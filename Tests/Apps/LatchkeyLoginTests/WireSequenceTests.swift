@@ -19,19 +19,22 @@ import Testing
             try await bench.start(transport: wire).authorize()
             #expect(
                 wire.summary == [
-                    discovery, "POST /oauth2/token authorization_code", "GET /oauth2/jwks", userInfo,
+                    discovery, "POST /oauth2/token authorization_code", "GET /oauth2/jwks",
+                    userInfo,
                 ])
             let form = wire.recordings[1].form
             #expect(
                 Set(form.keys) == [
-                    "client_id", "grant_type", "code", "redirect_uri", "code_verifier", "x_device_info",
+                    "client_id", "grant_type", "code", "redirect_uri", "code_verifier",
+                    "x_device_info",
                 ])
             #expect(form["redirect_uri"]?.hasPrefix("http://127.0.0.1:") == true)
             #expect(form["code_verifier"]?.utf8.count == 43)
             let page = try #require(bench.browser.visited.first)
             #expect(page["response_type"] == "code")
             #expect(page["code_challenge_method"] == "S256")
-            #expect(page["scope"] == "openid offline_access https://authgear.com/scopes/full-access")
+            #expect(
+                page["scope"] == "openid offline_access https://authgear.com/scopes/full-access")
             #expect(page["state"]?.utf8.count == 43)
             #expect(page["nonce"]?.utf8.count == 43)
             #expect(page["login_hint"] == nil)
@@ -39,7 +42,9 @@ import Testing
         }
     }
 
-    @Test func `enabling asks for a challenge and sends one signed request with the session`() async throws {
+    @Test func `enabling asks for a challenge and sends one signed request with the session`()
+        async throws
+    {
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await bench.start(transport: wire)
@@ -69,12 +74,20 @@ import Testing
             try await bench.start().authorize()
             let wire = RecordingTransport(forwardingTo: bench.identity)
             try await bench.start(transport: wire).enableBiometric()
-            #expect(wire.summary == [discovery, "POST /oauth2/token refresh_token", challenge, biometric])
-            #expect(Set(wire.recordings[1].form.keys) == ["client_id", "grant_type", "refresh_token", "x_device_info"])
+            #expect(
+                wire.summary == [
+                    discovery, "POST /oauth2/token refresh_token", challenge, biometric,
+                ])
+            #expect(
+                Set(wire.recordings[1].form.keys) == [
+                    "client_id", "grant_type", "refresh_token", "x_device_info",
+                ])
         }
     }
 
-    @Test func `authenticating needs no session and fetches the user with the new token`() async throws {
+    @Test func `authenticating needs no session and fetches the user with the new token`()
+        async throws
+    {
         try await Bench.with { bench in
             let first = try await bench.start()
             try await first.authorize()
@@ -85,8 +98,11 @@ import Testing
             #expect(wire.summary == [discovery, challenge, biometric, userInfo])
             let sent = wire.recordings[2]
             #expect(sent.request.headerFields[.authorization] == nil)
-            #expect(Set(sent.form.keys) == ["client_id", "grant_type", "jwt", "scope", "x_device_info"])
-            #expect(sent.form["scope"] == "openid offline_access https://authgear.com/scopes/full-access")
+            #expect(
+                Set(sent.form.keys) == ["client_id", "grant_type", "jwt", "scope", "x_device_info"])
+            #expect(
+                sent.form["scope"]
+                    == "openid offline_access https://authgear.com/scopes/full-access")
             #expect(sent.form["x_device_info"]?.contains("=") == false)
             let (header, payload) = try #require(sent.jwt)
             #expect(Set(header.keys) == ["typ", "alg", "kid"])

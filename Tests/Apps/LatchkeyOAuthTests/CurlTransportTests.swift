@@ -7,8 +7,12 @@ import Testing
 @testable import LatchkeyOAuth
 
 @Suite(.timeLimit(.minutes(15))) struct CurlTransportTests {
-    private func request(_ server: RawServer, _ path: String = "/", fields: HTTPFields = [:]) -> HTTPRequest {
-        HTTPRequest(method: .post, scheme: "http", authority: server.authority, path: path, headerFields: fields)
+    private func request(_ server: RawServer, _ path: String = "/", fields: HTTPFields = [:])
+        -> HTTPRequest
+    {
+        HTTPRequest(
+            method: .post, scheme: "http", authority: server.authority, path: path,
+            headerFields: fields)
     }
 
     /// Keeps a connection however long the other tests delay the next request.
@@ -61,7 +65,8 @@ import Testing
     }
 
     @Test func `a body of 1 MiB is accepted`() async throws {
-        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n\(String(repeating: "x", count: 1 << 20))"
+        let answer =
+            "HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n\(String(repeating: "x", count: 1 << 20))"
         try await RawServer.with(answer) { server in
             let (_, body) = try await CurlTransport().send(request(server), body: [])
             #expect(body.count == CurlTransport.maximumResponseBytes)
@@ -79,7 +84,9 @@ import Testing
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"),
         ("HTTP/1.1 200 OK\r\n", "X-More: and more\r\n"), ("HTTP/1.1 200 OK", " "),
     ])
-    func `a request to a slow server ends after the timeout`(answer: String, drop: String) async throws {
+    func `a request to a slow server ends after the timeout`(answer: String, drop: String)
+        async throws
+    {
         try await RawServer.with(answer, dripping: drop) { server in
             try await expectTimeout(server)
         }
@@ -130,7 +137,8 @@ import Testing
             let transport = CurlTransport(limits: .init(timeoutSeconds: 30, idleSeconds: 1))
             _ = try await transport.send(request(server), body: [])
             let deadline = ContinuousClock.now + hangLimit
-            while try !Self.sockets(to: UInt16(server.port)).isEmpty, ContinuousClock.now < deadline {
+            while try !Self.sockets(to: UInt16(server.port)).isEmpty, ContinuousClock.now < deadline
+            {
                 try await Task.sleep(for: .milliseconds(20))
             }
             #expect(try Self.sockets(to: UInt16(server.port)).isEmpty)
@@ -152,17 +160,22 @@ import Testing
                 try await CurlTransport(timeout: 300).send(request(server), body: [])
             }
             #expect(error?.code == .unavailable)
-            #expect(error?.reason == "\(server.authority) sent an invalid HTTP response", "\(error as Any)")
+            #expect(
+                error?.reason == "\(server.authority) sent an invalid HTTP response",
+                "\(error as Any)")
         }
     }
 
     @Test(arguments: [
         ("000", "sent an invalid HTTP response"), ("001", "sent an invalid HTTP response"),
         ("099", "sent an invalid HTTP response"), ("101", "answered with an invalid HTTP status"),
-        ("600", "answered with an invalid HTTP status"), ("999", "answered with an invalid HTTP status"),
+        ("600", "answered with an invalid HTTP status"),
+        ("999", "answered with an invalid HTTP status"),
     ])
-    func `a status that no server may send is refused`(status: String, reason: String) async throws {
-        try await RawServer.with("HTTP/1.1 \(status) Status\r\nContent-Length: 2\r\n\r\n{}") { server in
+    func `a status that no server may send is refused`(status: String, reason: String) async throws
+    {
+        try await RawServer.with("HTTP/1.1 \(status) Status\r\nContent-Length: 2\r\n\r\n{}") {
+            server in
             let error = await #expect(throws: KeystoreError.self) {
                 try await CurlTransport(timeout: 300).send(request(server), body: [])
             }
@@ -175,11 +188,15 @@ import Testing
         let interim = "HTTP/1.1 100 Continue\r\n\r\n"
         let final = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
         try await RawServer.with(String(repeating: interim, count: 3) + final) { server in
-            let (response, body) = try await CurlTransport(timeout: 300).send(request(server), body: [])
+            let (response, body) = try await CurlTransport(timeout: 300).send(
+                request(server), body: [])
             #expect(response.status.code == 200)
             #expect(body == Array("{}".utf8))
         }
-        for flood in [String(repeating: interim, count: 10_000), String(repeating: interim, count: 10) + final] {
+        for flood in [
+            String(repeating: interim, count: 10_000),
+            String(repeating: interim, count: 10) + final,
+        ] {
             try await RawServer.with(flood, dripping: interim) { server in
                 let error = await #expect(throws: KeystoreError.self) {
                     try await CurlTransport(timeout: 300).send(request(server), body: [])
@@ -208,7 +225,9 @@ import Testing
     @Test func `a cancelled request is cancelled`() async throws {
         try await RawServer.with(nil) { server in
             // Without the cancellation the request would end after the limit of this test.
-            let attempt = Task { try await CurlTransport(timeout: 3600).send(request(server), body: []) }
+            let attempt = Task {
+                try await CurlTransport(timeout: 3600).send(request(server), body: [])
+            }
             #expect(await poll { !server.requests.isEmpty })
             attempt.cancel()
             await #expect(throws: keystore(.cancelled)) { try await attempt.value }
@@ -219,15 +238,20 @@ import Testing
     func `a request that is neither https nor local is not sent`(url: String) async throws {
         let components = try #require(URLComponents(string: url))
         let request = HTTPRequest(
-            method: .get, scheme: components.scheme, authority: components.host, path: components.path)
-        await #expect(throws: keystore(.refused)) { try await CurlTransport().send(request, body: []) }
+            method: .get, scheme: components.scheme, authority: components.host,
+            path: components.path)
+        await #expect(throws: keystore(.refused)) {
+            try await CurlTransport().send(request, body: [])
+        }
     }
 
     @Test func `a server's IPv6 address can be used`() async throws {
-        try await RawServer.with("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", host: "::1") { server in
+        try await RawServer.with("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", host: "::1") {
+            server in
             #expect(server.authority.hasPrefix("[::1]:"))
             for authority in [server.authority, "localhost:\(server.port)"] {
-                let request = HTTPRequest(method: .get, scheme: "http", authority: authority, path: "/")
+                let request = HTTPRequest(
+                    method: .get, scheme: "http", authority: authority, path: "/")
                 let (response, body) = try await CurlTransport(timeout: 300).send(request, body: [])
                 #expect(response.status.code == 200 && body == Array("hi".utf8), "\(authority)")
             }
@@ -235,10 +259,13 @@ import Testing
     }
 
     @Test(arguments: [
-        (HTTPRequest.Method.get, ""), (.head, ""), (.delete, ""), (.options, ""), (.post, "Content-Length: 0\r\n"),
+        (HTTPRequest.Method.get, ""), (.head, ""), (.delete, ""), (.options, ""),
+        (.post, "Content-Length: 0\r\n"),
         (.put, "Content-Length: 0\r\n"),
     ])
-    func `the client adds no fields but Host and the length of the body`(method: HTTPRequest.Method, length: String)
+    func `the client adds no fields but Host and the length of the body`(
+        method: HTTPRequest.Method, length: String
+    )
         async throws
     {
         try await RawServer.with("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") { server in
@@ -252,7 +279,9 @@ import Testing
         }
     }
 
-    @Test func `a transport keeps its connection and does not leave it to other programs`() async throws {
+    @Test func `a transport keeps its connection and does not leave it to other programs`()
+        async throws
+    {
         try await RawServer.with("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") { server in
             let transport = CurlTransport(limits: Self.patient)
             for _ in 0..<3 { _ = try await transport.send(request(server), body: []) }
@@ -267,11 +296,15 @@ import Testing
 
     /// The descriptors of this process for connections to a port.
     private static func sockets(to port: UInt16) throws -> [Int32] {
-        try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int32($0) }.filter {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap {
+            Int32($0)
+        }.filter {
             descriptor in
             var (address, length) = (sockaddr_in(), socklen_t(MemoryLayout<sockaddr_in>.size))
             let status = withUnsafeMutableBytes(of: &address) { bytes in
-                bytes.withMemoryRebound(to: sockaddr.self) { getpeername(descriptor, $0.baseAddress, &length) }
+                bytes.withMemoryRebound(to: sockaddr.self) {
+                    getpeername(descriptor, $0.baseAddress, &length)
+                }
             }
             return status == 0 && address.sin_family == sa_family_t(AF_INET)
                 && UInt16(bigEndian: address.sin_port) == port
@@ -279,11 +312,14 @@ import Testing
     }
 
     @Test(arguments: [(HTTPRequest.Method.post, false), (.get, true)])
-    func `a request is repeated only if it changes nothing`(method: HTTPRequest.Method, isRepeated: Bool) async throws {
+    func `a request is repeated only if it changes nothing`(
+        method: HTTPRequest.Method, isRepeated: Bool
+    ) async throws {
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
         try await RawServer.with(answer, answers: 1) { server in
             let transport = CurlTransport(limits: Self.patient)
-            let request = HTTPRequest(method: method, scheme: "http", authority: server.authority, path: "/")
+            let request = HTTPRequest(
+                method: method, scheme: "http", authority: server.authority, path: "/")
             _ = try await transport.send(request, body: [])
             let second = try? await transport.send(request, body: [])
             #expect((second != nil) == isRepeated)
@@ -298,7 +334,9 @@ import Testing
                 let waiting = Task { try await transport.send(request(silent), body: []) }
                 try await withThrowingTaskGroup(of: Int.self) { group in
                     for _ in 0..<20 {
-                        group.addTask { try await transport.send(request(server), body: []).0.status.code }
+                        group.addTask {
+                            try await transport.send(request(server), body: []).0.status.code
+                        }
                     }
                     for try await status in group { #expect(status == 200) }
                 }
@@ -309,7 +347,9 @@ import Testing
     }
 
     @Test func `a missing library is named with its package`() {
-        let error = #expect(throws: KeystoreError.self) { try CurlLibrary(file: "libcurl-missing.so.4") }
+        let error = #expect(throws: KeystoreError.self) {
+            try CurlLibrary(file: "libcurl-missing.so.4")
+        }
         #expect(error?.code == .unavailable)
         #expect(error?.reason.contains("libcurl-missing.so.4") == true)
         #expect(error?.recovery == "Install the package libcurl4.")

@@ -10,7 +10,8 @@ struct FormEncodingTests {
 
     @Test func `encoded fields are decoded`() {
         let fields = ["a": "+&=% /?\u{0}\n", "b": "日本", "": "x"]
-        #expect(FormEncoding.decode(FormEncoding.encode(fields.map { ($0.key, $0.value) })) == fields)
+        #expect(
+            FormEncoding.decode(FormEncoding.encode(fields.map { ($0.key, $0.value) })) == fields)
     }
 
     @Test func `a plus is a space and a value may be missing`() {

@@ -30,23 +30,28 @@ struct LoopbackServerOwnerTests {
         let stranger = try RunningProgram(
             URL(filePath: "/usr/bin/setpriv"),
             [
-                "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", Self.server, address,
+                "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c",
+                Self.server, address,
             ])
         let said = await stranger.output { $0.contains("port") }
         let port = try #require(said.firstMatch(of: /port ([0-9]+)/)?.1)
         for host in ["127.0.0.1", "localhost"] {
-            let request = HTTPRequest(method: .get, scheme: "http", authority: "\(host):\(port)", path: "/secret")
+            let request = HTTPRequest(
+                method: .get, scheme: "http", authority: "\(host):\(port)", path: "/secret")
             let error = await #expect(throws: KeystoreError.self) {
                 try await CurlTransport(timeout: 300).send(request, body: [])
             }
             #expect(error?.code == .unavailable)
-            #expect(error?.reason.contains("another user (user ID 65534) listens") == true, "\(error as Any)")
+            #expect(
+                error?.reason.contains("another user (user ID 65534) listens") == true,
+                "\(error as Any)")
         }
         await stranger.stop(SIGKILL)
         #expect(await stranger.remainder().output == "")
     }
 
-    /// Listens for 5 ms at a time, so that some connections come when a check has just seen no listener. Prints what arrives.
+    /// Listens for 5 ms at a time, so that some connections come when a check has just seen no
+    /// listener. Prints what arrives.
     private static let flickering = #"""
         import socket, sys, time
         with socket.socket() as first:
@@ -74,10 +79,14 @@ struct LoopbackServerOwnerTests {
     func `another user who takes the port after the check gets no byte`() async throws {
         let stranger = try RunningProgram(
             URL(filePath: "/usr/bin/setpriv"),
-            ["--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", Self.flickering])
+            [
+                "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c",
+                Self.flickering,
+            ])
         let said = await stranger.output { $0.contains("port") }
         let port = try #require(said.firstMatch(of: /port ([0-9]+)/)?.1)
-        let request = HTTPRequest(method: .get, scheme: "http", authority: "127.0.0.1:\(port)", path: "/secret")
+        let request = HTTPRequest(
+            method: .get, scheme: "http", authority: "127.0.0.1:\(port)", path: "/secret")
         for _ in 0..<100 {
             await #expect(throws: KeystoreError.self) {
                 try await CurlTransport(timeout: 5).send(request, body: [])
@@ -102,10 +111,15 @@ struct LoopbackServerOwnerTests {
     @Test(
         .enabled(if: geteuid() == 0, "being two users takes root"), .requires(program: "setpriv"),
         .requires(program: "python3"))
-    func `a connection that another user accepted is not trusted, whoever listens now`() async throws {
+    func `a connection that another user accepted is not trusted, whoever listens now`()
+        async throws
+    {
         let stranger = try RunningProgram(
             URL(filePath: "/usr/bin/setpriv"),
-            ["--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", Self.acceptor])
+            [
+                "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c",
+                Self.acceptor,
+            ])
         let said = await stranger.output { $0.contains("port") }
         let port = try #require(said.firstMatch(of: /port ([0-9]+)/).flatMap { Int($0.1) })
         let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
@@ -122,7 +136,8 @@ struct LoopbackServerOwnerTests {
         }
         _ = await stranger.output { $0.contains("accepted") }
         let server = try #require(TCPSocket.End("127.0.0.1", port: port))
-        let own = try #require(TCPSocket.End("127.0.0.1", port: Int(UInt16(bigEndian: address.sin_port))))
+        let own = try #require(
+            TCPSocket.End("127.0.0.1", port: Int(UInt16(bigEndian: address.sin_port))))
         #expect(LoopbackServerOwner(listeningAt: server) == .noListener)
         #expect(LoopbackServerOwner(of: server, connectedTo: own) == .otherUser(65534))
         #expect(LoopbackServerOwner(of: server, connectedTo: server) == .unknown)
@@ -130,10 +145,12 @@ struct LoopbackServerOwnerTests {
     }
 
     @Test(.requires(program: "python3")) func `this user's server gets the request`() async throws {
-        let own = try RunningProgram(URL(filePath: "/usr/bin/python3"), ["-c", Self.server, "127.0.0.1"])
+        let own = try RunningProgram(
+            URL(filePath: "/usr/bin/python3"), ["-c", Self.server, "127.0.0.1"])
         let said = await own.output { $0.contains("port") }
         let port = try #require(said.firstMatch(of: /port ([0-9]+)/)?.1)
-        let request = HTTPRequest(method: .get, scheme: "http", authority: "127.0.0.1:\(port)", path: "/mine")
+        let request = HTTPRequest(
+            method: .get, scheme: "http", authority: "127.0.0.1:\(port)", path: "/mine")
         #expect(try await CurlTransport(timeout: 300).send(request, body: []).0.status.code == 200)
         await own.stop(SIGKILL)
     }

@@ -27,14 +27,16 @@ final class RawServer: Sendable {
     /// Runs a server for the time of `body`.
     ///
     /// - Parameters:
-    ///   - answer: The bytes to answer with; nil for a connection that stays silent, empty for one that is
-    ///     closed.
+    ///   - answer: The bytes to answer with; nil for a connection that stays silent, empty for one
+    ///     that is closed.
     ///   - drop: Bytes that are sent after the answer, repeatedly until the connection is closed.
     ///   - isClosedAfter: Whether the server hangs up after the answer.
-    ///   - answers: The number of requests of a connection that are answered. The next one closes it.
+    ///   - answers: The number of requests of a connection that are answered. The next one closes
+    ///     it.
     ///   - host: The address to listen on.
     static func with(
-        _ answer: String?, dripping drop: String? = nil, isClosedAfter: Bool = false, answers: Int = .max,
+        _ answer: String?, dripping drop: String? = nil, isClosedAfter: Bool = false,
+        answers: Int = .max,
         host: String = "127.0.0.1",
         _ body: (RawServer) async throws -> Void
     ) async throws {
@@ -72,7 +74,9 @@ private final class RawHandler: ChannelInboundHandler {
     private var text = ""
     private var count = 0
 
-    init(_ answer: String?, _ drop: String?, _ isClosedAfter: Bool, _ answers: Int, _ log: RequestLog) {
+    init(
+        _ answer: String?, _ drop: String?, _ isClosedAfter: Bool, _ answers: Int, _ log: RequestLog
+    ) {
         self.answer = answer
         self.drop = drop
         self.isClosedAfter = isClosedAfter
@@ -102,7 +106,9 @@ private final class RawHandler: ChannelInboundHandler {
         if isClosedAfter { context.close(promise: nil) }
         guard let drop else { return }
         let channel = context.channel
-        context.eventLoop.scheduleRepeatedTask(initialDelay: .milliseconds(100), delay: .milliseconds(100)) { task in
+        context.eventLoop.scheduleRepeatedTask(
+            initialDelay: .milliseconds(100), delay: .milliseconds(100)
+        ) { task in
             guard channel.isActive else { return task.cancel() }
             channel.writeAndFlush(ByteBuffer(string: drop), promise: nil)
         }

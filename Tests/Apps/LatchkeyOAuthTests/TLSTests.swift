@@ -25,14 +25,17 @@ struct TLSTests {
         let made = try await run(
             .name("openssl"),
             arguments: [
-                "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
-                "-out", certificate, "-days", "2", "-subj", "/CN=\(name)", "-addext", "subjectAltName=DNS:\(name)",
+                "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                "-keyout", key,
+                "-out", certificate, "-days", "2", "-subj", "/CN=\(name)", "-addext",
+                "subjectAltName=DNS:\(name)",
             ], output: .discarded)
         try #require(made.terminationStatus.isSuccess)
         _ = try await run(
             .name("openssl"),
             arguments: .init(
-                ["s_server", "-accept", "127.0.0.1:0", "-key", key, "-cert", certificate, "-www"] + arguments),
+                ["s_server", "-accept", "127.0.0.1:0", "-key", key, "-cert", certificate, "-www"]
+                    + arguments),
             input: .none, output: .sequence, error: .discarded
         ) { execution in
             var text = ""
@@ -53,9 +56,11 @@ struct TLSTests {
     }
 
     @Test(arguments: ["-tls1_3", "-tls1_2"])
-    func `a server with a certificate of a trusted authority answers`(version: String) async throws {
+    func `a server with a certificate of a trusted authority answers`(version: String) async throws
+    {
         try await withServer([version]) { port, certificate in
-            let transport = CurlTransport(limits: .init(timeoutSeconds: 300), authorities: certificate)
+            let transport = CurlTransport(
+                limits: .init(timeoutSeconds: 300), authorities: certificate)
             let (response, body) = try await transport.send(request(port), body: [])
             #expect(response.status.code == 200)
             #expect(String(decoding: body, as: UTF8.self).contains("s_server"))
@@ -68,7 +73,9 @@ struct TLSTests {
                 try await CurlTransport(timeout: 300).send(request(port), body: [])
             }
             #expect(error?.code == .unavailable)
-            #expect(error?.reason.hasPrefix("the TLS certificate of localhost:") == true, "\(error as Any)")
+            #expect(
+                error?.reason.hasPrefix("the TLS certificate of localhost:") == true,
+                "\(error as Any)")
             #expect(error?.reason.contains("is not trusted") == true)
             #expect(error?.recovery.contains("trust store") == true)
             #expect(error?.underlying?.layer == "tls")
@@ -78,12 +85,15 @@ struct TLSTests {
     @Test func `a certificate of another host is refused`() async throws {
         try await withServer(for: "other.test") { port, certificate in
             let error = await #expect(throws: KeystoreError.self) {
-                try await CurlTransport(limits: .init(timeoutSeconds: 300), authorities: certificate).send(
+                try await CurlTransport(
+                    limits: .init(timeoutSeconds: 300), authorities: certificate
+                ).send(
                     request(port), body: [])
             }
             #expect(error?.code == .unavailable)
             #expect(
-                error?.reason == "the TLS certificate of the server at localhost:\(port) is for another host",
+                error?.reason
+                    == "the TLS certificate of the server at localhost:\(port) is for another host",
                 "\(error as Any)")
             #expect(error?.underlying?.layer == "tls")
         }
@@ -92,7 +102,9 @@ struct TLSTests {
     @Test func `a server with an older version than TLS 1.2 is refused`() async throws {
         try await withServer(["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"]) { port, certificate in
             let error = await #expect(throws: KeystoreError.self) {
-                try await CurlTransport(limits: .init(timeoutSeconds: 300), authorities: certificate).send(
+                try await CurlTransport(
+                    limits: .init(timeoutSeconds: 300), authorities: certificate
+                ).send(
                     request(port), body: [])
             }
             #expect(error?.code == .unavailable)
@@ -102,11 +114,13 @@ struct TLSTests {
 
     @Test func `the client does not offer HTTP/2`() async throws {
         try await RawServer.with("") { server in
-            let request = HTTPRequest(method: .get, scheme: "https", authority: server.authority, path: "/")
+            let request = HTTPRequest(
+                method: .get, scheme: "https", authority: server.authority, path: "/")
             await #expect(throws: keystore(.unavailable)) {
                 try await CurlTransport(timeout: 300).send(request, body: [])
             }
-            // The protocols that the client offers (RFC 7301 section 3.1), each with its length before it.
+            // The protocols that the client offers (RFC 7301 section 3.1), each with its length
+            // before it.
             let hello = try #require(server.requests.first)
             #expect(hello.contains("\u{8}http/1.1"))
             #expect(!hello.contains("\u{2}h2"))

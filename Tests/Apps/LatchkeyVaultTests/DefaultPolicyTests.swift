@@ -9,7 +9,8 @@ import Testing
 @Suite(.softwareTPM, .softwareToken)
 struct DefaultPolicyTests {
     @Test(arguments: SimulatedDevice.allCases)
-    func `without a reader, vaults are stored with the PIN`(_ device: SimulatedDevice) async throws {
+    func `without a reader, vaults are stored with the PIN`(_ device: SimulatedDevice) async throws
+    {
         let scene = try Scene(on: device)
         let presence = ScriptedPresence(Array(repeating: .pin(scene.pin), count: 8))
         let space = try await scene.start(presence, policy: nil)
@@ -24,7 +25,9 @@ struct DefaultPolicyTests {
         #expect(record.protection.policy == .pin)
     }
 
-    @Test func `a stored vault keeps its policy, and one that is protected anew gets the default`() async throws {
+    @Test func `a stored vault keeps its policy, and one that is protected anew gets the default`()
+        async throws
+    {
         let scene = try Scene(on: .token)
         let reusing = try #require(AccessPolicy(.pin, reuseSeconds: 60))
         _ = try await vault(in: scene.start(policy: reusing)).storeToBiometrics(credentials: .jane)

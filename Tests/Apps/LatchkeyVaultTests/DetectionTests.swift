@@ -24,13 +24,16 @@ struct DetectionTests {
             #expect(name(of: vault(in: offline)) == .locked)
             #expect(failure(of: vault(in: offline)) == (gated ? nil : wrongState))
             #expect(try offline.isStoredWithBiometrics(key: "login") == gated)
-            #expect(name(of: VaultFactory<Login>.retrieveVault(key: "other", in: offline)) == .empty)
+            #expect(
+                name(of: VaultFactory<Login>.retrieveVault(key: "other", in: offline)) == .empty)
             #expect(try scene.bytes() == before)
             _ = try await vault(in: space).reset()
         }
     }
 
-    @Test func `the availability of biometrics depends on the machine, not on the vault`() async throws {
+    @Test func `the availability of biometrics depends on the machine, not on the vault`()
+        async throws
+    {
         let scene = try Scene()
         let fingers = try await scene.start(policy: .biometryAny)
         #expect(!fingers.isUserVerificationAvailable)
@@ -45,7 +48,8 @@ struct DetectionTests {
 
     /// Changes of the row that need no hardware.
     @Test(arguments: [
-        "attributes = '{'", "kind = 'note'", "policy = '{}'", "class = 'device'", "payload = zeroblob(40)",
+        "attributes = '{'", "kind = 'note'", "policy = '{}'", "class = 'device'",
+        "payload = zeroblob(40)",
         "payload = NULL", "generation = 99", "mac = zeroblob(32)", "class = 'vault.x'",
     ])
     func `damage is never taken for emptiness, and stays as it is`(edit: String) async throws {
@@ -73,7 +77,9 @@ struct DetectionTests {
     }
 
     @Test func `a vault that cannot be read is locked, with the reason`() async throws {
-        guard case .locked(let nameless) = VaultFactory<Login>.retrieveVault(key: "", in: try await Scene().start())
+        guard
+            case .locked(let nameless) = VaultFactory<Login>.retrieveVault(
+                key: "", in: try await Scene().start())
         else {
             Issue.record("not locked")
             return
@@ -84,13 +90,16 @@ struct DetectionTests {
     }
 
     @Test(arguments: [false, true])
-    func `credentials of another type are a locked vault with a failure, and are kept`(gated: Bool) async throws {
+    func `credentials of another type are a locked vault with a failure, and are kept`(gated: Bool)
+        async throws
+    {
         let scene = try Scene()
         let space = try await scene.start()
         let empty = VaultFactory<Int>.retrieveVault(key: "login", in: space)
         _ =
             gated
-            ? try await empty.storeToBiometrics(credentials: 7) : try await empty.storeToKeychain(credentials: 7)
+            ? try await empty.storeToBiometrics(credentials: 7)
+            : try await empty.storeToKeychain(credentials: 7)
         #expect(failure(of: vault(in: space)) == damaged)
         await #expect(throws: damaged) { try await vault(in: space).unlock() }
         #expect(try VaultFactory<Int>.retrieveVault(key: "login", in: space).credentials == 7)
@@ -119,7 +128,9 @@ struct DetectionTests {
         _ = try opened.lock()
         #expect(try vault(in: space).credentials == .jane)
         _ = try await vault(in: space).reset()
-        #expect(try await VaultFactory<Login>.retrieveVault(key: "login2", in: space).unlock().credentials == .june)
+        #expect(
+            try await VaultFactory<Login>.retrieveVault(key: "login2", in: space).unlock()
+                .credentials == .june)
     }
 
     private func failure(of vault: Vault<Login>) -> KeystoreError? {

@@ -6,18 +6,22 @@ import LatchkeyVault
 import RawDatabase
 import Testing
 
-/// A same-user process that can open the device class replaces a value with biometrics by one without.
+/// A same-user process that can open the device class replaces a value with biometrics by one
+/// without.
 @Suite(.softwareTPM)
 struct DowngradeTests {
     private let prompt = PromptContext(reason: "attack the vault")
 
-    @Test func `a vault that another program downgraded is damaged, not read or written`() async throws {
+    @Test func `a vault that another program downgraded is damaged, not read or written`()
+        async throws
+    {
         let scene = try Scene()
         let space = try await scene.start()
         let plain = try await vault(in: space).storeToKeychain(credentials: .jane)
         let queue = try DatabaseQueue.raw(at: scene.databasePath)
         try await queue.write {
-            try $0.execute(sql: "CREATE TEMP TABLE old AS SELECT * FROM record WHERE kind = 'vault'")
+            try $0.execute(
+                sql: "CREATE TEMP TABLE old AS SELECT * FROM record WHERE kind = 'vault'")
         }
         let opened = try await plain.upgrade()
         try await forge(scene)
@@ -33,7 +37,9 @@ struct DowngradeTests {
         // An attacker would have preferred to leave the row from before the upgrade.
         try await queue.write {
             try $0.execute(
-                sql: "DELETE FROM record WHERE kind = 'vault'; INSERT INTO record SELECT * FROM old; DROP TABLE old")
+                sql:
+                    "DELETE FROM record WHERE kind = 'vault'; INSERT INTO record SELECT * FROM old; DROP TABLE old"
+            )
         }
         guard case .keychainUpgradable(let held) = plain else {
             Issue.record("\(plain)")
@@ -47,7 +53,9 @@ struct DowngradeTests {
         #expect(try vault(in: space).credentials == .june)
     }
 
-    @Test func `a record key from another program under an empty vault is removed on storing`() async throws {
+    @Test func `a record key from another program under an empty vault is removed on storing`()
+        async throws
+    {
         let scene = try Scene()
         let space = try await scene.start()
         _ = try await vault(in: space).storeToBiometrics(credentials: .jane)

@@ -8,8 +8,9 @@ import LatchkeyVault
 import RawDatabase
 import Testing
 
-/// Random operations on one vault, with a fault at a random step of the hardware or the disk and a restart after it: no value
-/// is lost, has less protection than the last success reported, or is readable after a lock.
+/// Random operations on one vault, with a fault at a random step of the hardware or the disk and a
+/// restart after it: no value is lost, has less protection than the last success reported, or is
+/// readable after a lock.
 @Suite(.softwareTPM, .softwareToken)
 struct FaultTests {
     /// The expected state of a vault.
@@ -25,7 +26,8 @@ struct FaultTests {
     }
 
     private enum Operation: CaseIterable {
-        case storeToKeychain, storeToBiometrics, update, upgrade, downgrade, lock, unlock, reset, restart
+        case storeToKeychain, storeToBiometrics, update, upgrade, downgrade, lock, unlock, reset,
+            restart
     }
 
     /// The place of the fault.
@@ -37,12 +39,15 @@ struct FaultTests {
     }
 
     private static let triggers = [
-        "INSERT ON record", "UPDATE ON record", "DELETE ON record", "INSERT ON classKey", "DELETE ON classKey",
+        "INSERT ON record", "UPDATE ON record", "DELETE ON record", "INSERT ON classKey",
+        "DELETE ON classKey",
         "INSERT ON container", "UPDATE ON container",
     ]
 
     @Test(arguments: SimulatedDevice.allCases, 0..<16)
-    func `nothing is lost and nothing is weakened`(device: SimulatedDevice, seed: UInt64) async throws {
+    func `nothing is lost and nothing is weakened`(device: SimulatedDevice, seed: UInt64)
+        async throws
+    {
         var random = SplitMix(seed: seed)
         let scene = try Scene(on: device)
         var program = try await start(scene)
@@ -52,7 +57,9 @@ struct FaultTests {
             serial += 1
             let login = Login(username: "user\(serial)", accessToken: "token\(serial)")
             // Other suites test refused calls.
-            let possible = Operation.allCases.filter { Self.target(of: $0, from: model, login) != nil }
+            let possible = Operation.allCases.filter {
+                Self.target(of: $0, from: model, login) != nil
+            }
             let operation = possible.randomElement(using: &random) ?? .restart
             let fault = Self.fault(&random)
             try await arm(fault, program.keystore, scene)
@@ -70,7 +77,8 @@ struct FaultTests {
                 let found = try await look(program.space)
                 #expect(
                     found == model.asAfterRestart || found == target,
-                    "seed \(seed), step \(step): \(operation) with \(fault) from \(model) left \(found): \(error)")
+                    "seed \(seed), step \(step): \(operation) with \(fault) from \(model) left \(found): \(error)"
+                )
                 model = found
                 continue
             }
@@ -82,7 +90,8 @@ struct FaultTests {
     // MARK: The model
 
     /// The next state; nil if the operation is refused.
-    private static func target(of operation: Operation, from model: Model, _ login: Login) -> Model? {
+    private static func target(of operation: Operation, from model: Model, _ login: Login) -> Model?
+    {
         switch (model, operation) {
         case (_, .reset): .empty
         case (_, .restart): model.asAfterRestart
@@ -98,7 +107,9 @@ struct FaultTests {
         }
     }
 
-    private func perform(_ operation: Operation, on vault: Vault<Login>, _ login: Login) async throws {
+    private func perform(_ operation: Operation, on vault: Vault<Login>, _ login: Login)
+        async throws
+    {
         switch operation {
         case .storeToKeychain: _ = try await vault.storeToKeychain(credentials: login)
         case .storeToBiometrics: _ = try await vault.storeToBiometrics(credentials: login)
@@ -119,17 +130,20 @@ struct FaultTests {
     private func show(_ vault: Vault<Login>, _ model: Model) throws {
         switch (vault, model) {
         case (.emptyWithBiometrics, .empty), (.locked, .locked): break
-        case (.keychainUpgradable(let vault), .plain(let login)): #expect(vault.credentials == login)
+        case (.keychainUpgradable(let vault), .plain(let login)):
+            #expect(vault.credentials == login)
         case (.biometrics(let vault), .open(let login)): #expect(vault.credentials == login)
         default: Issue.record("\(vault) is not \(model)")
         }
     }
 
-    /// The stored state as a new program reads it: a vault with biometrics is opened with the PIN, and locked again.
+    /// The stored state as a new program reads it: a vault with biometrics is opened with the PIN,
+    /// and locked again.
     private func look(_ space: VaultSpace) async throws -> Model {
         switch vault(in: space) {
         case .empty, .emptyWithBiometrics: return .empty
-        case .keychain(let vault), .keychainUpgradable(let vault): return .plain(try await vault.read())
+        case .keychain(let vault), .keychainUpgradable(let vault):
+            return .plain(try await vault.read())
         case .locked(let locked):
             let opened = try await locked.unlock()
             defer { _ = opened.lock() }
@@ -142,7 +156,10 @@ struct FaultTests {
 
     private static func fault(_ random: inout SplitMix) -> Fault {
         switch UInt.random(in: 0..<3, using: &random) {
-        case 0: .hardware(call: Int.random(in: 0..<5, using: &random), Bool.random(using: &random) ? .before : .after)
+        case 0:
+            .hardware(
+                call: Int.random(in: 0..<5, using: &random),
+                Bool.random(using: &random) ? .before : .after)
         case 1: .disk(trigger: triggers.randomElement(using: &random) ?? triggers[0])
         default: .none
         }
@@ -155,7 +172,9 @@ struct FaultTests {
         case .disk(let trigger):
             try await DatabaseQueue.raw(at: scene.databasePath).write {
                 try $0.execute(
-                    sql: "CREATE TRIGGER fault BEFORE \(trigger) BEGIN SELECT RAISE(ABORT, 'the disk broke'); END")
+                    sql:
+                        "CREATE TRIGGER fault BEFORE \(trigger) BEGIN SELECT RAISE(ABORT, 'the disk broke'); END"
+                )
             }
         }
     }
@@ -167,7 +186,9 @@ struct FaultTests {
         }
     }
 
-    private func start(_ scene: Scene) async throws -> (space: VaultSpace, keystore: CountingKeystore) {
+    private func start(_ scene: Scene) async throws -> (
+        space: VaultSpace, keystore: CountingKeystore
+    ) {
         var counting: CountingKeystore?
         let space = try await scene.start { keystore in
             let made = CountingKeystore(keystore)

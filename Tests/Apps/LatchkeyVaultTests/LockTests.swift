@@ -14,7 +14,8 @@ struct LockTests {
         let scene = try Scene()
         let space = try await scene.start()
         guard
-            case .biometrics(let made) = try await vault(in: space).storeToBiometrics(credentials: .jane),
+            case .biometrics(let made) = try await vault(in: space).storeToBiometrics(
+                credentials: .jane),
             case .biometrics(let found) = vault(in: space)
         else {
             Issue.record("not open")
@@ -56,7 +57,9 @@ struct LockTests {
         let presence = ScriptedPresence([.decline, .decline, .pin("2468"), .decline])
         let space = try await scene.start(presence)
         var before = try rows(scene)
-        await #expect(throws: cancelled) { try await vault(in: space).storeToBiometrics(credentials: .jane) }
+        await #expect(throws: cancelled) {
+            try await vault(in: space).storeToBiometrics(credentials: .jane)
+        }
         #expect(try rows(scene) == before)
         let plain = try await vault(in: space).storeToKeychain(credentials: .jane)
         before = try rows(scene)
@@ -95,7 +98,9 @@ struct LockTests {
         #expect(name(of: try await locked.reset()) == .empty)
     }
 
-    @Test func `when unlock fails with lockedOut, the owner's lockout password lifts the lockout`() async throws {
+    @Test func `when unlock fails with lockedOut, the owner's lockout password lifts the lockout`()
+        async throws
+    {
         let scene = try Scene()
         let password = try #require(try SoftwareTPM.current.lockoutPassword)
         let presence = ScriptedPresence(pins: "2468", "1111", "1111", "1111", password, "2468")
@@ -110,10 +115,16 @@ struct LockTests {
         #expect(presence.requests.count == 6, "the proof is valid for the next unlock")
     }
 
-    @Test func `reauthentication that cannot lift a lockout returns false and reports when it ends`() async throws {
+    @Test
+    func `reauthentication that cannot lift a lockout returns false and reports when it ends`()
+        async throws
+    {
         let scene = try Scene()
         let presence = ScriptedPresence(
-            [.pin("2468"), .pin("1111"), .pin("1111"), .pin("1111"), .decline, .pin("a wrong password")])
+            [
+                .pin("2468"), .pin("1111"), .pin("1111"), .pin("1111"), .decline,
+                .pin("a wrong password"),
+            ])
         let space = try await scene.start(presence)
         let locked = try await vault(in: space).storeToBiometrics(credentials: .jane).lock()
         let until = try await lockOut(locked)
@@ -124,7 +135,10 @@ struct LockTests {
             Issue.record("no notice: \(presence.notices)")
             return
         }
-        #expect(reason == "the TPM is locked out after too many wrong PINs, and the lockout password is wrong")
+        #expect(
+            reason
+                == "the TPM is locked out after too many wrong PINs, and the lockout password is wrong"
+        )
         #expect(recovery.hasPrefix("The TPM accepts no lockout password for 1000 seconds."))
         #expect(abs(end.timeIntervalSince(until)) < 60)
         let next = await #expect(throws: KeystoreError.self) { try await locked.unlock() }
@@ -137,7 +151,9 @@ struct LockTests {
         let lines: ScriptedPresence
         var isInteractive: Bool { false }
 
-        func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer { try await lines.pin(request) }
+        func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+            try await lines.pin(request)
+        }
         func notice(_ notice: PresenceNotice) async { await lines.notice(notice) }
     }
 
@@ -162,8 +178,12 @@ struct LockTests {
         return try #require(error?.lockedOutUntil)
     }
 
-    @Test func `reauthentication does not unlock, and the next unlock accepts its proof`() async throws {
-        let presence = ScriptedPresence([.pin("2468"), .pin("1111"), .decline, .pin("2468"), .pin("2468")])
+    @Test func `reauthentication does not unlock, and the next unlock accepts its proof`()
+        async throws
+    {
+        let presence = ScriptedPresence([
+            .pin("2468"), .pin("1111"), .decline, .pin("2468"), .pin("2468"),
+        ])
         let scene = try Scene()
         let space = try await scene.start(presence)
         let locked = try await vault(in: space).storeToBiometrics(credentials: .jane).lock()
@@ -183,7 +203,10 @@ struct LockTests {
         let presence = ScriptedPresence(pins: "2468", "2468", "2468")
         let scene = try Scene()
         let space = try await scene.start(presence)
-        guard case .biometrics(let opened) = try await vault(in: space).storeToBiometrics(credentials: .jane) else {
+        guard
+            case .biometrics(let opened) = try await vault(in: space).storeToBiometrics(
+                credentials: .jane)
+        else {
             Issue.record("not open")
             return
         }
@@ -204,7 +227,9 @@ struct LockTests {
 
     private func rows(_ scene: Scene) throws -> [[Row]] {
         try DatabaseQueue.raw(at: scene.databasePath).read { database in
-            try ["record", "classKey"].map { try Row.fetchAll(database, sql: "SELECT * FROM \($0)") }
+            try ["record", "classKey"].map {
+                try Row.fetchAll(database, sql: "SELECT * FROM \($0)")
+            }
         }
     }
 }

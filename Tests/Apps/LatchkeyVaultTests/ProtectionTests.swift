@@ -30,7 +30,9 @@ struct ProtectionTests {
         let space = try await scene.start()
         let plain = try await vault(in: space).storeToKeychain(credentials: .jane)
         let queue = try DatabaseQueue.raw(at: scene.databasePath)
-        try await queue.write { try $0.execute(sql: "CREATE TABLE old AS SELECT * FROM record WHERE kind = 'vault'") }
+        try await queue.write {
+            try $0.execute(sql: "CREATE TABLE old AS SELECT * FROM record WHERE kind = 'vault'")
+        }
         let opened = try await plain.upgrade().downgrade().upgrade()
         try await queue.write {
             try $0.execute(
@@ -63,7 +65,9 @@ struct ProtectionTests {
         let (empty, alsoEmpty) = (vault(in: mine), vault(in: theirs))
         let plain = try await empty.storeToKeychain(credentials: .jane)
         await #expect(throws: conflict) { try await alsoEmpty.storeToKeychain(credentials: .june) }
-        await #expect(throws: conflict) { try await alsoEmpty.storeToBiometrics(credentials: .june) }
+        await #expect(throws: conflict) {
+            try await alsoEmpty.storeToBiometrics(credentials: .june)
+        }
         let seen = vault(in: theirs)
         let opened = try await plain.upgrade()
         await #expect(throws: conflict) { try await seen.update(credentials: .june) }
@@ -81,7 +85,9 @@ struct ProtectionTests {
     }
 
     @Test(arguments: [false, true])
-    func `a kept vault can be updated repeatedly, and another vault's update is a conflict`(gated: Bool) async throws {
+    func `a kept vault can be updated repeatedly, and another vault's update is a conflict`(
+        gated: Bool
+    ) async throws {
         let scene = try Scene()
         let space = try await scene.start()
         let empty = vault(in: space)
@@ -103,7 +109,8 @@ struct ProtectionTests {
         let space = try await scene.start()
         _ = try await vault(in: space).storeToBiometrics(credentials: .jane)
         try await space.records.changePIN(
-            for: PromptContext(reason: "change the PIN"), authorizedBy: ScriptedPresence(pins: "2468", "13579"))
+            for: PromptContext(reason: "change the PIN"),
+            authorizedBy: ScriptedPresence(pins: "2468", "13579"))
         let after = try await scene.start(ScriptedPresence(pins: "2468", "13579"))
         await #expect(throws: wrongProof) { try await vault(in: after).unlock() }
         #expect(try await vault(in: after).unlock().credentials == .jane)
@@ -121,7 +128,9 @@ struct ProtectionTests {
         var seen = keystore.calls.count
         func calls() -> [String] {
             defer { seen = keystore.calls.count }
-            return keystore.calls[seen...].filter { ["sealRevocably", "seal", "unseal"].contains($0) }
+            return keystore.calls[seen...].filter {
+                ["sealRevocably", "seal", "unseal"].contains($0)
+            }
         }
         let plain = try await vault(in: space).storeToKeychain(credentials: .jane)
         _ = try vault(in: space).credentials

@@ -18,13 +18,15 @@ struct ReuseTests {
         let presence = ScriptedPresence([.pin(scene.pin)] + rest)
         let policy: AccessPolicy = try #require(policy)
         let space = try await scene.start(presence, policy: policy)
-        let stored = try await LatchkeyVaultTests.vault(in: space).storeToBiometrics(credentials: .jane)
+        let stored = try await LatchkeyVaultTests.vault(in: space).storeToBiometrics(
+            credentials: .jane)
         #expect(presence.asked.count == 1)
         return (stored, presence, space)
     }
 
     @Test func `unlocking after a lock prompts`() async throws {
-        let (opened, presence, space) = try await opened(.decline, .pin(try SoftwareToken.current.userPIN))
+        let (opened, presence, space) = try await opened(
+            .decline, .pin(try SoftwareToken.current.userPIN))
         let locked = try opened.lock()
         await #expect(throws: cancelled) { try await locked.unlock() }
         #expect(presence.asked.count == 2)
@@ -34,7 +36,8 @@ struct ReuseTests {
     }
 
     @Test func `reauthentication prompts despite a valid earlier proof`() async throws {
-        let (opened, presence, _) = try await opened(.decline, .pin(try SoftwareToken.current.userPIN))
+        let (opened, presence, _) = try await opened(
+            .decline, .pin(try SoftwareToken.current.userPIN))
         #expect(try await opened.reauthenticateOwner() == false)
         #expect(presence.asked.count == 2)
         #expect(try await opened.reauthenticateOwner())
@@ -49,7 +52,8 @@ struct ReuseTests {
         #expect(presence.asked.count == 2)
     }
 
-    /// Code that must not prompt reads a vault's records. Its results must not depend on earlier prompts.
+    /// Code that must not prompt reads a vault's records. Its results must not depend on earlier
+    /// prompts.
     @Test func `calls without a prompt do not use an earlier proof`() async throws {
         let (_, presence, space) = try await opened()
         let id = RecordID(rawValue: "vault.login")
@@ -57,7 +61,8 @@ struct ReuseTests {
         space.records.lock(prefix: record.protection.name)
         await #expect(throws: unavailable) {
             try await space.records.open(
-                record.protection, for: PromptContext(reason: "look"), authorizedBy: NobodyPresent())
+                record.protection, for: PromptContext(reason: "look"), authorizedBy: NobodyPresent()
+            )
         }
         #expect(presence.asked.count == 1)
     }

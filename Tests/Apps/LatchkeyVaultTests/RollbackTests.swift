@@ -22,12 +22,15 @@ struct RollbackTests {
         switch change {
         case .pinChange:
             try await space.records.changePIN(
-                for: PromptContext(reason: "change the PIN"), authorizedBy: ScriptedPresence(pins: scene.pin, "13579"))
+                for: PromptContext(reason: "change the PIN"),
+                authorizedBy: ScriptedPresence(pins: scene.pin, "13579"))
         case .downgrade: _ = try await opened.downgrade()
         case .reset: _ = try await opened.reset()
         }
         let thief = try await copied.start(ScriptedPresence(pins: scene.pin))
-        let error = await #expect(throws: KeystoreError.self) { try await vault(in: thief).unlock() }
+        let error = await #expect(throws: KeystoreError.self) {
+            try await vault(in: thief).unlock()
+        }
         #expect(error?.code == (change == .pinChange ? .wrongProof : .invalidated))
         #expect(error?.underlying?.rawCode == (change == .pinChange ? 0x98e : 0x18b))
     }

@@ -8,7 +8,8 @@ import Testing
 @Suite(.softwareTPM, .softwareToken)
 struct TransitionTests {
     enum Operation: String, CaseIterable {
-        case storeToKeychain, storeToBiometrics, update, upgrade, downgrade, lock, unlock, reauthenticateOwner
+        case storeToKeychain, storeToBiometrics, update, upgrade, downgrade, lock, unlock,
+            reauthenticateOwner
         case credentials, reset
 
         /// The next state; nil if the call is refused.
@@ -17,9 +18,12 @@ struct TransitionTests {
             case (_, .reset): .emptyWithBiometrics
             case (.emptyWithBiometrics, .storeToKeychain): .keychainUpgradable
             case (.emptyWithBiometrics, .storeToBiometrics): .biometrics
-            case (.keychainUpgradable, .update), (.keychainUpgradable, .credentials): .keychainUpgradable
+            case (.keychainUpgradable, .update), (.keychainUpgradable, .credentials):
+                .keychainUpgradable
             case (.keychainUpgradable, .upgrade): .biometrics
-            case (.biometrics, .update), (.biometrics, .credentials), (.biometrics, .reauthenticateOwner): .biometrics
+            case (.biometrics, .update), (.biometrics, .credentials),
+                (.biometrics, .reauthenticateOwner):
+                .biometrics
             case (.biometrics, .downgrade): .keychainUpgradable
             case (.biometrics, .lock): .locked
             case (.locked, .unlock): .biometrics
@@ -48,7 +52,9 @@ struct TransitionTests {
         }
     }
 
-    static let states: [StateName] = [.emptyWithBiometrics, .keychainUpgradable, .biometrics, .locked]
+    static let states: [StateName] = [
+        .emptyWithBiometrics, .keychainUpgradable, .biometrics, .locked,
+    ]
 
     static let calls = states.flatMap { state in Operation.allCases.map { (state, $0) } }
 
@@ -92,7 +98,8 @@ struct TransitionTests {
         if state == .locked { #expect(try await again.unlock().credentials == .jane) }
     }
 
-    private static func reach(_ state: StateName, _ space: VaultSpace) async throws -> Vault<Login> {
+    private static func reach(_ state: StateName, _ space: VaultSpace) async throws -> Vault<Login>
+    {
         let empty = vault(in: space)
         return switch state {
         case .keychainUpgradable: try await empty.storeToKeychain(credentials: .jane)

@@ -9,9 +9,10 @@ import Testing
 /// The statements of Authgear's design document of biometric authentication, against a real server.
 @Suite(.softwareTPM) @MainActor
 struct AuthgearDesignTests {
-    /// "The SDK stores the following things: 1. The keypair … per container, requiring biometric authentication to access.
-    /// 2. The last logged in user ID … NOT requiring biometric authentication to access. 3. The user ID of last biometric
-    /// setup … NOT requiring biometric authentication to access."
+    /// "The SDK stores the following things: 1. The keypair … per container, requiring biometric
+    /// authentication to access.
+    /// 2. The last logged in user ID … NOT requiring biometric authentication to access. 3. The
+    ///   user ID of last biometric setup … NOT requiring biometric authentication to access."
     @Test func `only the use of the key pair requires user verification`() async throws {
         try await PortingDevice.with { device in
             let first = try await device.start()
@@ -38,19 +39,24 @@ struct AuthgearDesignTests {
         }
     }
 
-    /// "For some reasons like the user is wearing a mask or gloves, biometric authentication is impossible, the application
-    /// should perform the typical web-based authentication flow to authenticate the user."
-    @Test func `user A can log in on the web while biometric authentication is enabled`() async throws {
+    /// "For some reasons like the user is wearing a mask or gloves, biometric authentication is
+    /// impossible, the application should perform the typical web-based authentication flow to
+    /// authenticate the user."
+    @Test func `user A can log in on the web while biometric authentication is enabled`()
+        async throws
+    {
         try await PortingDevice.with { device in
             let first = try await device.start()
             let userID = try await first.authorize().userInfo.userID
             let key = try await first.enabledBiometric()
-            // "In order to have short session lifetime …, the keypair is used to both identify and authenticate the user."
+            // "In order to have short session lifetime …, the keypair is used to both identify and
+            // authenticate the user."
             try await first.clear()
             let browser = UserBrowser(device.server.users[0])
             let later = try await device.start(pins: [], browser: browser)
             #expect(try await later.authorize().userInfo.userID == userID)
-            let opened = try #require(await browser.opened.first?.removingPercentEncoding?.removingPercentEncoding)
+            let opened = try #require(
+                await browser.opened.first?.removingPercentEncoding?.removingPercentEncoding)
             #expect(opened.contains("user_id=\(userID)"), "\(opened)")
             #expect(try await later.isBiometricEnabled())
             #expect(try await later.listBiometricKeys().map(\.id) == [key.id])
@@ -58,9 +64,12 @@ struct AuthgearDesignTests {
         }
     }
 
-    /// "If the user logs out, the current session is terminated, but biometric authentication is still available. … Next time
-    /// the app is launched, the user can just use biometric authentication to login."
-    @Test func `as in the HSBC app, biometric authentication is still available after a logout`() async throws {
+    /// "If the user logs out, the current session is terminated, but biometric authentication is
+    /// still available. … Next time the app is launched, the user can just use biometric
+    /// authentication to login."
+    @Test func `as in the HSBC app, biometric authentication is still available after a logout`()
+        async throws
+    {
         try await PortingDevice.with { device in
             let first = try await device.start(tokenStorage: .memory)
             let userID = try await first.authorize().userInfo.userID
@@ -70,7 +79,8 @@ struct AuthgearDesignTests {
             #expect(try await first.sessionState == .noSession)
 
             let absent = UserBrowser(device.server.users[0])
-            let next = try await device.start(pins: [PortingDevice.pin], browser: absent, tokenStorage: .memory)
+            let next = try await device.start(
+                pins: [PortingDevice.pin], browser: absent, tokenStorage: .memory)
             #expect(try await next.getLastUserID() == userID)
             #expect(try await next.isBiometricEnabled())
             #expect(try await next.authenticateBiometric().userInfo.userID == userID)
@@ -84,22 +94,26 @@ struct AuthgearDesignTests {
             try await alice.authorize()
             let key = try await alice.enabledBiometric()
             let owner = try #require(try await alice.getLastUserID())
-            // As in the HSBC app, logout ends the session, and biometric authentication is still available.
+            // As in the HSBC app, logout ends the session, and biometric authentication is still
+            // available.
             try await alice.logout(keepBiometric: true)
             await #expect(throws: login(.unauthenticated)) { try await alice.fetchUserInfo() }
             #expect(try await alice.isBiometricEnabled())
 
-            // The authorization URL has the BiometricUserID, and the server complains about another user.
+            // The authorization URL has the BiometricUserID, and the server complains about another
+            // user.
             let browser = UserBrowser(device.server.users[1])
             let bob = try await device.start(browser: browser)
             try await browser.expectRefusal { try await bob.authorize() }
-            let opened = try #require(await browser.opened.first?.removingPercentEncoding?.removingPercentEncoding)
+            let opened = try #require(
+                await browser.opened.first?.removingPercentEncoding?.removingPercentEncoding)
             #expect(opened.contains("login_hint=https://authgear.com/login_hint?"), "\(opened)")
             #expect(opened.contains("type=user_id") && opened.contains("user_id=\(owner)"))
             #expect(try await bob.getLastUserID() == owner)
             #expect(try await bob.sessionState == .noSession)
 
-            // The user disables biometric authentication, so that another user can log in. B has no key pair then.
+            // The user disables biometric authentication, so that another user can log in. B has no
+            // key pair then.
             try await alice.authenticateBiometric()
             try await alice.logout()
             try await bob.authorize()
@@ -120,19 +134,24 @@ struct AuthgearDesignTests {
             let bob = try await device.start(browser: browser)
             try await browser.expectRefusal { try await bob.authorize() }
             let opened = try #require(await browser.opened.first)
-            #expect(opened.contains("id_token_hint=") && !opened.contains("login_hint=http"), "\(opened)")
+            #expect(
+                opened.contains("id_token_hint=") && !opened.contains("login_hint=http"),
+                "\(opened)")
         }
     }
 
     @Test(arguments: [nil, false, true])
-    func `by default the settings page does not list biometric identities`(isListed: Bool?) async throws {
+    func `by default the settings page does not list biometric identities`(isListed: Bool?)
+        async throws
+    {
         let configuration: [String: any Sendable] =
             isListed.map { ["identity": ["biometric": ["list_enabled": $0]]] } ?? [:]
         try await PortingDevice.with(configuration) { device in
             let container = try await device.start()
             try await container.authorize()
             try await container.enabledBiometric()
-            let page = try await UserBrowser(device.server.users[0]).settings("/settings", at: device.server.endpoint)
+            let page = try await UserBrowser(device.server.users[0]).settings(
+                "/settings", at: device.server.endpoint)
             #expect(page.contains("Logged in as"))
             #expect(page.contains("Biometric login") == (isListed ?? false))
         }

@@ -26,7 +26,8 @@ struct AuthgearPortingTests {
             let container = try await device.start()
             let userID = try #require(try await container.getLastUserID())
             #expect(try await container.isBiometricEnabled())
-            // The session has expired. The next program logs in with one PIN, and without a browser.
+            // The session has expired. The next program logs in with one PIN, and without a
+            // browser.
             try await container.clear()
             let absent = UserBrowser(device.server.users[0])
             app = AuthgearApp(try await device.start(pins: [PortingDevice.pin], browser: absent))
@@ -56,11 +57,14 @@ struct AuthgearPortingTests {
             let presence = ScriptedPresence(pins: PortingDevice.pin)
             let container = try Container(
                 ContainerConfiguration(
-                    endpoint: device.server.endpoint, clientID: device.server.clientID, policy: .pin),
+                    endpoint: device.server.endpoint, clientID: device.server.clientID, policy: .pin
+                ),
                 records: try await device.records(), presence: presence,
                 browser: UserBrowser(device.server.users[0]), transport: device.network)
             // "This function can be called when the user has logged in."
-            await #expect(throws: login(.unauthenticated)) { try await container.enabledBiometric() }
+            await #expect(throws: login(.unauthenticated)) {
+                try await container.enabledBiometric()
+            }
             #expect(presence.requests.isEmpty)
             try await container.authorize()
             let before = device.network.sent.count
@@ -74,21 +78,27 @@ struct AuthgearPortingTests {
             #expect(try await container.listBiometricKeys() == [key])
             // 3 and 4. A challenge is requested, then the identity is added.
             #expect(
-                device.network.sent.dropFirst(before) == ["POST /oauth2/challenge", "POST /oauth2/token"])
+                device.network.sent.dropFirst(before) == [
+                    "POST /oauth2/challenge", "POST /oauth2/token",
+                ])
             let page = try await UserBrowser(device.server.users[0])
                 .settings("/settings/biometric", at: device.server.endpoint)
             #expect(page.contains(kid))
         }
     }
 
-    @Test func `authenticateBiometric requests a challenge, then tokens, and needs no session`() async throws {
+    @Test func `authenticateBiometric requests a challenge, then tokens, and needs no session`()
+        async throws
+    {
         try await PortingDevice.with { device in
             let first = try await device.start()
             try await first.authorize()
             try await first.enabledBiometric()
             try await first.logout(keepBiometric: true)
             let stranger = try await device.start(pins: ["1111"])
-            await #expect(throws: keystore(.wrongProof)) { try await stranger.authenticateBiometric() }
+            await #expect(throws: keystore(.wrongProof)) {
+                try await stranger.authenticateBiometric()
+            }
             #expect(try await stranger.sessionState == .noSession)
             let before = device.network.sent.count
             let second = try await device.start(pins: [PortingDevice.pin])
@@ -103,7 +113,8 @@ struct AuthgearPortingTests {
     @Test func `disableBiometric follows its six steps`() async throws {
         try await PortingDevice.with { device in
             let container = try await device.start()
-            // "This function can be called when the user has logged in." 6: there is no key pair; that error is thrown.
+            // "This function can be called when the user has logged in." 6: there is no key pair;
+            // that error is thrown.
             await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
             try await container.authorize()
             // 1 and 3.
@@ -114,11 +125,14 @@ struct AuthgearPortingTests {
             var page = try await UserBrowser(device.server.users[0])
                 .settings("/settings/biometric", at: device.server.endpoint)
             #expect(page.contains("No device is set up"))
-            // 4: the identity is not found; that error is thrown at once, and the key pair is deleted.
+            // 4: the identity is not found; that error is thrown at once, and the key pair is
+            // deleted.
             try await container.enabledBiometric()
             _ = try await UserBrowser(device.server.users[0])
                 .settings("/settings/biometric", at: device.server.endpoint, submitting: true)
-            await #expect(throws: login(.identityNotFound)) { try await container.disableBiometric() }
+            await #expect(throws: login(.identityNotFound)) {
+                try await container.disableBiometric()
+            }
             #expect(try await container.listBiometricKeys().isEmpty)
             // 2 and 5: the key pair is not found, and the identity was removed: no error.
             try await container.enabledBiometric()
@@ -156,14 +170,18 @@ struct AuthgearPortingTests {
         }
     }
 
-    @Test func `everything is scoped by the container's name, which is "default" if none is given`() async throws {
+    @Test func `everything is scoped by the container's name, which is "default" if none is given`()
+        async throws
+    {
         try await PortingDevice.with { device in
             let store = try await RecordStore(directory: device.directory.path)
             let unnamed = try RecordContainer(
                 store: store, keystore: try await device.records().keystore)
             #expect(unnamed.name == "default")
             #expect(try await device.start().name == "default")
-            let (work, home) = (try await device.start(), try await device.start(name: "home", user: 1))
+            let (work, home) = (
+                try await device.start(), try await device.start(name: "home", user: 1)
+            )
             #expect(home.name == "home")
             try await work.authorize()
             try await work.enabledBiometric()
@@ -184,7 +202,8 @@ struct AuthgearPortingTests {
     @Test func `refresh tokens are stored, or in memory only`() async throws {
         try await PortingDevice.with { device in
             for (storage, name, after) in [
-                (TokenStorage.persistent, "default", SessionState.authenticated), (.memory, "bank", .noSession),
+                (TokenStorage.persistent, "default", SessionState.authenticated),
+                (.memory, "bank", .noSession),
             ] {
                 let first = try await device.start(name: name, tokenStorage: storage)
                 try await first.authorize()
@@ -194,13 +213,14 @@ struct AuthgearPortingTests {
                 #expect(try await next.sessionState == after)
                 let stored = try await device.records(name).list("login.session")
                 #expect(stored.count == (storage == .persistent ? 1 : 0))
-                #expect(try await next.authenticateBiometric().userInfo.userID == first.getLastUserID())
+                #expect(
+                    try await next.authenticateBiometric().userInfo.userID == first.getLastUserID())
             }
         }
     }
 
-    /// "The data is stored with kSecAttrAccessibleWhenUnlockedThisDeviceOnly, therefore the data is not included in backup,
-    /// nor transfered to new device."
+    /// "The data is stored with kSecAttrAccessibleWhenUnlockedThisDeviceOnly, therefore the data is
+    /// not included in backup, nor transfered to new device."
     @Test func `a backup on a new device has no last user, no key and no session`() async throws {
         try await PortingDevice.with { device in
             let container = try await device.start()
@@ -210,36 +230,46 @@ struct AuthgearPortingTests {
             let store = try await RecordStore(directory: backup.path)
             func restored() throws -> Container {
                 try Container(
-                    ContainerConfiguration(endpoint: device.server.endpoint, clientID: device.server.clientID),
-                    records: RecordContainer(store: store, keystore: TPMKeystore(tcti: tpm.tcti, anchors: store)),
-                    presence: ScriptedPresence(pins: "1357"), browser: UserBrowser(device.server.users[1]))
+                    ContainerConfiguration(
+                        endpoint: device.server.endpoint, clientID: device.server.clientID),
+                    records: RecordContainer(
+                        store: store, keystore: TPMKeystore(tcti: tpm.tcti, anchors: store)),
+                    presence: ScriptedPresence(pins: "1357"),
+                    browser: UserBrowser(device.server.users[1]))
             }
             let newDevice = try restored()
             #expect(try await newDevice.getLastUserID() == nil)
             #expect(try await !newDevice.isBiometricEnabled())
             #expect(try await newDevice.sessionState == .noSession)
             #expect(try await newDevice.listBiometricKeys().isEmpty)
-            await #expect(throws: keystore(.wrongDevice)) { try await newDevice.authenticateBiometric() }
+            await #expect(throws: keystore(.wrongDevice)) {
+                try await newDevice.authenticateBiometric()
+            }
             // The next step: the app archives the store, and another user logs in.
             try await store.startOver()
             try await restored().authorize()
             #expect(try await newDevice.getLastUserID() != container.getLastUserID())
             #expect(try await newDevice.getLastUserID() != nil)
             // The old device is as it was.
-            #expect(try await container.authenticateBiometric().userInfo.userID == container.getLastUserID())
+            #expect(
+                try await container.authenticateBiometric().userInfo.userID
+                    == container.getLastUserID())
             await tpm.cutPower()
         }
     }
 
     /// "This function will perform cleanup so that logging in a different user is possible."
     @Test(arguments: [TokenStorage.persistent, .memory])
-    func `logout performs the cleanup also after the session has ended`(tokenStorage: TokenStorage) async throws {
+    func `logout performs the cleanup also after the session has ended`(tokenStorage: TokenStorage)
+        async throws
+    {
         try await PortingDevice.with { device in
             let app = try await device.start(tokenStorage: tokenStorage)
             let alice = try await app.authorize().userInfo.userID
             try await app.enabledBiometric()
             try await app.clear()
-            // "Without a session" is not an error of logout. The key pair is deleted, and a second call does nothing.
+            // "Without a session" is not an error of logout. The key pair is deleted, and a second
+            // call does nothing.
             try await app.logout()
             try await app.logout()
             #expect(try await !app.isBiometricEnabled())
@@ -255,23 +285,29 @@ struct AuthgearPortingTests {
         }
     }
 
-    /// "2. If the key pair is not found, save the error as e. 3. Call /api/identity/biometric/remove … 5. If identity was
-    /// removed and e is non-null, set e to null."
+    /// "2. If the key pair is not found, save the error as e. 3. Call
+    /// /api/identity/biometric/remove … 5. If identity was removed and e is non-null, set e to
+    /// null."
     @Test(.requires(program: "softhsm2-util"))
-    func `a key pair that another program has deleted does not stop disableBiometric`() async throws {
+    func `a key pair that another program has deleted does not stop disableBiometric`() async throws
+    {
         try await PortingDevice.with { device in
             let token = try await SoftwareToken(label: "Porting")
             let keystore = try PKCS11Keystore(uri: token.uri)
             let owner = ScriptedPresence(Array(repeating: .pin(token.userPIN), count: 8))
             let container = try Container(
                 ContainerConfiguration(
-                    endpoint: device.server.endpoint, clientID: device.server.clientID, policy: .pin),
+                    endpoint: device.server.endpoint, clientID: device.server.clientID, policy: .pin
+                ),
                 records: RecordContainer(
-                    store: try await RecordStore(directory: device.directory.path), keystore: keystore),
-                presence: owner, browser: UserBrowser(device.server.users[0]), transport: device.network)
+                    store: try await RecordStore(directory: device.directory.path),
+                    keystore: keystore),
+                presence: owner, browser: UserBrowser(device.server.users[0]),
+                transport: device.network)
             try await container.authorize()
             let key = try await container.enabledBiometric()
-            try await keystore.delete(key.key, for: PromptContext(reason: "delete the key"), authorizedBy: owner)
+            try await keystore.delete(
+                key.key, for: PromptContext(reason: "delete the key"), authorizedBy: owner)
             try await container.disableBiometric()
             #expect(device.network.sent.last == "POST \(removal)")
             #expect(try await !container.isBiometricEnabled())

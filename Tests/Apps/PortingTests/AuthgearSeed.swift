@@ -1,8 +1,9 @@
 import Latchkey
 import LatchkeyLogin
 
-// The code of “Intended usage” in Authgear's SDK document, in Swift: `await` becomes `try await`, `null` becomes `nil`, and
-// `authorize({ ... })` has its default options. The rest of this file is the app's own.
+// The code of “Intended usage” in Authgear's SDK document, in Swift: `await` becomes `try await`,
+// `null` becomes `nil`, and `authorize({ ... })` has its default options. The rest of this file is
+// the app's own.
 
 /// An app that follows the document.
 @MainActor final class AuthgearApp {

@@ -7,8 +7,8 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// Runs the code of AuthFoundation's article on the main actor, as an app does, and checks its statements. One test at
-/// a time, because a program has one storage.
+/// Runs the code of AuthFoundation's article on the main actor, as an app does, and checks its
+/// statements. One test at a time, because a program has one storage.
 @Suite(.softwareTPM, .serialized) @MainActor
 struct CredentialPortingTests {
     /// The app's rows in a new directory.
@@ -19,12 +19,17 @@ struct CredentialPortingTests {
     }
 
     /// The app's actions. Excludes notifications, because stores of other tests post them too.
-    private var actions: [String] { CredentialApp.done.filter { !$0.hasPrefix("default") && $0 != "signed out" } }
+    private var actions: [String] {
+        CredentialApp.done.filter { !$0.hasPrefix("default") && $0 != "signed out" }
+    }
 
-    /// Whether the app received these notifications in order, perhaps with those of other tests between them.
+    /// Whether the app received these notifications in order, perhaps with those of other tests
+    /// between them.
     private func received(_ expected: [String]) -> Bool {
         var rest = expected[...]
-        for notification in CredentialApp.done where notification == rest.first { rest.removeFirst() }
+        for notification in CredentialApp.done where notification == rest.first {
+            rest.removeFirst()
+        }
         return rest.isEmpty
     }
 
@@ -32,7 +37,8 @@ struct CredentialPortingTests {
     ///
     /// - Parameter claims: JSON members after those that name the server, the client and the user.
     private func response(of subject: String, _ claims: String = "") -> Data {
-        let payload = Data(#"{"iss":"https://id.test","aud":"app","sub":"\#(subject)"\#(claims)}"#.utf8)
+        let payload = Data(
+            #"{"iss":"https://id.test","aud":"app","sub":"\#(subject)"\#(claims)}"#.utf8)
         let idToken = "\(Base64URL.encode(Data("{}".utf8))).\(Base64URL.encode(payload)).AA"
         return Data(#"{"access_token":"a","token_type":"Bearer","id_token":"\#(idToken)"}"#.utf8)
     }
@@ -43,13 +49,16 @@ struct CredentialPortingTests {
         let rows = try await RecordStore(directory: directory.path)
         let records = try RecordContainer(
             store: rows, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: rows))
-        try await CredentialStore.bootstrap(CredentialStore(records: records, transport: RecordingTransport()))
+        try await CredentialStore.bootstrap(
+            CredentialStore(records: records, transport: RecordingTransport()))
         defer { Credential.storage = nil }
         #expect(Credential.default == nil)
 
-        let payload = Data(#"{"iss":"https://id.test","sub":"jane.doe@example.com","aud":"app"}"#.utf8)
+        let payload = Data(
+            #"{"iss":"https://id.test","sub":"jane.doe@example.com","aud":"app"}"#.utf8)
         let idToken = "\(Base64URL.encode(Data("{}".utf8))).\(Base64URL.encode(payload)).AA"
-        let answer = Data(#"{"access_token":"a","token_type":"Bearer","id_token":"\#(idToken)"}"#.utf8)
+        let answer = Data(
+            #"{"access_token":"a","token_type":"Bearer","id_token":"\#(idToken)"}"#.utf8)
         let observer = CredentialApp.observe()
         defer { NotificationCenter.default.removeObserver(observer) }
         try CredentialApp.store(newToken: Token(response: answer, id: "one"))
@@ -71,7 +80,9 @@ struct CredentialPortingTests {
             ObjectIdentifier(try Credential.with(token: Token(response: lasting, id: "three")))
         }
         #expect(Set(objects).count == 1)
-        #expect(Set((0..<5).compactMap { _ in Credential.default.map { ObjectIdentifier($0) } }).count == 1)
+        #expect(
+            Set((0..<5).compactMap { _ in Credential.default.map { ObjectIdentifier($0) } }).count
+                == 1)
         Credential.default = try Credential.with(id: "three")
         Credential.default?.automaticRefresh = true
         #expect(Credential.default?.automaticRefresh == true)
@@ -95,9 +106,11 @@ struct CredentialPortingTests {
         defer { Credential.storage = nil }
         let observer = CredentialApp.observe()
         defer { NotificationCenter.default.removeObserver(observer) }
-        // All tokens are assigned a unique id, and a token can be stored by the app itself, because it is Codable.
+        // All tokens are assigned a unique id, and a token can be stored by the app itself, because
+        // it is Codable.
         let (jane, june) = (
-            try Token(response: response(of: "jane")), try JSONDecoder().decode(Token.self, from: response(of: "june"))
+            try Token(response: response(of: "jane")),
+            try JSONDecoder().decode(Token.self, from: response(of: "june"))
         )
         #expect(jane.id != june.id)
         #expect(try JSONDecoder().decode(Token.self, from: JSONEncoder().encode(jane)) == jane)
@@ -133,7 +146,9 @@ struct CredentialPortingTests {
         #expect(own == ["default \(jane.id)", "default \(june.id)"])
     }
 
-    @Test func `the claims that the ID token represents are available in the expression of find`() async throws {
+    @Test func `the claims that the ID token represents are available in the expression of find`()
+        async throws
+    {
         let directory = try TemporaryDirectory()
         try await CredentialStore.bootstrap(
             CredentialStore(records: makeRecords(in: directory), transport: RecordingTransport()))
@@ -147,9 +162,12 @@ struct CredentialPortingTests {
         try Credential.store(token: Token(response: response(of: "june")))
         let expressions: [(Token.Metadata) -> Bool] = [
             { $0.subject == "jane" }, { $0.name == "Jane" }, { $0.email == "jane@id.test" },
-            { $0["acr"] == "urn:strong" }, { $0["amr"]?.array?.contains("otp") == true }, { $0["sid"] == "s1" },
-            { $0["azp"] == "app" }, { $0["auth_time"] == 1_700_000_000 }, { $0["exp"] == 1_900_000_000 },
-            { $0["iat"] == 1_699_999_999 }, { $0["nbf"]?.number ?? 0 > 1_699_999_997 }, { $0["level"] == 0.5 },
+            { $0["acr"] == "urn:strong" }, { $0["amr"]?.array?.contains("otp") == true },
+            { $0["sid"] == "s1" },
+            { $0["azp"] == "app" }, { $0["auth_time"] == 1_700_000_000 },
+            { $0["exp"] == 1_900_000_000 },
+            { $0["iat"] == 1_699_999_999 }, { $0["nbf"]?.number ?? 0 > 1_699_999_997 },
+            { $0["level"] == 0.5 },
             { $0["big"] == 9_007_199_254_740_993 },
             { $0["ver"] == 1 }, { $0["admin"] == true }, { $0["address"] == ["country": "AT"] },
             { $0["groups"]?.array?.contains("group-99-of-the-organization") == true },
@@ -158,8 +176,10 @@ struct CredentialPortingTests {
             #expect(try Credential.find(where: expression) == [jane], "expression \(number)")
         }
         let queries: [(CredentialAttributes) -> CredentialQuery] = [
-            { $0["level"] == 0.5 }, { $0["big"] == 9_007_199_254_740_993 }, { $0["exp"] == 1_900_000_000 },
-            { $0["groups"].contains("group-99-of-the-organization") }, { $0["address"] == ["country": "AT"] },
+            { $0["level"] == 0.5 }, { $0["big"] == 9_007_199_254_740_993 },
+            { $0["exp"] == 1_900_000_000 },
+            { $0["groups"].contains("group-99-of-the-organization") },
+            { $0["address"] == ["country": "AT"] },
         ]
         for (number, query) in queries.enumerated() {
             #expect(try Credential.find(where: query) == [jane], "query \(number)")
@@ -181,11 +201,15 @@ struct CredentialPortingTests {
         let (backup, tpm) = (try directory.copyOfStore(), try await SoftwareTPM())
         let rows = try await RecordStore(directory: backup.path)
         let store = CredentialStore(
-            records: try RecordContainer(store: rows, keystore: TPMKeystore(tcti: tpm.tcti, anchors: rows)),
+            records: try RecordContainer(
+                store: rows, keystore: TPMKeystore(tcti: tpm.tcti, anchors: rows)),
             transport: RecordingTransport())
-        let error = await #expect(throws: KeystoreError.self) { try await CredentialStore.bootstrap(store) }
+        let error = await #expect(throws: KeystoreError.self) {
+            try await CredentialStore.bootstrap(store)
+        }
         #expect(error?.code == .wrongDevice)
-        #expect(error?.recovery.contains("RecordStore.startOver()") == true, "\(error?.recovery ?? "")")
+        #expect(
+            error?.recovery.contains("RecordStore.startOver()") == true, "\(error?.recovery ?? "")")
         #expect(Credential.default == nil)
         #expect(try store.defaultCredential == nil)
         try await rows.startOver()
@@ -201,14 +225,20 @@ struct CredentialPortingTests {
         CredentialApp.forget()
         let directory = try TemporaryDirectory()
         _ = try await OpenIDProvider.withRunning { provider in
-            try await CredentialStore.bootstrap(CredentialStore(records: makeRecords(in: directory)))
+            try await CredentialStore.bootstrap(
+                CredentialStore(records: makeRecords(in: directory)))
             defer { Credential.storage = nil }
             let context = Token.Context(
-                issuer: provider.issuer, clientID: provider.clientID, clientSecret: provider.clientSecret)
-            let credential = try Credential.store(token: Token(response: provider.answer, context: context))
+                issuer: provider.issuer, clientID: provider.clientID,
+                clientSecret: provider.clientSecret)
+            let credential = try Credential.store(
+                token: Token(response: provider.answer, context: context))
             try await CredentialApp.use(credential)
             let id = credential.id
-            #expect(actions == ["token \(id)", "refresh \(id)", "user info jane", "oauth2 true", "revoke"])
+            #expect(
+                actions == [
+                    "token \(id)", "refresh \(id)", "user info jane", "oauth2 true", "revoke",
+                ])
             #expect(try Credential.allCredentials.isEmpty)
         }
     }

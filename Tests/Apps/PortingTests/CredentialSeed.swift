@@ -1,8 +1,8 @@
 import Foundation
 import LatchkeyCredentials
 
-// The unchanged code of AuthFoundation's article, except for the import, where an app has it. The rest of this file is the
-// app's own.
+// The unchanged code of AuthFoundation's article, except for the import, where an app has it. The
+// rest of this file is the app's own.
 
 /// An app that follows the article.
 final class CredentialApp {
@@ -60,7 +60,8 @@ let userCredentials = try Credential.find { metadata in
         token = try await credential.refresh()
         done.append("refresh \(token.id)")
         done.append("user info \(try await credential.userInfo().subject ?? "")")
-        // "A client is automatically created on your behalf, which can be used to perform other operations as needed."
+        // "A client is automatically created on your behalf, which can be used to perform other
+        // operations as needed."
         done.append("oauth2 \(try await credential.oauth2.introspect(token: token).isActive)")
         try await credential.revoke(type: .all)
         done.append("revoke")

@@ -1,14 +1,15 @@
 import Foundation
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLocker
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// The statements of Locker's README, in its order, from an app's main actor, against a real server.
+/// The statements of Locker's README, in its order, from an app's main actor, against a real
+/// server.
 @Suite(.softwareTPM) @MainActor
 struct LockerPortingTests {
     /// A running app, its user, and the user's browser.
@@ -36,7 +37,8 @@ struct LockerPortingTests {
         let browser = UserBrowser(device.server.users[0])
         let delegate = ApplicationDelegate()
         var configuration = LockerConfiguration(
-            issuer: device.server.endpoint, clientID: device.server.clientID, records: try await device.records(),
+            issuer: device.server.endpoint, clientID: device.server.clientID,
+            records: try await device.records(),
             presence: user, channel: BrowserChannel(browser), transport: device.network,
             offlineVerification: OfflineVerification(), logger: delegate)
         try change(&configuration)
@@ -50,7 +52,8 @@ struct LockerPortingTests {
             let program = try await start(on: device)
             let app = program.app
             app.signatures()
-            // 3 and 4: the status is not active, so the app starts a session with a valid access token.
+            // 3 and 4: the status is not active, so the app starts a session with a valid access
+            // token.
             let started = try #require(await app.openApp())
             #expect(started.error == nil && started.session.isActive)
             #expect(started.session.accessToken?.value?.isEmpty == false)
@@ -59,17 +62,24 @@ struct LockerPortingTests {
             let background = await app.background(metadata: ["widget": 1])
             let scopes = try #require(background.session.accessToken?.scopes)
             let full = "https://authgear.com/scopes/full-access"
-            #expect(started.session.accessToken?.scopes.contains(full) == true && !scopes.contains(full))
+            #expect(
+                started.session.accessToken?.scopes.contains(full) == true && !scopes.contains(full)
+            )
             #expect(program.prompts == 1)
             // 6: the session is cancelled.
             let ended = await app.end(.lock)
             #expect(ended.error == nil && ended.session.phase == .enrolled)
             #expect(app.shown == ["activeViaStrongAuth", "activeViaStrongAuth", "enrolled"])
-            #expect([started.isOnMainThread, background.isOnMainThread, ended.isOnMainThread] == [true, true, true])
+            #expect(
+                [started.isOnMainThread, background.isOnMainThread, ended.isOnMainThread] == [
+                    true, true, true,
+                ])
         }
     }
 
-    @Test func `each status has the token, the levels and the next step that the README names`() async throws {
+    @Test func `each status has the token, the levels and the next step that the README names`()
+        async throws
+    {
         try await PortingDevice.with(["extensions": ["locker": [String: String]()]]) { device in
             let program = try await start(on: device)
             let app = program.app
@@ -78,7 +88,9 @@ struct LockerPortingTests {
             #expect(app.locker.getAuthSessionStatus().accessToken == nil)
             #expect(app.encryptableLevels() == [])
             var answer = await app.start()
-            #expect(answer.session.phase == .activeViaStrongAuth && answer.session.accessToken?.value != nil)
+            #expect(
+                answer.session.phase == .activeViaStrongAuth
+                    && answer.session.accessToken?.value != nil)
             #expect(await program.logins == 1)
             #expect(program.prompts == 1)
             #expect(app.encryptableLevels() == [.active, .offline, .background, .base])
@@ -90,12 +102,15 @@ struct LockerPortingTests {
             // Enrolled: no token, and startAuthSession requires easy access.
             answer = await app.end(.lock)
             #expect(answer.session.phase == .enrolled && answer.session.accessToken == nil)
-            // "Only if the user is not in unregistered auth session state": here a lock is no error, and changes nothing.
+            // "Only if the user is not in unregistered auth session state": here a lock is no
+            // error, and changes nothing.
             #expect(await app.end(.lock).error == nil && program.phase == .enrolled)
             #expect(app.encryptableLevels() == [.base])
             #expect(app.decryptableLevels(texts) == [.base])
             answer = await app.start()
-            #expect(answer.session.phase == .activeViaEasyAccess && answer.session.accessToken?.value != nil)
+            #expect(
+                answer.session.phase == .activeViaEasyAccess
+                    && answer.session.accessToken?.value != nil)
             #expect(await program.logins == 1)
             #expect(program.prompts == 2)
             #expect(app.encryptableLevels() == Set(ProtectionLevel.allCases))
@@ -106,12 +121,16 @@ struct LockerPortingTests {
             _ = await app.end(.lock)
             let background = await app.background()
             #expect(background.error == nil && background.session.phase == .backgroundAccess)
-            #expect(background.session.accessToken?.value != nil && background.session.accessToken?.scopes != scopes)
+            #expect(
+                background.session.accessToken?.value != nil
+                    && background.session.accessToken?.scopes != scopes)
             #expect(program.prompts == 2)
             #expect(app.encryptableLevels() == [.base, .background])
             #expect(app.decryptableLevels(texts) == [.base, .background])
             answer = await app.start()
-            #expect(answer.session.phase == .activeViaEasyAccess && answer.session.accessToken?.scopes == scopes)
+            #expect(
+                answer.session.phase == .activeViaEasyAccess
+                    && answer.session.accessToken?.scopes == scopes)
             #expect(program.prompts == 3)
 
             // Verified offline: no token; easy access makes the session active again.
@@ -152,7 +171,8 @@ struct LockerPortingTests {
                 #expect(ended.isOnMainThread)
             }
             let background = await app.background()
-            #expect(background.error?.code == .notEnrolled && background.session.phase == .unregistered)
+            #expect(
+                background.error?.code == .notEnrolled && background.session.phase == .unregistered)
             #expect(background.isOnMainThread)
             for answer in [await app.disable(), await app.enable(), await app.change()] {
                 #expect(answer.error?.code == .notEnrolled && answer.session.phase == .unregistered)
@@ -166,7 +186,8 @@ struct LockerPortingTests {
                 (
                     .verifiedOffline,
                     {
-                        _ = await app.end(.lock); device.network.isDown = true; _ = await app.start()
+                        _ = await app.end(.lock); device.network.isDown = true;
+                        _ = await app.start()
                     }
                 ),
             ]
@@ -184,21 +205,26 @@ struct LockerPortingTests {
         }
     }
 
-    @Test func `during user interaction a start is an error, and dismissUI ends the flow`() async throws {
+    @Test func `during user interaction a start is an error, and dismissUI ends the flow`()
+        async throws
+    {
         try await PortingDevice.with(["extensions": ["locker": [String: String]()]]) { device in
             let program = try await start(on: device, [.pin(PortingDevice.pin), .hesitate])
             let app = program.app
             // No UI flow is active.
             #expect(!app.locker.isUserInteractionInProgress())
             let early = await app.dismiss()
-            #expect((early.error as? ErsteGroupAuthError)?.code == .noActiveUI && early.isOnMainThread)
+            #expect(
+                (early.error as? ErsteGroupAuthError)?.code == .noActiveUI && early.isOnMainThread)
 
             // The login page.
             await program.browser.leavePageOpen(true)
             var starting = Task { await app.start() }
             try await wait { await program.logins == 1 && app.locker.isUserInteractionInProgress() }
             let second = await app.start()
-            #expect(second.error?.code == .userInteractionInProgress && second.session.phase == .unregistered)
+            #expect(
+                second.error?.code == .userInteractionInProgress
+                    && second.session.phase == .unregistered)
             var dismissed = await app.dismiss()
             #expect(dismissed.error == nil && dismissed.isOnMainThread)
             #expect(!app.locker.isUserInteractionInProgress())
@@ -223,21 +249,26 @@ struct LockerPortingTests {
         }
     }
 
-    @Test func `a start of an active session gets a new token, in the way that the options say`() async throws {
+    @Test func `a start of an active session gets a new token, in the way that the options say`()
+        async throws
+    {
         try await PortingDevice.with(["extensions": ["locker": [String: String]()]]) { device in
             let program = try await start(on: device) { $0.cachedSecretLife = .seconds(600) }
             let app = program.app
             let tokens = [
                 await app.start().session.accessToken,
                 // The required authentication level.
-                await app.start(options: StartAuthSessionOptions(requiredLevel: .easyAccess)).session.accessToken,
+                await app.start(options: StartAuthSessionOptions(requiredLevel: .easyAccess))
+                    .session.accessToken,
             ]
             #expect(program.phase == .activeViaEasyAccess && program.prompts == 2)
             #expect(Set(tokens.compactMap(\.self)).count == 2)
             // The cached secret, and the flag that forbids it.
             #expect(await app.start().session.accessToken?.value != nil)
             #expect(program.prompts == 2)
-            #expect(await app.start(options: StartAuthSessionOptions(usesCachedSecret: false)).error == nil)
+            #expect(
+                await app.start(options: StartAuthSessionOptions(usesCachedSecret: false)).error
+                    == nil)
             #expect(program.prompts == 3)
             // A custom channel with its own code and code verifier.
             let channel = BrowserChannel(program.browser)
@@ -249,18 +280,25 @@ struct LockerPortingTests {
             #expect(custom.session.phase == .activeViaStrongAuth)
             #expect(await program.logins == before + 1)
             let options = StartAuthSessionOptions(requiredLevel: .strong) { _ in
-                AuthorizationCode(code: "forged", codeVerifier: "forged", redirectURI: "http://127.0.0.1:9/callback")
+                AuthorizationCode(
+                    code: "forged", codeVerifier: "forged",
+                    redirectURI: "http://127.0.0.1:9/callback")
             }
             #expect(await app.start(options: options).error?.code == .server)
             // The error changed nothing.
             #expect(program.phase == .activeViaStrongAuth)
-            let metadata: [String: Any?] = ["name": "Jo", "n": 1, "list": [true, nil, 0.5], "none": nil]
+            let metadata: [String: Any?] = [
+                "name": "Jo", "n": 1, "list": [true, nil, 0.5], "none": nil,
+            ]
             #expect(await app.start(metadata: metadata).error == nil)
             #expect(await app.start(metadata: ["date": Date()]).error?.code == .invalidInput)
         }
     }
 
-    @Test func `the easy access password is revoked, enrolled and changed without a new registration`() async throws {
+    @Test
+    func `the easy access password is revoked, enrolled and changed without a new registration`()
+        async throws
+    {
         try await PortingDevice.with(["extensions": ["locker": [String: String]()]]) { device in
             let steps = ["2468", "1357", "1357", "8642", "8642"].map(ScriptedPresence.Step.pin)
             let program = try await start(on: device, steps)
@@ -269,7 +307,9 @@ struct LockerPortingTests {
             let text = try app.locker.encrypt(secret: "s3cret", protectionLevel: .base)
             // Revoked on the server side before the callback; the enrolment stays.
             let disabled = await app.disable()
-            #expect(disabled.error == nil && disabled.session.phase == .enrolled && disabled.isOnMainThread)
+            #expect(
+                disabled.error == nil && disabled.session.phase == .enrolled
+                    && disabled.isOnMainThread)
             #expect(!disabled.session.isEasyAccessEnabled)
             #expect(device.network.sent.last?.hasPrefix("DELETE ") == true)
             #expect(device.network.sent.last?.hasSuffix("/easy-access") == true)
@@ -281,7 +321,9 @@ struct LockerPortingTests {
             #expect(program.prompts == 1)
             // Another password, without another registration.
             let enabled = await app.enable()
-            #expect(enabled.error == nil && enabled.session.isEasyAccessEnabled && enabled.isOnMainThread)
+            #expect(
+                enabled.error == nil && enabled.session.isEasyAccessEnabled
+                    && enabled.isOnMainThread)
             _ = await app.end(.lock)
             #expect(await app.start().session.phase == .activeViaEasyAccess)
             // A change combines both. The session is not from a login, so the user logs in.
@@ -304,21 +346,29 @@ struct LockerPortingTests {
             #expect(await program.app.start().error?.code == .userCancelled)
             let log = program.delegate.log
             #expect(Set(log.map(\.level)) == [.debug, .info, .warning])
-            #expect(log.contains { $0.message.contains("unregistered → activeViaStrongAuth") && $0.level == .info })
+            #expect(
+                log.contains {
+                    $0.message.contains("unregistered → activeViaStrongAuth") && $0.level == .info
+                })
             #expect(log.contains { $0.message.contains("userCancelled") && $0.level == .warning })
         }
     }
 
-    /// "If this protocol is not implemented …, then all log messages are printed using NSLog() as long as the app is build for
-    /// DEBUG."
-    @Test func `without a Logger, a debug build writes the messages to standard error`() async throws {
-        let result = try await #require(processExitsWith: .success, observing: [\.standardErrorContent]) {
+    /// "If this protocol is not implemented …, then all log messages are printed using NSLog() as
+    /// long as the app is build for DEBUG."
+    @Test func `without a Logger, a debug build writes the messages to standard error`()
+        async throws
+    {
+        let result = try await #require(
+            processExitsWith: .success, observing: [\.standardErrorContent]
+        ) {
             let directory = try TemporaryDirectory()
             let records = try RecordContainer(
                 store: try await RecordStore(directory: directory.path), keystore: AbsentKeystore())
             let locker = try Locker(
                 LockerConfiguration(
-                    issuer: "https://id.test", clientID: "app", records: records, presence: NobodyPresent(),
+                    issuer: "https://id.test", clientID: "app", records: records,
+                    presence: NobodyPresent(),
                     channel: BrowserChannel(ClosedBrowser())))
             try await locker.open()
         }
@@ -344,7 +394,9 @@ struct LockerPortingTests {
             }
             let error = await #expect(throws: ErsteGroupAuthError.self) { _ = try await restored() }
             #expect(error?.code == .wrongDevice)
-            #expect(error?.recovery.contains("RecordStore.startOver()") == true, "\(error?.recovery ?? "")")
+            #expect(
+                error?.recovery.contains("RecordStore.startOver()") == true,
+                "\(error?.recovery ?? "")")
             try await store.startOver()
             let next = try await restored()
             #expect(next.phase == .unregistered)

@@ -4,7 +4,8 @@ import Latchkey
 import LatchkeyLocker
 import Synchronization
 
-// The calls of Locker's README, with its argument labels and types, where an app has them: on the main actor.
+// The calls of Locker's README, with its argument labels and types, where an app has them: on the
+// main actor.
 
 /// The values that a callback received.
 struct Answer<Failure: Error>: Sendable {
@@ -87,13 +88,17 @@ struct Answer<Failure: Error>: Sendable {
 
     func background(metadata: [String: Any?]? = nil) async -> Answer<BackgroundAccessError> {
         await withCheckedContinuation { continuation in
-            locker.backgroundAccess(metadata: metadata) { session, error in self.show(session, error, continuation) }
+            locker.backgroundAccess(metadata: metadata) { session, error in
+                self.show(session, error, continuation)
+            }
         }
     }
 
     func end(_ mode: EndAuthMode) async -> Answer<ErsteGroupAuthError> {
         await withCheckedContinuation { continuation in
-            locker.endAuthSession(mode: mode) { session, error in self.show(session, error, continuation) }
+            locker.endAuthSession(mode: mode) { session, error in
+                self.show(session, error, continuation)
+            }
         }
     }
 
@@ -123,7 +128,10 @@ struct Answer<Failure: Error>: Sendable {
 
     /// The levels at which a secret can be encrypted now. Synchronous, as the README says.
     func encryptableLevels() -> Set<ProtectionLevel> {
-        Set(ProtectionLevel.allCases.filter { (try? locker.encrypt(secret: "s3cret", protectionLevel: $0)) != nil })
+        Set(
+            ProtectionLevel.allCases.filter {
+                (try? locker.encrypt(secret: "s3cret", protectionLevel: $0)) != nil
+            })
     }
 
     /// The levels whose texts can be decrypted now. Synchronous, as the README says.
@@ -138,7 +146,8 @@ struct Answer<Failure: Error>: Sendable {
         shown.append(error.map { "\($0)" } ?? session.phase.rawValue)
         continuation.resume(
             returning: Answer(
-                session: session, error: error, isOnMainThread: DispatchQueue.getSpecific(key: mainQueue) != nil))
+                session: session, error: error,
+                isOnMainThread: DispatchQueue.getSpecific(key: mainQueue) != nil))
     }
 }
 

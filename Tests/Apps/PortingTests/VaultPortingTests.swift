@@ -5,8 +5,8 @@ import LatchkeyTesting
 import LatchkeyVault
 import Testing
 
-/// Runs the code of BiometricsVault's README on the main actor, as an app does, and checks its statements. One test
-/// uses the shared space, because a program has one.
+/// Runs the code of BiometricsVault's README on the main actor, as an app does, and checks its
+/// statements. One test uses the shared space, because a program has one.
 @Suite(.softwareTPM) @MainActor
 struct VaultPortingTests {
     @Test func `an app of the iOS library shows the right screen in each state`() async throws {
@@ -23,14 +23,18 @@ struct VaultPortingTests {
         #expect(early?.code == .wrongState)
         #expect(early?.recovery == "Call VaultSpace.bootstrap when the program starts.")
 
-        // A store that was copied from another device: the app shows the lock screen, and 'reset' always deletes.
+        // A store that was copied from another device: the app shows the lock screen, and 'reset'
+        // always deletes.
         try await onNewDevice { space in
-            let error = await #expect(throws: KeystoreError.self) { try await VaultSpace.bootstrap(space) }
+            let error = await #expect(throws: KeystoreError.self) {
+                try await VaultSpace.bootstrap(space)
+            }
             #expect(error?.code == .wrongDevice)
             #expect(error?.recovery.contains("RecordStore.startOver()") == true)
             app.start()
             #expect(app.shown == "locked")
-            _ = try await VaultFactory<MyCredentials>.retrieveVault(key: "my_app_credentials").reset()
+            _ = try await VaultFactory<MyCredentials>.retrieveVault(key: "my_app_credentials")
+                .reset()
             app.start()
             #expect(app.shown == "login, biometrics: false")
             // The next step of the error.
@@ -45,8 +49,11 @@ struct VaultPortingTests {
         app.start()
         #expect(app.shown == "login, biometrics: true")
 
-        func vault() -> Vault<MyCredentials> { VaultFactory.retrieveVault(key: "my_app_credentials") }
-        _ = try await vault().storeToKeychain(credentials: MyCredentials(username: "jane", accessToken: "token"))
+        func vault() -> Vault<MyCredentials> {
+            VaultFactory.retrieveVault(key: "my_app_credentials")
+        }
+        _ = try await vault().storeToKeychain(
+            credentials: MyCredentials(username: "jane", accessToken: "token"))
         app.start()
         #expect(app.shown == "main, jane")
         _ = try await vault().upgrade()
@@ -68,7 +75,8 @@ struct VaultPortingTests {
         let failure = await #expect(throws: KeystoreError.self) { try await unreadable.unlock() }
         #expect(failure?.code == .damaged)
         #expect(
-            try VaultFactory<OldCredentials>.retrieveVault(key: "my_app_credentials").credentials.username == "jane")
+            try VaultFactory<OldCredentials>.retrieveVault(key: "my_app_credentials").credentials
+                .username == "jane")
         // The records are locked, for example because the user's session is.
         await records.lock()
         app.start()
@@ -83,24 +91,30 @@ struct VaultPortingTests {
         let directory = try TemporaryDirectory()
         let space = try await launch(directory, ScriptedPresence(pins: "2468"))
         let vault = VaultFactory<MyCredentials>.retrieveVault(key: "my_app_credentials", in: space)
-        _ = try await vault.storeToBiometrics(credentials: MyCredentials(username: "jane", accessToken: "token"))
+        _ = try await vault.storeToBiometrics(
+            credentials: MyCredentials(username: "jane", accessToken: "token"))
         let (backup, tpm) = (try directory.copyOfStore(), try await SoftwareTPM())
         let store = try await RecordStore(directory: backup.path)
-        let records = try RecordContainer(store: store, keystore: TPMKeystore(tcti: tpm.tcti, anchors: store))
+        let records = try RecordContainer(
+            store: store, keystore: TPMKeystore(tcti: tpm.tcti, anchors: store))
         try await body(VaultSpace(records: records, presence: ScriptedPresence([]), policy: .pin))
         await tpm.cutPower()
     }
 
-    /// "Call 'reauthenticateOwner' when unlock fails due to FaceID/TouchID being locked (Error: LAError.biometryLockout)."
+    /// "Call 'reauthenticateOwner' when unlock fails due to FaceID/TouchID being locked (Error:
+    /// LAError.biometryLockout)."
     @Test func `reauthenticateOwner lifts a lockout after which unlock works`() async throws {
         let directory = try TemporaryDirectory()
         let password = try #require(try SoftwareTPM.current.lockoutPassword)
         let wrong = Array(repeating: "1111", count: 3)
-        let presence = ScriptedPresence((["2468"] + wrong + [password, "2468"]).map(ScriptedPresence.Step.pin))
+        let presence = ScriptedPresence(
+            (["2468"] + wrong + [password, "2468"]).map(ScriptedPresence.Step.pin))
         let space = try await launch(directory, presence)
         let vault = VaultFactory<MyCredentials>.retrieveVault(key: "v", in: space)
         let credentials = MyCredentials(username: "jane", accessToken: "token")
-        guard case .biometrics(let made) = try await vault.storeToBiometrics(credentials: credentials) else {
+        guard
+            case .biometrics(let made) = try await vault.storeToBiometrics(credentials: credentials)
+        else {
             throw Unexpected()
         }
         let locked = made.lock()
@@ -135,35 +149,45 @@ struct VaultPortingTests {
         func state(after scenario: VaultApp.Scenario, relaunching: Bool) async throws -> String {
             try await app.perform(scenario, jane, in: space)
             if relaunching { space = try await launch(directory, presence) }
-            let vault = VaultFactory<MyCredentials>.retrieveVault(key: "my_app_credentials", in: space)
+            let vault = VaultFactory<MyCredentials>.retrieveVault(
+                key: "my_app_credentials", in: space)
             let name =
                 switch vault {
                 case .empty: "empty"
                 case .emptyWithBiometrics: "emptyWithBiometrics"
                 case .keychain: "keychain"
-                case .keychainUpgradable(let vault): "keychainUpgradable \(vault.credentials.username)"
+                case .keychainUpgradable(let vault):
+                    "keychainUpgradable \(vault.credentials.username)"
                 case .biometrics(let vault): "biometrics \(vault.credentials.username)"
                 case .locked: "locked"
                 }
             return "\(name) \(presence.requests.count)"
         }
         #expect(try await state(after: .newLogin, relaunching: true) == "keychainUpgradable jane 0")
-        #expect(try await state(after: .userEnablesBiometrics, relaunching: false) == "biometrics jane 1")
+        #expect(
+            try await state(after: .userEnablesBiometrics, relaunching: false)
+                == "biometrics jane 1")
         #expect(try await state(after: .lockTheApp, relaunching: false) == "locked 1")
         #expect(try await state(after: .unlockTheApp, relaunching: false) == "biometrics jane 2")
-        #expect(try await state(after: .userDisablesBiometrics, relaunching: true) == "keychainUpgradable jane 2")
+        #expect(
+            try await state(after: .userDisablesBiometrics, relaunching: true)
+                == "keychainUpgradable jane 2")
         #expect(try await state(after: .userLogsOut, relaunching: true) == "emptyWithBiometrics 2")
         #expect(try await state(after: .newLoginWithBiometrics, relaunching: true) == "locked 3")
         #expect(try await state(after: .unlockTheApp, relaunching: true) == "locked 4")
         #expect(try await state(after: .userLogsOut, relaunching: true) == "emptyWithBiometrics 4")
     }
 
-    @Test func `each vault has the calls of the catalogue, and a call returns the vault that it names`() async throws {
+    @Test
+    func `each vault has the calls of the catalogue, and a call returns the vault that it names`()
+        async throws
+    {
         let directory = try TemporaryDirectory()
         let presence = ScriptedPresence(Array(repeating: .pin("2468"), count: 16))
         let space = try await launch(directory, presence)
         let (jane, june) = (
-            MyCredentials(username: "jane", accessToken: "1"), MyCredentials(username: "june", accessToken: "2")
+            MyCredentials(username: "jane", accessToken: "1"),
+            MyCredentials(username: "june", accessToken: "2")
         )
         var next: Vault<MyCredentials> = VaultFactory.retrieveVault(key: "v", in: space)
         /// The empty vault, which `reset` returns in every state.
@@ -175,7 +199,8 @@ struct VaultPortingTests {
             return empty
         }
         // EmptyVault and KeychainSecureVault.
-        var plain: KeychainSecureVault<MyCredentials> = try await empty(next).storeToKeychain(credentials: jane)
+        var plain: KeychainSecureVault<MyCredentials> = try await empty(next).storeToKeychain(
+            credentials: jane)
         #expect(plain.credentials.username == "jane" && presence.requests.isEmpty)
         plain = try await plain.update(credentials: june)
         #expect(plain.credentials.username == "june")
@@ -208,12 +233,15 @@ struct VaultPortingTests {
         next = try await plain.reset()
         // The name of the table, and the same calls on `Vault`.
         plain = try await empty(next).storeToKeyChain(credentials: jane)
-        next = try await plain.reset().storeToKeyChain(credentials: jane).upgradeWithBiometrics().downgradeToKeychain()
+        next = try await plain.reset().storeToKeyChain(credentials: jane).upgradeWithBiometrics()
+            .downgradeToKeychain()
         #expect(try next.credentials.username == "jane")
         _ = try empty(await next.reset())
     }
 
-    @Test func `without biometrics a vault is empty or keychain, and the helpers of Vault throw`() async throws {
+    @Test func `without biometrics a vault is empty or keychain, and the helpers of Vault throw`()
+        async throws
+    {
         let directory = try TemporaryDirectory()
         // The machine has no fingerprint reader.
         let space = try await launch(directory, ScriptedPresence([]), policy: .biometryAny)
@@ -224,7 +252,9 @@ struct VaultPortingTests {
             try await vault.storeToBiometrics(credentials: jane)
         }
         #expect(unavailable?.code == .unavailable)
-        guard case .keychain(let plain) = try await vault.storeToKeychain(credentials: jane) else { throw Unexpected() }
+        guard case .keychain(let plain) = try await vault.storeToKeychain(credentials: jane) else {
+            throw Unexpected()
+        }
         #expect(plain.credentials.username == "jane")
         let stored: Vault<MyCredentials> = VaultFactory.retrieveVault(key: "v", in: space)
         guard case .keychain = stored else { throw Unexpected() }
@@ -239,7 +269,8 @@ struct VaultPortingTests {
         let store = try await RecordStore(directory: directory.path)
         let records = try RecordContainer(
             store: store, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: store))
-        let space = try VaultSpace(records: records, presence: ScriptedPresence(pins: "2468"), policy: .pin)
+        let space = try VaultSpace(
+            records: records, presence: ScriptedPresence(pins: "2468"), policy: .pin)
         #expect(throws: KeystoreError.self) { try Self.handlers(space) }
         try await space.open()
         await space.refreshAvailability()
@@ -251,9 +282,11 @@ struct VaultPortingTests {
 
     private static func handlers(_ space: VaultSpace) throws {
         let vault = VaultFactory<MyCredentials>.retrieveVault(key: "sync", in: space)
-        let stored = try vault.storeToKeychain(credentials: MyCredentials(username: "jane", accessToken: "token"))
+        let stored = try vault.storeToKeychain(
+            credentials: MyCredentials(username: "jane", accessToken: "token"))
         guard case .keychainUpgradable(let plain) = stored else { throw Unexpected() }
-        let updated = try plain.update(credentials: MyCredentials(username: "june", accessToken: "token"))
+        let updated = try plain.update(
+            credentials: MyCredentials(username: "june", accessToken: "token"))
         #expect(try updated.read().username == "june")
         guard case .emptyWithBiometrics = try updated.reset() else { throw Unexpected() }
     }

@@ -1,8 +1,8 @@
 import Foundation
 import LatchkeyVault
 
-// The unchanged code of BiometricsVault's README, except for the import, where an app has it. The rest of this file is the
-// app's own.
+// The unchanged code of BiometricsVault's README, except for the import, where an app has it. The
+// rest of this file is the app's own.
 
 struct MyCredentials: Codable, Sendable {
     let username: String
@@ -47,9 +47,13 @@ struct MyCredentials: Codable, Sendable {
 
     private func displayLoginScreen(biometrics: Bool) { shown = "login, biometrics: \(biometrics)" }
 
-    private func displayMainScreen(credentials: MyCredentials) { shown = "main, \(credentials.username)" }
+    private func displayMainScreen(credentials: MyCredentials) {
+        shown = "main, \(credentials.username)"
+    }
 
-    private func displayLockScreen(withVault vault: LockedBiometricsSecureVault<MyCredentials>) { shown = "locked" }
+    private func displayLockScreen(withVault vault: LockedBiometricsSecureVault<MyCredentials>) {
+        shown = "locked"
+    }
 
     // MARK: The table of scenarios
 
@@ -58,10 +62,13 @@ struct MyCredentials: Codable, Sendable {
         VaultFactory<MyCredentials>.retrieveVault(key: "my_app_credentials", in: space)
     }
 
-    func perform(_ scenario: Scenario, _ credentials: MyCredentials, in space: VaultSpace) async throws {
+    func perform(_ scenario: Scenario, _ credentials: MyCredentials, in space: VaultSpace)
+        async throws
+    {
         switch scenario {
         case .newLogin: _ = try await vault(in: space).storeToKeychain(credentials: credentials)
-        case .newLoginWithBiometrics: _ = try await vault(in: space).storeToBiometrics(credentials: credentials)
+        case .newLoginWithBiometrics:
+            _ = try await vault(in: space).storeToBiometrics(credentials: credentials)
         case .userEnablesBiometrics: _ = try await vault(in: space).upgrade()
         case .userDisablesBiometrics: _ = try await vault(in: space).downgrade()
         case .lockTheApp: _ = try vault(in: space).lock()
@@ -71,7 +78,8 @@ struct MyCredentials: Codable, Sendable {
     }
 
     enum Scenario: CaseIterable {
-        case newLogin, newLoginWithBiometrics, userEnablesBiometrics, userDisablesBiometrics, lockTheApp, unlockTheApp
+        case newLogin, newLoginWithBiometrics, userEnablesBiometrics, userDisablesBiometrics,
+            lockTheApp, unlockTheApp
         case userLogsOut
     }
 }

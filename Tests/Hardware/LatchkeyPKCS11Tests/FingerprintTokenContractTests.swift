@@ -12,7 +12,8 @@ struct `A keystore on a fingerprint token` {
         let token = try await FingerprintToken()
         try await KeystoreContract(
             device: KeystoreContract.Device(
-                pin: .atReader { token.show($0) }, guessing: .unlimited, guardedPolicy: .userPresence),
+                pin: .atReader { token.show($0) }, guessing: .unlimited,
+                guardedPolicy: .userPresence),
             open: { try PKCS11Keystore(uri: token.uri) },
             openOther: { body in
                 let other = try await FingerprintToken()

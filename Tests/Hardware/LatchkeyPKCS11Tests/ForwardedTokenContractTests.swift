@@ -5,9 +5,11 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// The contract over SoftHSM2 behind `p11-kit server`. The client runs in a separate process, which has that test's server.
+/// The contract over SoftHSM2 behind `p11-kit server`. The client runs in a separate process, which
+/// has that test's server.
 @Suite(
-    .requires(program: "softhsm2-util"), .requires(program: "p11-kit"), .requires(program: "setpriv"),
+    .requires(program: "softhsm2-util"), .requires(program: "p11-kit"),
+    .requires(program: "setpriv"),
     .timeLimit(.minutes(15)))
 struct `A keystore on a token behind p11-kit server` {
     @Test(.serialized, arguments: KeystoreContract.Requirement.allCases)
@@ -29,7 +31,8 @@ struct `A keystore on a token behind p11-kit server` {
     }
 
     private static func keystore(on token: ForwardedToken) throws -> PKCS11Keystore {
-        let options = TokenOptions(isolation: .always, environment: token.environment, deadlines: .hangLimit)
+        let options = TokenOptions(
+            isolation: .always, environment: token.environment, deadlines: .hangLimit)
         return try PKCS11Keystore(uri: token.uri, options: PKCS11Options(token: options))
     }
 }

@@ -5,9 +5,11 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// The contract over tpm2-pkcs11. Each test's module runs in a separate process, which has that test's TPM.
+/// The contract over tpm2-pkcs11. Each test's module runs in a separate process, which has that
+/// test's TPM.
 @Suite(
-    .requires(program: "swtpm"), .requires(program: "tpm2-abrmd"), .requires(program: "pkcs11-tool"),
+    .requires(program: "swtpm"), .requires(program: "tpm2-abrmd"),
+    .requires(program: "pkcs11-tool"),
     .requires(program: "p11-kit"), .timeLimit(.minutes(15)))
 struct `A keystore on a token in a TPM` {
     @Test(.serialized, arguments: KeystoreContract.Requirement.allCases)
@@ -26,7 +28,8 @@ struct `A keystore on a token in a TPM` {
     }
 
     private static func keystore(on token: SoftwareTPMToken) throws -> PKCS11Keystore {
-        let options = TokenOptions(isolation: .always, environment: token.environment, deadlines: .hangLimit)
+        let options = TokenOptions(
+            isolation: .always, environment: token.environment, deadlines: .hangLimit)
         return try PKCS11Keystore(uri: token.uri, options: PKCS11Options(token: options))
     }
 }

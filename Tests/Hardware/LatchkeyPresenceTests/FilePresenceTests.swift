@@ -25,7 +25,8 @@ struct FilePresenceTests {
     @Test func `the wait for a FIFO's writer ends at the deadline`() async throws {
         try await withFIFO { path in
             let presence = try FilePresence(path: path, timeout: .milliseconds(100))
-            #expect(try await presence.pin(request()).refusal?.hasPrefix("no PIN came within") == true)
+            #expect(
+                try await presence.pin(request()).refusal?.hasPrefix("no PIN came within") == true)
         }
     }
 
@@ -40,7 +41,9 @@ struct FilePresenceTests {
             close(writer)
             #expect(try await presence.pin(request()).text == "2580")
             #expect(try await presence.pin(request()).text == "last")
-            let error = await #expect(throws: KeystoreError.self) { try await presence.pin(request()) }
+            let error = await #expect(throws: KeystoreError.self) {
+                try await presence.pin(request())
+            }
             #expect(error?.code == .unavailable)
         }
     }
@@ -63,9 +66,13 @@ struct FilePresenceTests {
             let writer = open(path, O_RDWR | O_NONBLOCK)
             defer { close(writer) }
             let fifo = #expect(throws: KeystoreError.self) { try FilePresence(path: path) }
-            #expect(fifo?.reason.hasSuffix("cannot be used: its group or others have rights to it") == true)
+            #expect(
+                fifo?.reason.hasSuffix("cannot be used: its group or others have rights to it")
+                    == true)
             let device = #expect(throws: KeystoreError.self) { try FilePresence(path: "/dev/zero") }
-            #expect(device?.reason.hasSuffix("cannot be used: it is neither a regular file nor a FIFO") == true)
+            #expect(
+                device?.reason.hasSuffix("cannot be used: it is neither a regular file nor a FIFO")
+                    == true)
         }
     }
 }

@@ -7,7 +7,9 @@ struct PINSourceTests {
         #expect(try #require(PINSource(text)).description == text)
     }
 
-    @Test(arguments: ["", "TTY", "fd:", "fd:-1", "fd:x", "fd:99999999999", "file:", "pin", "env:PIN"])
+    @Test(arguments: [
+        "", "TTY", "fd:", "fd:-1", "fd:x", "fd:99999999999", "file:", "pin", "env:PIN",
+    ])
     func `other text is refused`(text: String) {
         #expect(PINSource(text) == nil)
     }

@@ -15,6 +15,7 @@ extension PINAnswer {
 
 func request(_ purpose: PINRequest.Purpose = .current, attemptsLeft: Int? = nil) -> PINRequest {
     PINRequest(
-        purpose: purpose, context: PromptContext(reason: "open the test", container: "work"), attemptsLeft: attemptsLeft
+        purpose: purpose, context: PromptContext(reason: "open the test", container: "work"),
+        attemptsLeft: attemptsLeft
     )
 }

@@ -8,12 +8,14 @@ import Testing
 
 /// Questions with two or three buttons, with scripted pinentry programs.
 struct PinentryChoiceTests {
-    private static let three = PinentryChoice.Buttons(accept: "Use", other: "Not here", cancel: "No")
+    private static let three = PinentryChoice.Buttons(
+        accept: "Use", other: "Not here", cancel: "No")
     private static let two = PinentryChoice.Buttons(accept: "Yes", other: nil, cancel: "No")
 
     @Test(
         arguments: [
-            ("echo OK", .accepted, .accepted), ("echo 'ERR 83886194 Not confirmed'", .other, .cancelled),
+            ("echo OK", .accepted, .accepted),
+            ("echo 'ERR 83886194 Not confirmed'", .other, .cancelled),
             ("echo 'ERR 83886179 Operation cancelled'", .cancelled, .cancelled),
             ("echo 'ERR 83886142 Timeout'", .unanswered, .unanswered),
         ] as [(String, PinentryChoice.Answer, PinentryChoice.Answer)])
@@ -21,7 +23,9 @@ struct PinentryChoiceTests {
         answer: String, ofThree: PinentryChoice.Answer, ofTwo: PinentryChoice.Answer
     ) async throws {
         let pinentry = try program(answer)
-        #expect(try await choice(pinentry).ask("Log in?\nNow", Self.three, within: hangLimit) == ofThree)
+        #expect(
+            try await choice(pinentry).ask("Log in?\nNow", Self.three, within: hangLimit) == ofThree
+        )
         let commands = try pinentry.commands
         #expect(commands.contains("SETDESC Log in?%0ANow"))
         #expect(commands.contains("SETOK Use"))
@@ -32,9 +36,12 @@ struct PinentryChoiceTests {
         #expect(try second.commands.contains("SETCANCEL No"))
     }
 
-    @Test func `GNOME's program with two buttons offers the second choice instead of the refusal`() async throws {
+    @Test func `GNOME's program with two buttons offers the second choice instead of the refusal`()
+        async throws
+    {
         let pinentry = try program("echo 'ERR 83886179 Operation cancelled'", flavor: "gnome3")
-        #expect(try await choice(pinentry).ask("Log in?", Self.three, within: hangLimit) == .otherOfTwo)
+        #expect(
+            try await choice(pinentry).ask("Log in?", Self.three, within: hangLimit) == .otherOfTwo)
         let commands = try pinentry.commands
         #expect(commands.contains("SETCANCEL Not here"))
         #expect(!commands.contains { $0.hasPrefix("SETNOTOK") })
@@ -54,7 +61,9 @@ struct PinentryChoiceTests {
             ("echo 'ERR 83886340 No display'", KeystoreErrorCode.unavailable), ("exit 0", .failed),
             ("while :; do echo '# noise'; done", .failed), ("echo nonsense", .failed),
         ])
-    func `a program that cannot prompt is an error`(answer: String, code: KeystoreErrorCode) async throws {
+    func `a program that cannot prompt is an error`(answer: String, code: KeystoreErrorCode)
+        async throws
+    {
         let pinentry = try program(answer)
         let error = await #expect(throws: KeystoreError.self) {
             try await choice(pinentry).ask("Log in?", Self.three, within: hangLimit)

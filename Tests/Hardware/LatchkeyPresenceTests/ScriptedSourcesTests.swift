@@ -42,7 +42,9 @@ struct ScriptedSourcesTests {
     func `a line that can't be a PIN is invalidInput`(line: String) async throws {
         let (read, _) = try pipe(line)
         defer { close(read) }
-        let error = await #expect(throws: KeystoreError.self) { try await DescriptorPresence(read).pin(request()) }
+        let error = await #expect(throws: KeystoreError.self) {
+            try await DescriptorPresence(read).pin(request())
+        }
         #expect(error?.code == .invalidInput)
     }
 
@@ -68,7 +70,9 @@ struct ScriptedSourcesTests {
     }
 
     @Test func `a descriptor that is not open is refused`() async throws {
-        let error = await #expect(throws: KeystoreError.self) { try await DescriptorPresence(9999).pin(request()) }
+        let error = await #expect(throws: KeystoreError.self) {
+            try await DescriptorPresence(9999).pin(request())
+        }
         #expect(error?.code == .invalidInput)
     }
 
@@ -89,13 +93,19 @@ struct ScriptedSourcesTests {
             try store("2580\n", in: path, mode: mode)
             let error = #expect(throws: KeystoreError.self) { try FilePresence(path: path) }
             #expect(error?.code == .invalidInput)
-            #expect(error?.reason == "the file \(path) cannot be used: its group or others have rights to it")
+            #expect(
+                error?.reason
+                    == "the file \(path) cannot be used: its group or others have rights to it")
         }
     }
 
     @Test func `a missing file and a directory are refused with the reason`() throws {
-        let missing = #expect(throws: KeystoreError.self) { try FilePresence(path: "/nonexistent/pins") }
-        #expect(missing?.reason == "the file /nonexistent/pins cannot be used: No such file or directory")
+        let missing = #expect(throws: KeystoreError.self) {
+            try FilePresence(path: "/nonexistent/pins")
+        }
+        #expect(
+            missing?.reason
+                == "the file /nonexistent/pins cannot be used: No such file or directory")
         let directory = #expect(throws: KeystoreError.self) { try FilePresence(path: "/tmp") }
         #expect(directory?.reason == "the file /tmp cannot be used: it is a directory")
     }

@@ -13,7 +13,9 @@ struct TerminalPresenceTests {
         let terminal = try #require(terminal)
         async let answer = TerminalPresence(path: terminal.path).pin(request(attemptsLeft: 3))
         let screen = try await terminal.wait(for: "PIN: ")
-        #expect(screen.contains("asks for your PIN to open the test (container ‘work’). 3 attempts are left."))
+        #expect(
+            screen.contains(
+                "asks for your PIN to open the test (container ‘work’). 3 attempts are left."))
         #expect(!terminal.isAsUsual)
         terminal.type("2580\r")
         #expect(try await answer.text == "2580")
@@ -32,11 +34,18 @@ struct TerminalPresenceTests {
 
     @Test(arguments: [
         (
-            PINRequest.OfficerSecret.managementKey(orPIN: false), "asks for the card's management key (48",
+            PINRequest.OfficerSecret.managementKey(orPIN: false),
+            "asks for the card's management key (48",
             "Management key: "
         ),
-        (.managementKey(orPIN: true), "or the PIN if it protects the key) to open", "Management key: "),
-        (.protectingPIN, "asks for the card's PIN, which protects its management key, to open", "PIN: "),
+        (
+            .managementKey(orPIN: true), "or the PIN if it protects the key) to open",
+            "Management key: "
+        ),
+        (
+            .protectingPIN, "asks for the card's PIN, which protects its management key, to open",
+            "PIN: "
+        ),
     ])
     func `the prompt names the secret that the card requires`(
         _ secret: PINRequest.OfficerSecret, _ words: String, _ label: String
@@ -113,7 +122,8 @@ struct TerminalPresenceTests {
 
     @Test func `a prompt without an answer declines at the deadline`() async throws {
         let terminal = try #require(terminal)
-        let answer = try await TerminalPresence(path: terminal.path, timeout: .milliseconds(200)).pin(request())
+        let answer = try await TerminalPresence(path: terminal.path, timeout: .milliseconds(200))
+            .pin(request())
         #expect(answer.refusal?.hasPrefix("there was no answer within") == true)
         #expect(terminal.isAsUsual)
     }

@@ -9,11 +9,13 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// Attacks by a same-user process with access to the store, the blob and the TPM. The TPM refuses each one with a specific code.
+/// Attacks by a same-user process with access to the store, the blob and the TPM. The TPM refuses
+/// each one with a specific code.
 @Suite(.softwareTPM)
 struct AttackTests {
     private func with(
-        _ policy: AccessPolicy, _ body: (Attacker, InProcessBroker, TPMKeystore, HardwareKey) async throws -> Void
+        _ policy: AccessPolicy,
+        _ body: (Attacker, InProcessBroker, TPMKeystore, HardwareKey) async throws -> Void
     ) async throws {
         let tpm = try SoftwareTPM.current
         try await TemporaryDirectory.withDirectory { directory in
@@ -21,7 +23,8 @@ struct AttackTests {
                 try await ApprovalAuthority(tcti: tpm.tcti, directory: directory.path), [])
             let anchors = MemoryTrustAnchors()
             let keystore = TPMKeystore(tcti: tpm.tcti, anchors: anchors)
-            let presence = ScriptedPresence(policy.requirement == .userPresence ? [.pin("123456")] : [], broker: broker)
+            let presence = ScriptedPresence(
+                policy.requirement == .userPresence ? [.pin("123456")] : [], broker: broker)
             let key = try await Scene.key(keystore, policy, presence)
             try await body(try await Attacker(key, anchors: anchors), broker, keystore, key)
             try Scene.expectNothingLoaded("after the attacks")
@@ -33,7 +36,8 @@ struct AttackTests {
             let empty = try await Attacker.sign(attacker) { _, _ in }
             #expect(empty == 0x99d, "a policy session without any assertion")
             try Scene.look { tpm in
-                let parent = try TPMObject(handle: .storageRootKey, publicArea: attacker.root.publicArea)
+                let parent = try TPMObject(
+                    handle: .storageRootKey, publicArea: attacker.root.publicArea)
                 try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
                     do throws(TPMError) {
                         _ = try attacker.use(tpm, .continuing(session))
@@ -47,7 +51,9 @@ struct AttackTests {
                 try tpm.policyCommandCode(.certify, in: session)
                 try attacker.join(tpm, session)
             }
-            #expect(certification == 0x9a4, "the branch for certification does not sign: TPM_RC_POLICY_CC")
+            #expect(
+                certification == 0x9a4,
+                "the branch for certification does not sign: TPM_RC_POLICY_CC")
             do {
                 _ = try Scene.look { tpm in try attacker.use(tpm, .emptyPassword) }
                 Issue.record("the key accepts a password")
@@ -62,10 +68,12 @@ struct AttackTests {
             let refused = try await Attacker.sign(attacker) { tpm, session in
                 let forged = P256.Signing.PrivateKey()
                 let approval = try attacker.approval(
-                    PresenceApproval(expiration: 30, signature: try #require(.zero)), nonce: session.nonceTPM)
+                    PresenceApproval(expiration: 30, signature: try #require(.zero)),
+                    nonce: session.nonceTPM)
                 let raw = Array(try forged.signature(for: approval.digest).rawRepresentation)
                 try tpm.policySigned(
-                    approval, signature: .ecdsa(hash: .sha256, r: Array(raw[..<32]), s: Array(raw[32...])),
+                    approval,
+                    signature: .ecdsa(hash: .sha256, r: Array(raw[..<32]), s: Array(raw[32...])),
                     by: attacker.authority, in: session)
                 try attacker.join(tpm, session)
             }
@@ -77,7 +85,8 @@ struct AttackTests {
                 old = approval
                 try tpm.policySigned(
                     attacker.approval(approval, nonce: session.nonceTPM),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
+                )
                 try attacker.join(tpm, session)
             }
             #expect(replayed == nil, "the control: with the finger it signs")
@@ -85,7 +94,8 @@ struct AttackTests {
             let again = try await Attacker.sign(attacker) { tpm, session in
                 try tpm.policySigned(
                     attacker.approval(approval, nonce: session.nonceTPM),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
+                )
                 try attacker.join(tpm, session)
             }
             #expect(again == 0x5db, "an approval of an earlier session")
@@ -100,11 +110,13 @@ struct AttackTests {
                 let approval = try await broker.given(attacker.request(session))
                 try tpm.policySigned(
                     attacker.approval(approval, nonce: session.nonceTPM),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
+                )
                 try attacker.join(tpm, session)
             }
             #expect(refused == 0x99d, "another digest than the approved one")
-            let victim = try await Scene.key(keystore, .biometryAny, ScriptedPresence([], broker: broker))
+            let victim = try await Scene.key(
+                keystore, .biometryAny, ScriptedPresence([], broker: broker))
             let target = try TPMKeyBlob(victim.blob)
             let again = try await Attacker.sign(attacker) { tpm, session in
                 broker.show(.matches)
@@ -114,9 +126,11 @@ struct AttackTests {
                 try tpm.policySigned(
                     Approval(
                         nonceTPM: session.nonceTPM, expiration: approval.expiration,
-                        commandHash: TPM.signCommandHash(Scene.digest.bytes, with: target.key.publicArea.name),
+                        commandHash: TPM.signCommandHash(
+                            Scene.digest.bytes, with: target.key.publicArea.name),
                         policyRef: attacker.reference),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
+                )
                 try attacker.join(tpm, session)
             }
             #expect(again == 0x99d, "another key than the approved one")
@@ -130,19 +144,23 @@ struct AttackTests {
             let refused = try await Attacker.sign(attacker) { tpm, session in
                 broker.show(.approvesFor(stranger))
                 let approval = try await broker.given(attacker.request(session))
-                let reference = PresenceReference.use(by: stranger, under: policy, enrolmentSet: nil)
+                let reference = PresenceReference.use(
+                    by: stranger, under: policy, enrolmentSet: nil)
                 try tpm.policySigned(
                     attacker.approval(approval, nonce: session.nonceTPM, reference: reference),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
+                )
                 try attacker.join(tpm, session)
             }
             #expect(refused == 0x1c4, "PolicyOR refuses the branch")
         }
     }
 
-    /// The signed message joins the nonce, the expiration and the cpHash without separators, so a nonce of another length could
-    /// contain another expiration or command.
-    @Test(arguments: [0, 16, 20, 31, 33, 64]) func `a nonce of another length`(_ count: Int) async throws {
+    /// The signed message joins the nonce, the expiration and the cpHash without separators, so a
+    /// nonce of another length could contain another expiration or command.
+    @Test(arguments: [0, 16, 20, 31, 33, 64]) func `a nonce of another length`(_ count: Int)
+        async throws
+    {
         try await with(.biometryAny) { attacker, broker, _, _ in
             try Scene.look { tpm in
                 try tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
@@ -150,12 +168,16 @@ struct AttackTests {
                 }
             }
             var request = ApprovalRequest(
-                use: .sign(Scene.digest), keyName: Data(try attacker.blob.key.publicArea.name.bytes),
-                nonceTPM: Data(repeating: 1, count: 32), policy: .biometryAny, context: Scene.prompt)
+                use: .sign(Scene.digest),
+                keyName: Data(try attacker.blob.key.publicArea.name.bytes),
+                nonceTPM: Data(repeating: 1, count: 32), policy: .biometryAny, context: Scene.prompt
+            )
             broker.show(.matches, .matches)
             _ = try await broker.given(request)
             request.nonceTPM = Data(repeating: 1, count: count)
-            let error = await Scene.error { () async throws(KeystoreError) in _ = try await broker.approve(request) }
+            let error = await Scene.error { () async throws(KeystoreError) in
+                _ = try await broker.approve(request)
+            }
             #expect(error?.code == .invalidInput)
         }
     }
@@ -171,8 +193,10 @@ struct AttackTests {
                 try tpm.policySigned(
                     Approval(
                         nonceTPM: session.nonceTPM, expiration: approval.expiration,
-                        policyRef: PresenceReference.use(by: broker.user, under: lax, enrolmentSet: nil)),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+                        policyRef: PresenceReference.use(
+                            by: broker.user, under: lax, enrolmentSet: nil)),
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
+                )
                 try attacker.join(tpm, session)
             }
             #expect(refused == 0x1c4, "PolicyOR refuses the branch")
@@ -189,11 +213,14 @@ struct AttackTests {
                 let approval = try await broker.given(attacker.request(session))
                 try tpm.policySigned(
                     attacker.approval(approval, nonce: session.nonceTPM),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
+                )
                 try attacker.join(tpm, session)
                 try tpm.policyAuthValue(session)
                 let end = try tpm.readClock().time + 15_500
-                while try tpm.readClock().time < end { try await Task.sleep(for: .milliseconds(20)) }
+                while try tpm.readClock().time < end {
+                    try await Task.sleep(for: .milliseconds(20))
+                }
             }
             #expect(refused == 0x9a3)
         }
@@ -223,5 +250,7 @@ extension InProcessBroker {
 
 extension ECDSASignature {
     /// An invalid signature: zero bytes.
-    fileprivate static var zero: ECDSASignature? { ECDSASignature(rawRepresentation: Data(count: 64)) }
+    fileprivate static var zero: ECDSASignature? {
+        ECDSASignature(rawRepresentation: Data(count: 64))
+    }
 }

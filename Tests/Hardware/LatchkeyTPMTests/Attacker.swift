@@ -9,7 +9,8 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// A same-user process with access to the store, the key's blob and the TPM, but without an enrolled finger.
+/// A same-user process with access to the store, the key's blob and the TPM, but without an
+/// enrolled finger.
 struct Attacker {
     let blob: TPMKeyBlob
     let policy: AccessPolicy
@@ -19,32 +20,41 @@ struct Attacker {
     init(_ key: HardwareKey, anchors: any TrustAnchors) async throws {
         blob = try TPMKeyBlob(key.blob)
         policy = key.policy
-        root = try StorageRoot(anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
+        root = try StorageRoot(
+            anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
         finger = try #require(blob.protection?.finger)
     }
 
     var authority: TPMObject {
-        get throws { try TPMObject(handle: try #require(finger.handle), publicArea: finger.authority) }
+        get throws {
+            try TPMObject(handle: try #require(finger.handle), publicArea: finger.authority)
+        }
     }
 
-    var branches: [PolicyDigest] { get throws { try #require(blob.protection).branches(under: policy) } }
+    var branches: [PolicyDigest] {
+        get throws { try #require(blob.protection).branches(under: policy) }
+    }
 
     /// The reference in the key's policy.
     var reference: [UInt8] { finger.reference(under: policy) }
 
     /// A request for the broker's approval.
-    func request(_ session: Session, digest: MessageDigest = Scene.digest) throws -> ApprovalRequest {
+    func request(_ session: Session, digest: MessageDigest = Scene.digest) throws -> ApprovalRequest
+    {
         ApprovalRequest(
-            use: .sign(digest), keyName: Data(try blob.key.publicArea.name.bytes), nonceTPM: Data(session.nonceTPM),
+            use: .sign(digest), keyName: Data(try blob.key.publicArea.name.bytes),
+            nonceTPM: Data(session.nonceTPM),
             policy: policy, context: Scene.prompt)
     }
 
     func approval(
-        _ given: PresenceApproval, nonce: [UInt8], digest: MessageDigest = Scene.digest, reference: [UInt8]? = nil
+        _ given: PresenceApproval, nonce: [UInt8], digest: MessageDigest = Scene.digest,
+        reference: [UInt8]? = nil
     ) throws -> Approval {
         let hash = TPM.signCommandHash(digest.bytes, with: try blob.key.publicArea.name)
         return Approval(
-            nonceTPM: nonce, expiration: given.expiration, commandHash: policy.reuseSeconds == 0 ? hash : [],
+            nonceTPM: nonce, expiration: given.expiration,
+            commandHash: policy.reuseSeconds == 0 ? hash : [],
             policyRef: reference ?? self.reference)
     }
 

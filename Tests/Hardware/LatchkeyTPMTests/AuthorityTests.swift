@@ -11,22 +11,30 @@ import Testing
 /// The state of the presence broker in its directory and in the TPM.
 @Suite(.softwareTPM)
 struct AuthorityTests {
-    @Test func `the approval key's authorization is in a separate file that only the service can read`() async throws {
+    @Test
+    func `the approval key's authorization is in a separate file that only the service can read`()
+        async throws
+    {
         let tpm = try SoftwareTPM.current
         try await TemporaryDirectory.withDirectory { directory in
             _ = try await ApprovalAuthority(tcti: tpm.tcti, directory: directory.path)
             let path = directory.path(of: "authority.secret")
             let secret = try #require(FileManager.default.contents(atPath: path))
             #expect(secret.count == 32)
-            #expect(try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == 0o600)
-            let state = try #require(FileManager.default.contents(atPath: directory.path(of: "authority.json")))
+            #expect(
+                try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+                    == 0o600)
+            let state = try #require(
+                FileManager.default.contents(atPath: directory.path(of: "authority.json")))
             #expect(state.firstRange(of: secret) == nil)
             #expect(state.firstRange(of: Data(secret.base64EncodedString().utf8)) == nil)
             #expect(state.firstRange(of: Data("authValue".utf8)) == nil)
         }
     }
 
-    @Test func `the broker does not start if its authorization is missing or others can read it`() async throws {
+    @Test func `the broker does not start if its authorization is missing or others can read it`()
+        async throws
+    {
         let tpm = try SoftwareTPM.current
         try await TemporaryDirectory.withDirectory { directory in
             _ = try await ApprovalAuthority(tcti: tpm.tcti, directory: directory.path)
@@ -53,7 +61,9 @@ struct AuthorityTests {
         let tpm = try SoftwareTPM.current
         try await TemporaryDirectory.withDirectory { directory in
             let authority = try await ApprovalAuthority(tcti: tpm.tcti, directory: directory.path)
-            for user in 1000..<UInt32(1000 + TPM.maximumIndices) { _ = try await authority.makePIN(for: user) }
+            for user in 1000..<UInt32(1000 + TPM.maximumIndices) {
+                _ = try await authority.makePIN(for: user)
+            }
             let error = await Scene.error { () async throws(KeystoreError) in
                 _ = try await authority.makePIN(for: 5000)
             }

@@ -32,7 +32,9 @@ struct CommandBudgetTests {
         #expect(wire.codes == [.getCapability, .startAuthSession, .load, .sign, .flushContext])
     }
 
-    @Test func `with a resource manager, only Sign and FlushContext follow the PIN prompt`() async throws {
+    @Test func `with a resource manager, only Sign and FlushContext follow the PIN prompt`()
+        async throws
+    {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current, isShared: true)
         let key = try await Scene.key(keystore)
@@ -40,14 +42,18 @@ struct CommandBudgetTests {
         wire.forget()
         let presence = ScriptedPresence([.hesitate, .decline, .pin("654321"), .pin("123456")])
         let waiting = Task { () async -> KeystoreError? in
-            await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key, presence) }
+            await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, presence)
+            }
         }
         while presence.requests.isEmpty { await Task.yield() }
         #expect(wire.codes == [.getCapability, .startAuthSession, .load])
         waiting.cancel()
         #expect(await waiting.value?.code == .cancelled)
         try Scene.expectNothingLoaded("after a cancelled prompt")
-        for (code, comment) in [(KeystoreError.Code.cancelled, "declined"), (.wrongProof, "after a wrong PIN")] {
+        for (code, comment) in [
+            (KeystoreError.Code.cancelled, "declined"), (.wrongProof, "after a wrong PIN"),
+        ] {
             let error = await Scene.error { () async throws(KeystoreError) in
                 try await Scene.sign(keystore, key, presence)
             }
@@ -61,7 +67,9 @@ struct CommandBudgetTests {
     }
 
     @Test(arguments: [false, true])
-    func `a signature stays on the TPM's thread from its first command to its result`(_ isShared: Bool) async throws {
+    func `a signature stays on the TPM's thread from its first command to its result`(
+        _ isShared: Bool
+    ) async throws {
         let (wire, presence) = (Wire(), ThreadRecorder())
         let keystore = wire.keystore(try SoftwareTPM.current, isShared: isShared)
         let key = try await Scene.key(keystore)
@@ -69,7 +77,8 @@ struct CommandBudgetTests {
             presence.note()
             return command
         }
-        _ = try await keystore.sign(Scene.digest, with: key, for: Scene.prompt, authorizedBy: presence)
+        _ = try await keystore.sign(
+            Scene.digest, with: key, for: Scene.prompt, authorizedBy: presence)
         // A simulator asks for the first use of a PIN again.
         #expect(presence.threads.count >= 6, "five commands and the prompt")
         #expect(Set(presence.threads).count == 1)
@@ -93,15 +102,18 @@ struct CommandBudgetTests {
         _ = try await Scene.sign(keystore, try await Scene.key(keystore))
         wire.forget()
         let secret = try await keystore.seal(
-            .random(count: 32), policy: policy, for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456"))
+            .random(count: 32), policy: policy, for: Scene.prompt,
+            authorizedBy: ScriptedPresence(pins: "123456"))
         #expect(wire.codes == [.readPublic, .startAuthSession, .create])
         wire.forget()
-        _ = try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456"))
+        _ = try await keystore.unseal(
+            secret, for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456"))
         let lockout = policy == .pin ? [.getCapability] : [TPMCommandCode]()
         #expect(wire.codes == lockout + [.startAuthSession, .load, .unseal, .flushContext])
     }
 
-    /// As for a key that only a finger opens (``FingerPolicyTests``). If the program can prompt for the PIN, NV_Read gets the attempts left.
+    /// As for a key that only a finger opens (``FingerPolicyTests``). If the program can prompt for
+    /// the PIN, NV_Read gets the attempts left.
     @Test(arguments: [PresencePreference.any, .finger])
     func `with a policy of finger or PIN, a finger takes eight commands, or nine with a PIN prompt`(
         _ preference: PresencePreference
@@ -111,11 +123,13 @@ struct CommandBudgetTests {
                 keystore, .userPresence, ScriptedPresence([.pin("123456")], broker: broker))
             wire.forget()
             try await Scene.sign(
-                keystore, key, ScriptedPresence([.hesitate], broker: broker, preferring: preference))
+                keystore, key, ScriptedPresence([.hesitate], broker: broker, preferring: preference)
+            )
             let status = preference == .any ? [TPMCommandCode.nvRead] : []
             #expect(
                 wire.codes == status + [
-                    .startAuthSession, .contextSave, .load, .contextLoad, .policySigned, .policyOR, .sign,
+                    .startAuthSession, .contextSave, .load, .contextLoad, .policySigned, .policyOR,
+                    .sign,
                     .flushContext,
                 ])
         }
@@ -127,7 +141,8 @@ struct CommandBudgetTests {
         _ = try await Scene.key(keystore)
         #expect(
             wire.codes == [
-                .readPublic, .createPrimary, .getCapability, .evictControl, .flushContext, .startAuthSession, .create,
+                .readPublic, .createPrimary, .getCapability, .evictControl, .flushContext,
+                .startAuthSession, .create,
             ])
     }
 }
@@ -140,7 +155,8 @@ private final class ThreadRecorder: PresenceAuthority {
 
     func note() { noted.withLock { $0.append(pthread_self()) } }
 
-    nonisolated(nonsending) func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+    nonisolated(nonsending) func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer
+    {
         note()
         return .pin(try PIN("123456"))
     }

@@ -10,7 +10,9 @@ import Testing
 /// Keys that a finger opens, with the broker's key in this process and a scripted finger.
 @Suite(.softwareTPM)
 struct FingerPolicyTests {
-    @Test func `without a resource manager a finger takes eight commands, without a PIN prompt`() async throws {
+    @Test func `without a resource manager a finger takes eight commands, without a PIN prompt`()
+        async throws
+    {
         try await Scene.withBroker(.matches, .matches) { wire, keystore, broker in
             let presence = ScriptedPresence([], broker: broker)
             let key = try await Scene.key(keystore, .biometryAny, presence)
@@ -21,7 +23,8 @@ struct FingerPolicyTests {
             try await Scene.sign(keystore, key, presence)
             #expect(
                 wire.codes == [
-                    .startAuthSession, .contextSave, .load, .contextLoad, .policySigned, .policyOR, .sign,
+                    .startAuthSession, .contextSave, .load, .contextLoad, .policySigned, .policyOR,
+                    .sign,
                     .flushContext,
                 ])
             #expect(broker.requests.last?.use == .sign(Scene.digest))
@@ -29,14 +32,18 @@ struct FingerPolicyTests {
         }
     }
 
-    @Test func `with a resource manager, three commands and FlushContext follow the finger`() async throws {
+    @Test func `with a resource manager, three commands and FlushContext follow the finger`()
+        async throws
+    {
         try await Scene.withBroker(.stays, .differs, .matches) { wire, _, broker in
             let keystore = wire.keystore(try SoftwareTPM.current, isShared: true)
             let presence = ScriptedPresence([], broker: broker)
             let key = try await Scene.key(keystore, .biometryAny, presence)
             wire.forget()
             let waiting = Task { () async -> KeystoreError? in
-                await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key, presence) }
+                await Scene.error { () async throws(KeystoreError) in
+                    try await Scene.sign(keystore, key, presence)
+                }
             }
             while broker.requests.isEmpty { await Task.yield() }
             #expect(wire.codes == [.startAuthSession, .load])
@@ -50,7 +57,10 @@ struct FingerPolicyTests {
             try Scene.expectNothingLoaded("after another finger")
             wire.forget()
             try await Scene.sign(keystore, key, presence)
-            #expect(wire.codes == [.startAuthSession, .load, .policySigned, .policyOR, .sign, .flushContext])
+            #expect(
+                wire.codes == [
+                    .startAuthSession, .load, .policySigned, .policyOR, .sign, .flushContext,
+                ])
         }
     }
 
@@ -61,8 +71,12 @@ struct FingerPolicyTests {
             let secret = try await keystore.seal(
                 bytes, policy: .biometryAny, for: Scene.prompt, authorizedBy: presence)
             wire.forget()
-            #expect(try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: presence) == bytes)
-            let isInTheClear = bytes.withUnsafeBytes { bytes in wire.bytes.firstRange(of: Array(bytes)) != nil }
+            #expect(
+                try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: presence)
+                    == bytes)
+            let isInTheClear = bytes.withUnsafeBytes { bytes in
+                wire.bytes.firstRange(of: Array(bytes)) != nil
+            }
             #expect(!isInTheClear)
         }
     }
@@ -80,7 +94,9 @@ struct FingerPolicyTests {
             }
             #expect(stranger?.underlying?.rawCode == 0x5db)
             let waiting = Task { () async -> KeystoreError? in
-                await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key, presence) }
+                await Scene.error { () async throws(KeystoreError) in
+                    try await Scene.sign(keystore, key, presence)
+                }
             }
             while broker.requests.count < 3 { await Task.yield() }
             waiting.cancel()
@@ -93,11 +109,13 @@ struct FingerPolicyTests {
             for policy in [AccessPolicy.userPresence, .biometryAny, .biometryCurrentSet] {
                 let error = await Scene.error { () async throws(KeystoreError) in
                     _ = try await keystore.createKey(
-                        KeyRequest(policy: policy, prompt: Scene.prompt), authorizedBy: Scene.nobody)
+                        KeyRequest(policy: policy, prompt: Scene.prompt), authorizedBy: Scene.nobody
+                    )
                 }
                 #expect(error?.code == .unavailable)
             }
-            let key = try await Scene.key(keystore, .biometryAny, ScriptedPresence([], broker: broker))
+            let key = try await Scene.key(
+                keystore, .biometryAny, ScriptedPresence([], broker: broker))
             let error = await Scene.error { () async throws(KeystoreError) in
                 try await Scene.sign(keystore, key, Scene.nobody)
             }
@@ -105,7 +123,9 @@ struct FingerPolicyTests {
         }
     }
 
-    @Test func `changed fingers permanently invalidate a key of the current set, and no other key`() async throws {
+    @Test func `changed fingers permanently invalidate a key of the current set, and no other key`()
+        async throws
+    {
         try await Scene.withBroker(.matches, .matches, .matches) { wire, keystore, broker in
             let presence = ScriptedPresence([], broker: broker)
             let bound = try await Scene.key(keystore, .biometryCurrentSet, presence)
@@ -129,7 +149,9 @@ struct FingerPolicyTests {
                 try await Scene.sign(keystore, bound, ScriptedPresence([], broker: lying))
             }
             #expect(refused?.code == .invalidated)
-            #expect(refused?.underlying?.rawCode == 0x126, "the TPM itself refuses, whatever the broker says")
+            #expect(
+                refused?.underlying?.rawCode == 0x126,
+                "the TPM itself refuses, whatever the broker says")
         }
     }
 
@@ -143,7 +165,8 @@ struct FingerPolicyTests {
             try await Scene.sign(keystore, key, presence)
             #expect(
                 wire.codes == [
-                    .startAuthSession, .policyTicket, .load, .policyOR, .policyAuthValue, .sign, .flushContext,
+                    .startAuthSession, .policyTicket, .load, .policyOR, .policyAuthValue, .sign,
+                    .flushContext,
                 ])
             #expect(broker.requests.count == 1)
 
@@ -151,7 +174,9 @@ struct FingerPolicyTests {
                 keystore, #require(AccessPolicy(.biometryAny, reuseSeconds: 9)), presence)
             try await Scene.sign(keystore, brief, presence)
             let end = try Scene.look { try $0.readClock().time } + 11_500
-            while try Scene.look({ try $0.readClock().time }) < end { try await Task.sleep(for: .milliseconds(50)) }
+            while try Scene.look({ try $0.readClock().time }) < end {
+                try await Task.sleep(for: .milliseconds(50))
+            }
             try await Scene.sign(keystore, brief, presence)
             #expect(broker.requests.count == 3, "the TPM no longer accepted the ticket")
         }
@@ -166,21 +191,26 @@ struct FingerPolicyTests {
             let policy = try #require(AccessPolicy(requirement, reuseSeconds: 60))
             let presence =
                 policy.hasPIN
-                ? ScriptedPresence(Array(repeating: .pin("123456"), count: 3), broker: broker, preferring: .pin)
+                ? ScriptedPresence(
+                    Array(repeating: .pin("123456"), count: 3), broker: broker, preferring: .pin)
                 : ScriptedPresence([], broker: broker)
             let key = try await Scene.key(keystore, policy, presence)
             let other = MessageDigest(sha256: Array("another message".utf8)).bytes
             func steal() async -> UInt32? {
                 wire.forget()
                 wire.replace { code, command in
-                    guard code == .sign, let digest = command.firstRange(of: Scene.digest.bytes) else { return command }
-                    return Array(command[..<digest.lowerBound] + other + command[digest.upperBound...])
+                    guard code == .sign, let digest = command.firstRange(of: Scene.digest.bytes)
+                    else { return command }
+                    return Array(
+                        command[..<digest.lowerBound] + other + command[digest.upperBound...])
                 }
                 defer { wire.replace { $1 } }
                 let error = await Scene.error { () async throws(KeystoreError) in
                     try await Scene.sign(keystore, key, presence)
                 }
-                #expect(wire.exchanges.last { $0.code == .sign }?.response.count == 10, "a bare code, no signature")
+                #expect(
+                    wire.exchanges.last { $0.code == .sign }?.response.count == 10,
+                    "a bare code, no signature")
                 return error?.underlying?.rawCode
             }
             #expect(await steal() == 0x9a2)
@@ -204,8 +234,12 @@ struct FingerPolicyTests {
             let presence = ScriptedPresence([], broker: broker)
             try await Scene.sign(keystore, key, presence)
             try Scene.look { tpm in
-                let persistent = try tpm.handles(from: .persistentFirst).filter { $0 != .storageRootKey }
-                for handle in persistent { try tpm.evictControl(try tpm.readPublic(handle), at: handle) }
+                let persistent = try tpm.handles(from: .persistentFirst).filter {
+                    $0 != .storageRootKey
+                }
+                for handle in persistent {
+                    try tpm.evictControl(try tpm.readPublic(handle), at: handle)
+                }
                 #expect(persistent.count == 1)
             }
             wire.forget()
@@ -232,7 +266,8 @@ private final class BlindBroker: ApprovalService {
         var terms = try await inner.terms(for: policy)
         // The counter of the first key is 1 below each change since.
         if let counter = terms.counter {
-            terms.counter = PresenceTerms.Counter(publicArea: counter.publicArea, value: counter.value - 2)
+            terms.counter = PresenceTerms.Counter(
+                publicArea: counter.publicArea, value: counter.value - 2)
         }
         return terms
     }

@@ -8,7 +8,8 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// An attacker on the bus forges error responses, which contain no proof: an object seems to be missing in the TPM.
+/// An attacker on the bus forges error responses, which contain no proof: an object seems to be
+/// missing in the TPM.
 @Suite(.softwareTPM)
 struct ForgedAbsenceTests {
     /// TPM_RC_HANDLE of the first handle.
@@ -31,7 +32,8 @@ struct ForgedAbsenceTests {
         _ keystore: TPMKeystore, _ policy: AccessPolicy = .pin
     ) async throws -> HardwareKey {
         try await keystore.createRevocableKey(
-            KeyRequest(policy: policy, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: "123456")
+            KeyRequest(policy: policy, prompt: Scene.prompt),
+            authorizedBy: ScriptedPresence(pins: "123456")
         ) { _ in }
     }
 
@@ -46,9 +48,11 @@ struct ForgedAbsenceTests {
 
     /// The response to NV_ReadPublic that shows another index.
     private func otherIndex(at place: TPMHandle) throws -> [UInt8] {
-        let area = NVPublicArea(index: place, attributes: [.authRead, .authWrite, .written], dataSize: 8)
+        let area = NVPublicArea(
+            index: place, attributes: [.authRead, .authWrite, .written], dataSize: 8)
         let response = try TPMWriter(TPM2B(area), area.name)
-        return [0x80, 0x01] + withUnsafeBytes(of: UInt32(10 + response.bytes.count).bigEndian, Array.init)
+        return [0x80, 0x01]
+            + withUnsafeBytes(of: UInt32(10 + response.bytes.count).bigEndian, Array.init)
             + [0, 0, 0, 0] + response.bytes
     }
 
@@ -60,7 +64,8 @@ struct ForgedAbsenceTests {
             case (_, .nvReadPublic), (.removal, .nvUndefineSpace): Self.absent
             case (.replayedProof, .getCapability): proof
             // No handles, and no authorization area.
-            case (.unprovenList, .getCapability): [0x80, 0x01, 0, 0, 0, 19, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]
+            case (.unprovenList, .getCapability):
+                [0x80, 0x01, 0, 0, 0, 19, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]
             default: nil
             }
         }
@@ -70,7 +75,9 @@ struct ForgedAbsenceTests {
     }
 
     @Test(arguments: Denial.allCases)
-    func `a key whose index seems to be missing is not reported as deleted`(_ denial: Denial) async throws {
+    func `a key whose index seems to be missing is not reported as deleted`(_ denial: Denial)
+        async throws
+    {
         let wire = Wire()
         let tpm = try SoftwareTPM.current
         let keystore = wire.keystore(tpm)
@@ -78,15 +85,20 @@ struct ForgedAbsenceTests {
         try await keystore.delete(gone)
         wire.forget()
         try await keystore.delete(gone)
-        #expect(wire.codes == [.nvReadPublic, .startAuthSession, .getCapability, .flushContext], "absence is proven")
+        #expect(
+            wire.codes == [.nvReadPublic, .startAuthSession, .getCapability, .flushContext],
+            "absence is proven")
         let proof = try #require(wire.exchanges.first { $0.code == .getCapability }?.response)
         #expect(proof.starts(with: [0x80, 0x02]), "TPM_ST_SESSIONS: the response carries a proof")
 
         let copied = try await key(keystore)
         try deny(denial, copied, wire, proof)
-        let error = await Scene.error { () async throws(KeystoreError) in try await keystore.delete(copied) }
+        let error = await Scene.error { () async throws(KeystoreError) in
+            try await keystore.delete(copied)
+        }
         #expect(
-            error != nil && error?.code != .wrongDevice && error?.code != .invalidated, "\(String(describing: error))")
+            error != nil && error?.code != .wrongDevice && error?.code != .invalidated,
+            "\(String(describing: error))")
         wire.behave()
         #expect(try isThere(copied))
         try await Scene.sign(keystore, copied)
@@ -95,7 +107,8 @@ struct ForgedAbsenceTests {
         try Scene.expectNothingLoaded("at the end")
     }
 
-    /// The TPM removed the index, and the attacker forges an error. A later authenticated response proves the removal.
+    /// The TPM removed the index, and the attacker forges an error. A later authenticated response
+    /// proves the removal.
     @Test func `after a forged response to a removal, the TPM proves the removal`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
@@ -107,13 +120,16 @@ struct ForgedAbsenceTests {
     }
 
     @Test(arguments: [AccessPolicy.none, .pin])
-    func `a key whose index seems to be missing is not reported as revoked`(_ policy: AccessPolicy) async throws {
+    func `a key whose index seems to be missing is not reported as revoked`(_ policy: AccessPolicy)
+        async throws
+    {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         let key = try await key(keystore, policy)
         let proof = policy == .none ? TPMCommandCode.nvRead : .policySecret
         for denied in [TPMCommandCode.nvReadPublic, proof] {
-            wire.intercept { code, _ in code == denied || code == .nvReadPublic ? Self.absent : nil }
+            wire.intercept { code, _ in code == denied || code == .nvReadPublic ? Self.absent : nil
+            }
             let presence = ScriptedPresence(pins: "123456")
             let error = await Scene.error { () async throws(KeystoreError) in
                 try await Scene.sign(keystore, key, presence)
@@ -126,11 +142,15 @@ struct ForgedAbsenceTests {
             if denied == .nvReadPublic { #expect(presence.requests.isEmpty) }
         }
         wire.intercept { code, _ in code == proof ? Self.absent : nil }
-        let denied = await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key) }
+        let denied = await Scene.error { () async throws(KeystoreError) in
+            try await Scene.sign(keystore, key)
+        }
         #expect(denied?.code == .unavailable)
         // TPM_RC_BAD_AUTH of session 1.
         wire.intercept { code, _ in code == proof ? Wire.error(0x9a2) : nil }
-        let refused = await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key) }
+        let refused = await Scene.error { () async throws(KeystoreError) in
+            try await Scene.sign(keystore, key)
+        }
         #expect(refused?.code == (policy == .none ? .refused : .wrongProof))
         wire.behave()
         try await Scene.sign(keystore, key)
@@ -139,9 +159,12 @@ struct ForgedAbsenceTests {
 
     @Test func `a user's PIN that seems to be missing is not reported as removed`() async throws {
         try await Scene.withBroker { wire, keystore, broker in
-            let presence = ScriptedPresence(Array(repeating: .pin("123456"), count: 4), broker: broker)
+            let presence = ScriptedPresence(
+                Array(repeating: .pin("123456"), count: 4), broker: broker)
             let key = try await Scene.key(keystore, .pin, presence)
-            for (denied, code) in [(TPMCommandCode.nvRead, UInt32(0x18b)), (.nvRead, 0x14a), (.policySecret, 0x12f)] {
+            for (denied, code) in [
+                (TPMCommandCode.nvRead, UInt32(0x18b)), (.nvRead, 0x14a), (.policySecret, 0x12f),
+            ] {
                 wire.intercept { $1.isEmpty || $0 != denied ? nil : Wire.error(code) }
                 let error = await Scene.error { () async throws(KeystoreError) in
                     try await Scene.sign(keystore, key, presence)
@@ -172,19 +195,28 @@ struct ForgedAbsenceTests {
     @Test func `the broker does not forget a PIN whose index seems to be missing`() async throws {
         let faulty = try FaultyTPM(try SoftwareTPM.current)
         try await TemporaryDirectory.withDirectory { directory in
-            let authority = try await ApprovalAuthority(tcti: faulty.tcti, directory: directory.path)
+            let authority = try await ApprovalAuthority(
+                tcti: faulty.tcti, directory: directory.path)
             let broker = InProcessBroker(authority, [])
-            let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
-            let presence = ScriptedPresence(Array(repeating: .pin("123456"), count: 2), broker: broker)
+            let keystore = TPMKeystore(
+                tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+            let presence = ScriptedPresence(
+                Array(repeating: .pin("123456"), count: 2), broker: broker)
             let key = try await Scene.key(keystore, .pin, presence)
             // The first read of the PIN index after the PIN was set changes the recorded state.
-            let isSet = await Scene.error { () async throws(KeystoreError) in _ = try await broker.makeUserPIN() }
+            let isSet = await Scene.error { () async throws(KeystoreError) in
+                _ = try await broker.makeUserPIN()
+            }
             #expect(isSet?.code == .conflict)
             faulty.arm(.code(0x18b, times: 100), atCommand: TPMCommandCode.nvReadPublic.rawValue)
-            let denied = await Scene.error { () async throws(KeystoreError) in _ = try await broker.makeUserPIN() }
+            let denied = await Scene.error { () async throws(KeystoreError) in
+                _ = try await broker.makeUserPIN()
+            }
             #expect(denied != nil)
             faulty.arm()
-            let still = await Scene.error { () async throws(KeystoreError) in _ = try await broker.makeUserPIN() }
+            let still = await Scene.error { () async throws(KeystoreError) in
+                _ = try await broker.makeUserPIN()
+            }
             #expect(still?.code == .conflict)
             try await Scene.sign(keystore, key, presence)
         }

@@ -5,7 +5,8 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// An attacker on the bus answers that the TPM is busy, so that a PIN is sent again: the TPM counts each wrong one.
+/// An attacker on the bus answers that the TPM is busy, so that a PIN is sent again: the TPM counts
+/// each wrong one.
 @Suite(.softwareTPM)
 struct ForgedBusyTests {
     enum Use: CaseIterable { case sign, signRevocable, unseal, changePIN, changeRevocablePIN }
@@ -22,10 +23,12 @@ struct ForgedBusyTests {
         let (plain, secret) = (
             try await Scene.key(keystore),
             try await keystore.seal(
-                .random(count: 32), policy: .pin, for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456"))
+                .random(count: 32), policy: .pin, for: Scene.prompt,
+                authorizedBy: ScriptedPresence(pins: "123456"))
         )
         let revocable = try await keystore.createRevocableKey(
-            KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: "123456")
+            KeyRequest(policy: .pin, prompt: Scene.prompt),
+            authorizedBy: ScriptedPresence(pins: "123456")
         ) { _ in }
         for key in [plain, revocable] { try await Scene.sign(keystore, key) }
         wire.tamper { code, response in
@@ -39,7 +42,8 @@ struct ForgedBusyTests {
             switch use {
             case .sign: _ = try await Scene.sign(keystore, plain, presence)
             case .signRevocable: _ = try await Scene.sign(keystore, revocable, presence)
-            case .unseal: _ = try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: presence)
+            case .unseal:
+                _ = try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: presence)
             case .changePIN, .changeRevocablePIN:
                 _ = try await keystore.changePIN(
                     of: [use == .changePIN ? plain : revocable], secrets: [], for: Scene.prompt,
@@ -47,7 +51,8 @@ struct ForgedBusyTests {
             }
         }
         #expect(error?.code == .transient)
-        // The TPM has executed the command that it seems to be too busy for, and YIELDED does not deny that.
+        // The TPM has executed the command that it seems to be too busy for, and YIELDED does not
+        // deny that.
         #expect(try count() == (answer == 0x908 ? 1 : 2))
         wire.behave()
         try await Scene.sign(keystore, plain)

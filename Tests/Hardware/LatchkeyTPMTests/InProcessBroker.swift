@@ -58,11 +58,13 @@ final class InProcessBroker: ApprovalService {
         }
         switch finger {
         case .matches:
-            let approval = try await authority.approve(request, for: user, enrolmentSet: set, elapsed: .zero)
+            let approval = try await authority.approve(
+                request, for: user, enrolmentSet: set, elapsed: .zero)
             if policyHasPIN(request) { try? await authority.resetPIN(of: user) }
             return .approved(approval)
         case .approvesFor(let other):
-            return .approved(try await authority.approve(request, for: other, enrolmentSet: set, elapsed: .zero))
+            return .approved(
+                try await authority.approve(request, for: other, enrolmentSet: set, elapsed: .zero))
         case .differs: return .notRecognised
         case .stays:
             while !Task.isCancelled { try? await Task.sleep(for: .seconds(3600)) }
@@ -76,9 +78,13 @@ final class InProcessBroker: ApprovalService {
         try await authority.complete(ticket, use, for: user)
     }
 
-    func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN { try await authority.makePIN(for: user) }
+    func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN {
+        try await authority.makePIN(for: user)
+    }
 
-    private func policyHasPIN(_ request: ApprovalRequest) -> Bool { request.policy.requirement == .userPresence }
+    private func policyHasPIN(_ request: ApprovalRequest) -> Bool {
+        request.policy.requirement == .userPresence
+    }
 }
 
 extension Scene {

@@ -10,10 +10,12 @@ import Testing
 
 /// An index that another user of the TPM replaces while a key is created.
 @Suite(.softwareTPM) struct IndexReplacementTests {
-    /// Another user of the TPM removes the new index before its first write, and defines it again with a PIN of their own.
+    /// Another user of the TPM removes the new index before its first write, and defines it again
+    /// with a PIN of their own.
     @Test(arguments: [AccessPolicy.none, .pin])
-    func `an index that another user replaced before its first write makes no key`(_ policy: AccessPolicy) async throws
-    {
+    func `an index that another user replaced before its first write makes no key`(
+        _ policy: AccessPolicy
+    ) async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         _ = try await Scene.key(keystore)
@@ -22,14 +24,18 @@ import Testing
             guard code == .nvWrite, !replaced.withLock({ $0 }) else { return }
             let tpm = TPM(transport)
             do {
-                let handles = try tpm.handles(from: TPMHandle(rawValue: RevocableSecret.indices.lowerBound))
-                let handle = try #require(handles.first { RevocableSecret.indices.contains($0.rawValue) })
+                let handles = try tpm.handles(
+                    from: TPMHandle(rawValue: RevocableSecret.indices.lowerBound))
+                let handle = try #require(
+                    handles.first { RevocableSecret.indices.contains($0.rawValue) })
                 let index = try tpm.nvReadPublic(handle)
                 try tpm.nvUndefineSpace(index)
                 _ = try tpm.nvDefineSpace(
                     index.publicArea,
                     authValue: try #require(
-                        "attacker".utf8.withContiguousStorageIfAvailable { AuthValue(UnsafeRawBufferPointer($0)) }
+                        "attacker".utf8.withContiguousStorageIfAvailable {
+                            AuthValue(UnsafeRawBufferPointer($0))
+                        }
                             ?? nil))
                 replaced.withLock { $0 = true }
             } catch {
@@ -38,16 +44,20 @@ import Testing
         }
         let error = await Scene.error { () async throws(KeystoreError) in
             _ = try await keystore.createRevocableKey(
-                KeyRequest(policy: policy, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: "123456")
+                KeyRequest(policy: policy, prompt: Scene.prompt),
+                authorizedBy: ScriptedPresence(pins: "123456")
             ) { _ in }
         }
         #expect(replaced.withLock { $0 })
         #expect(error?.code == .refused, "\(String(describing: error))")
-        let left = try Scene.look { try $0.handles(from: TPMHandle(rawValue: RevocableSecret.indices.lowerBound)) }
+        let left = try Scene.look {
+            try $0.handles(from: TPMHandle(rawValue: RevocableSecret.indices.lowerBound))
+        }
         #expect(!left.contains { RevocableSecret.indices.contains($0.rawValue) })
         wire.behave()
         let key = try await keystore.createRevocableKey(
-            KeyRequest(policy: policy, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: "123456")
+            KeyRequest(policy: policy, prompt: Scene.prompt),
+            authorizedBy: ScriptedPresence(pins: "123456")
         ) { _ in }
         try await Scene.sign(keystore, key)
         try Scene.expectNothingLoaded("at the end")

@@ -13,25 +13,33 @@ struct InteroperationTests {
     func `openssl's tpm2 provider reads an exported key`(_ policy: AccessPolicy) async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let tcti = try SoftwareTPM.current.tcti
-            let key = try await Scene.key(TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()), policy)
+            let key = try await Scene.key(
+                TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()), policy)
             try write(TPMKeystore.tss2PrivateKey(of: key), to: directory.path(of: "key.pem"))
             let pem = try await openssl(
-                ["pkey", "-provider", "tpm2", "-provider", "default", "-in", directory.path(of: "key.pem"), "-pubout"],
+                [
+                    "pkey", "-provider", "tpm2", "-provider", "default", "-in",
+                    directory.path(of: "key.pem"), "-pubout",
+                ],
                 tcti)
             #expect(pem.trimmed == key.publicKey.pemRepresentation.trimmed)
         }
     }
 
-    @Test(.requires(program: "openssl")) func `openssl signs with a key without a PIN`() async throws {
+    @Test(.requires(program: "openssl")) func `openssl signs with a key without a PIN`()
+        async throws
+    {
         try await TemporaryDirectory.withDirectory { directory in
             let tcti = try SoftwareTPM.current.tcti
-            let key = try await Scene.key(TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()), .none)
+            let key = try await Scene.key(
+                TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()), .none)
             try write(TPMKeystore.tss2PrivateKey(of: key), to: directory.path(of: "key.pem"))
             try write("a message", to: directory.path(of: "message"))
             try write(key.publicKey.pemRepresentation, to: directory.path(of: "public.pem"))
             _ = try await openssl(
                 [
-                    "dgst", "-sha256", "-provider", "tpm2", "-provider", "default", "-propquery", "?provider=tpm2",
+                    "dgst", "-sha256", "-provider", "tpm2", "-provider", "default", "-propquery",
+                    "?provider=tpm2",
                     "-sign", directory.path(of: "key.pem"), "-out", directory.path(of: "signature"),
                     directory.path(of: "message"),
                 ], tcti)
@@ -44,17 +52,23 @@ struct InteroperationTests {
         }
     }
 
-    @Test(.requires(program: "tpm2_print")) func `tpm2_print shows the attributes of a key`() async throws {
+    @Test(.requires(program: "tpm2_print")) func `tpm2_print shows the attributes of a key`()
+        async throws
+    {
         try await TemporaryDirectory.withDirectory { directory in
             let tcti = try SoftwareTPM.current.tcti
             let key = try await Scene.key(TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()))
             try write(TPMKeystore.tss2PrivateKey(of: key), to: directory.path(of: "key.pem"))
-            let text = try await output("tpm2_print", ["-t", "TSSPRIVKEY_OBJ", directory.path(of: "key.pem")], tcti)
+            let text = try await output(
+                "tpm2_print", ["-t", "TSSPRIVKEY_OBJ", directory.path(of: "key.pem")], tcti)
             #expect(text.contains("NIST p256") && text.contains("ecdsa") && text.contains("sha256"))
-            let attributes = try #require(text.split(separator: "\n").first { $0.contains("fixedtpm") })
-            #expect(attributes.contains("fixedtpm|fixedparent|sensitivedataorigin|userwithauth|sign"))
+            let attributes = try #require(
+                text.split(separator: "\n").first { $0.contains("fixedtpm") })
             #expect(
-                !attributes.contains("decrypt") && !attributes.contains("restricted") && !attributes.contains("noda"))
+                attributes.contains("fixedtpm|fixedparent|sensitivedataorigin|userwithauth|sign"))
+            #expect(
+                !attributes.contains("decrypt") && !attributes.contains("restricted")
+                    && !attributes.contains("noda"))
         }
     }
 
@@ -66,9 +80,14 @@ struct InteroperationTests {
         try await output("openssl", arguments, tcti)
     }
 
-    private func output(_ program: String, _ arguments: [String], _ tcti: String) async throws -> String {
-        let environment = ["TPM2OPENSSL_TCTI": tcti, "TPM2TOOLS_TCTI": tcti, "TSS2_LOG": "all+NONE"]
-        let outcome = try await SystemProgram(program, environment: environment).result(of: arguments)
+    private func output(_ program: String, _ arguments: [String], _ tcti: String) async throws
+        -> String
+    {
+        let environment = [
+            "TPM2OPENSSL_TCTI": tcti, "TPM2TOOLS_TCTI": tcti, "TSS2_LOG": "all+NONE",
+        ]
+        let outcome = try await SystemProgram(program, environment: environment).result(
+            of: arguments)
         try #require(outcome.isSuccess, "\(program): \(outcome.errors)")
         return outcome.output
     }

@@ -10,21 +10,23 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// An attacker on the bus forges one answer, or changes one command, at each position of each operation. A reported
-/// success must have happened in the TPM, and no other digest is signed.
+/// An attacker on the bus forges one answer, or changes one command, at each position of each
+/// operation. A reported success must have happened in the TPM, and no other digest is signed.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct InterposerTests {
     enum Operation: String, CaseIterable {
-        case create, createRevocable, sign, signRevocable, unseal, changePIN, changeRevocablePIN, delete
+        case create, createRevocable, sign, signRevocable, unseal, changePIN, changeRevocablePIN,
+            delete
     }
 
     enum Forgery: CaseIterable {
-        /// The TPM never sees the command, and its success comes back: without parameters, with zeros, or the answer to
-        /// the same command of an earlier operation.
+        /// The TPM never sees the command, and its success comes back: without parameters, with
+        /// zeros, or the answer to the same command of an earlier operation.
         case emptySuccess, zeroSuccess, replayedSuccess
         /// TPM_RC_HANDLE comes back, and the TPM did not see the command, or has executed it.
         case absence, absenceAfterwards
-        /// TPM_RC_RETRY comes back to this and all later commands of the kind, and the TPM has executed them.
+        /// TPM_RC_RETRY comes back to this and all later commands of the kind, and the TPM has
+        /// executed them.
         case busy
         /// The digest in the command is another one.
         case otherDigest
@@ -54,7 +56,8 @@ struct InterposerTests {
 
     private func revocableKey(_ keystore: TPMKeystore) async throws(KeystoreError) -> HardwareKey {
         try await keystore.createRevocableKey(
-            KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: Self.old)
+            KeyRequest(policy: .pin, prompt: Scene.prompt),
+            authorizedBy: ScriptedPresence(pins: Self.old)
         ) { _ in }
     }
 
@@ -63,25 +66,32 @@ struct InterposerTests {
         return Subject(
             plain: try await Scene.key(keystore), revocable: try await revocableKey(keystore),
             secret: try await keystore.sealRevocably(
-                bytes, policy: .pin, for: Scene.prompt, authorizedBy: ScriptedPresence(pins: Self.old)
+                bytes, policy: .pin, for: Scene.prompt,
+                authorizedBy: ScriptedPresence(pins: Self.old)
             ) { _ in }, bytes: bytes)
     }
 
-    private func perform(_ operation: Operation, _ keystore: TPMKeystore, _ subject: Subject) async -> Outcome {
+    private func perform(_ operation: Operation, _ keystore: TPMKeystore, _ subject: Subject) async
+        -> Outcome
+    {
         do throws(KeystoreError) {
             switch operation {
             case .create:
                 return .key(
                     try await keystore.createKey(
-                        KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: Self.old)))
+                        KeyRequest(policy: .pin, prompt: Scene.prompt),
+                        authorizedBy: ScriptedPresence(pins: Self.old)))
             case .createRevocable: return .key(try await revocableKey(keystore))
-            case .sign: return .signature(try await Scene.sign(keystore, subject.plain), by: subject.plain)
+            case .sign:
+                return .signature(try await Scene.sign(keystore, subject.plain), by: subject.plain)
             case .signRevocable:
-                return .signature(try await Scene.sign(keystore, subject.revocable), by: subject.revocable)
+                return .signature(
+                    try await Scene.sign(keystore, subject.revocable), by: subject.revocable)
             case .unseal:
                 return .opened(
                     try await keystore.unseal(
-                        subject.secret, for: Scene.prompt, authorizedBy: ScriptedPresence(pins: Self.old)))
+                        subject.secret, for: Scene.prompt,
+                        authorizedBy: ScriptedPresence(pins: Self.old)))
             case .changePIN, .changeRevocablePIN:
                 let key = operation == .changePIN ? subject.plain : subject.revocable
                 return .changed(
@@ -99,7 +109,9 @@ struct InterposerTests {
     }
 
     /// - Parameter honest: The exchanges of the operation without the attacker.
-    private func forge(_ forgery: Forgery, at position: Int, _ wire: Wire, _ honest: [Wire.Exchange]) {
+    private func forge(
+        _ forgery: Forgery, at position: Int, _ wire: Wire, _ honest: [Wire.Exchange]
+    ) {
         let count = Mutex(0)
         let target = honest[position]
         let absent = Wire.error(0x18b)
@@ -118,7 +130,8 @@ struct InterposerTests {
             switch forgery {
             case .emptySuccess: return [0x80, command[1], 0, 0, 0, 10, 0, 0, 0, 0]
             case .zeroSuccess:
-                return target.response.prefix(6) + [UInt8](repeating: 0, count: target.response.count - 6)
+                return target.response.prefix(6)
+                    + [UInt8](repeating: 0, count: target.response.count - 6)
             case .replayedSuccess: return target.response
             case .absence: return absent
             case .absenceAfterwards, .busy, .otherDigest: return nil
@@ -128,7 +141,8 @@ struct InterposerTests {
             let isHit = count.withLock { $0 } == position + 1
             switch forgery {
             case .absenceAfterwards where isHit: return absent
-            case .busy where code == target.code && count.withLock({ $0 }) > position: return Wire.error(0x922)
+            case .busy where code == target.code && count.withLock({ $0 }) > position:
+                return Wire.error(0x922)
             default: return response
             }
         }
@@ -166,7 +180,10 @@ struct InterposerTests {
     /// The policies whose proof goes through a policy session, the last one with a ticket.
     private static let brokered =
         [AccessPolicy.biometryAny, .biometryCurrentSet, .userPresence]
-        + [AccessPolicy(.biometryAny, reuseSeconds: 300), AccessPolicy(.userPresence, reuseSeconds: 300)]
+        + [
+            AccessPolicy(.biometryAny, reuseSeconds: 300),
+            AccessPolicy(.userPresence, reuseSeconds: 300),
+        ]
         .compactMap(\.self)
 
     @Test(arguments: brokered)
@@ -193,7 +210,8 @@ struct InterposerTests {
             #expect(honest.map(\.code).contains(.policyTicket) == (policy.reuseSeconds > 0))
             for (position, exchange) in honest.enumerated() {
                 for forgery in Forgery.allCases {
-                    let situation: Comment = "\(policy), \(forgery) at \(position): \(exchange.code)"
+                    let situation: Comment =
+                        "\(policy), \(forgery) at \(position): \(exchange.code)"
                     wire.forget()
                     forge(forgery, at: position, wire, honest)
                     let outcome = await sign()
@@ -202,7 +220,8 @@ struct InterposerTests {
                     switch outcome {
                     case .signature(let signature, let key):
                         #expect(key.publicKey.isValid(signature, for: Scene.digest), situation)
-                    case .failed(let error): #expect(error.code != .invalidated, "\(situation): \(error)")
+                    case .failed(let error):
+                        #expect(error.code != .invalidated, "\(situation): \(error)")
                     default: Issue.record("it does nothing else")
                     }
                     try expectNoOtherDigest(wire, situation)
@@ -215,13 +234,16 @@ struct InterposerTests {
 
     /// The TPM has made no signature over the attacker's digest.
     private func expectNoOtherDigest(_ wire: Wire, _ situation: Comment) throws {
-        let signed = wire.exchanges.filter { $0.code == .sign && $0.response[6..<10].allSatisfy { $0 == 0 } }
+        let signed = wire.exchanges.filter {
+            $0.code == .sign && $0.response[6..<10].allSatisfy { $0 == 0 }
+        }
         #expect(signed.allSatisfy { $0.command.firstRange(of: Self.other) == nil }, situation)
     }
 
     /// Whether the TPM is as the outcome says.
     private func check(
-        _ outcome: Outcome, _ operation: Operation, _ subject: Subject, _ keystore: TPMKeystore, _ situation: Comment
+        _ outcome: Outcome, _ operation: Operation, _ subject: Subject, _ keystore: TPMKeystore,
+        _ situation: Comment
     ) async throws {
         switch outcome {
         case .key(let key):
@@ -236,14 +258,19 @@ struct InterposerTests {
             #expect(await refusal(keystore, key, pin: Self.new) == nil, situation)
             #expect(await refusal(keystore, key, pin: Self.old) == .wrongProof, situation)
         case .deleted:
-            #expect(await refusal(keystore, subject.revocable, pin: Self.old) == .invalidated, situation)
+            #expect(
+                await refusal(keystore, subject.revocable, pin: Self.old) == .invalidated, situation
+            )
             let index = try RevocableSecret(#require(subject.revocable.authorization).blob).index
-            #expect(try Scene.look { try $0.handles(from: index.handle, count: 1) } != [index.handle], situation)
+            #expect(
+                try Scene.look { try $0.handles(from: index.handle, count: 1) } != [index.handle],
+                situation)
         case .failed(let error):
             #expect(error.code != .invalidated, "\(situation): \(error)")
             // A change that the attacker let happen is not undone, and nothing else is lost.
             let key =
-                [.changeRevocablePIN, .delete, .signRevocable].contains(operation) ? subject.revocable : subject.plain
+                [.changeRevocablePIN, .delete, .signRevocable].contains(operation)
+                ? subject.revocable : subject.plain
             let withOld = await refusal(keystore, key, pin: Self.old)
             switch operation {
             case .delete: #expect([nil, .invalidated].contains(withOld), situation)
@@ -254,8 +281,11 @@ struct InterposerTests {
         }
     }
 
-    private func refusal(_ keystore: TPMKeystore, _ key: HardwareKey, pin: String) async -> KeystoreError.Code? {
-        let error = await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key, pin: pin)
+    private func refusal(_ keystore: TPMKeystore, _ key: HardwareKey, pin: String) async
+        -> KeystoreError.Code?
+    {
+        let error = await Scene.error { () async throws(KeystoreError) in
+            try await Scene.sign(keystore, key, pin: pin)
         }
         return error?.code
     }
@@ -263,7 +293,9 @@ struct InterposerTests {
     /// Flushes what a forged answer has left loaded, and has no attempt counted.
     private func clear() throws {
         try Scene.look { tpm in
-            for handle in try tpm.handles(from: .transientFirst) + tpm.handles(from: .loadedSessionFirst) {
+            for handle in try tpm.handles(from: .transientFirst)
+                + tpm.handles(from: .loadedSessionFirst)
+            {
                 try tpm.flushContext(handle)
             }
             try Scene.resetCount(tpm)
@@ -275,7 +307,8 @@ struct InterposerTests {
         try clear()
         try Scene.look { tpm in
             let first = TPMHandle(rawValue: RevocableSecret.indices.lowerBound)
-            for handle in try tpm.handles(from: first) where RevocableSecret.indices.contains(handle.rawValue) {
+            for handle in try tpm.handles(from: first)
+            where RevocableSecret.indices.contains(handle.rawValue) {
                 try tpm.nvUndefineSpace(try tpm.nvReadPublic(handle))
             }
         }

@@ -22,25 +22,35 @@ struct KeyBindingTests {
 
     private func keystore() throws -> TPMKeystore { wire.keystore(try SoftwareTPM.current) }
 
-    private func key(_ keystore: TPMKeystore, _ way: Way, _ label: String?) async throws -> HardwareKey {
+    private func key(_ keystore: TPMKeystore, _ way: Way, _ label: String?) async throws
+        -> HardwareKey
+    {
         let request = KeyRequest(policy: way.policy, label: label, prompt: Scene.prompt)
         let presence = ScriptedPresence(pins: "123456")
-        guard way.isRevocable else { return try await keystore.createKey(request, authorizedBy: presence) }
+        guard way.isRevocable else {
+            return try await keystore.createKey(request, authorizedBy: presence)
+        }
         return try await keystore.createRevocableKey(request, authorizedBy: presence) { _ in }
     }
 
     /// A forged row: one key's, with parts of another one's.
     private func row(
-        of key: HardwareKey, id: KeyID? = nil, label: String? = nil, material: HardwareKey? = nil, blob: Data? = nil
+        of key: HardwareKey, id: KeyID? = nil, label: String? = nil, material: HardwareKey? = nil,
+        blob: Data? = nil
     ) -> HardwareKey {
         HardwareKey(
             id: id ?? key.id, backend: key.backend, policy: key.policy, assurance: key.assurance,
-            publicKey: (material ?? key).publicKey, label: label ?? key.label, createdAt: key.createdAt,
+            publicKey: (material ?? key).publicKey, label: label ?? key.label,
+            createdAt: key.createdAt,
             blob: blob ?? (material ?? key).blob, authorization: (material ?? key).authorization)
     }
 
-    private func refusal(_ keystore: TPMKeystore, _ key: HardwareKey) async -> (KeystoreError.Code?, UInt32?) {
-        let error = await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key) }
+    private func refusal(_ keystore: TPMKeystore, _ key: HardwareKey) async -> (
+        KeystoreError.Code?, UInt32?
+    ) {
+        let error = await Scene.error { () async throws(KeystoreError) in
+            try await Scene.sign(keystore, key)
+        }
         return (error?.code, error?.underlying?.rawCode)
     }
 
@@ -51,7 +61,9 @@ struct KeyBindingTests {
         _ way: Way
     ) async throws {
         let keystore = try keystore()
-        let (mine, other) = (try await key(keystore, way, "mine"), try await key(keystore, way, "test"))
+        let (mine, other) = (
+            try await key(keystore, way, "mine"), try await key(keystore, way, "test")
+        )
         wire.forget()
         for edited in [
             row(of: mine, label: "test"), row(of: mine, label: ""), row(of: mine, id: other.id),
@@ -68,11 +80,16 @@ struct KeyBindingTests {
         for key in [mine, other] { try await Scene.sign(keystore, key) }
     }
 
-    /// The row of the key ‘test’ gets everything of another key with the same PIN, and a binding that fits, or none.
+    /// The row of the key ‘test’ gets everything of another key with the same PIN, and a binding
+    /// that fits, or none.
     @Test(arguments: [Way.ownPIN, .revocablePIN, .revocableWithoutPIN], [true, false])
-    func `the TPM refuses a key whose recorded binding is forged`(_ way: Way, _ isStripped: Bool) async throws {
+    func `the TPM refuses a key whose recorded binding is forged`(_ way: Way, _ isStripped: Bool)
+        async throws
+    {
         let keystore = try keystore()
-        let (mine, other) = (try await key(keystore, way, "mine"), try await key(keystore, way, "test"))
+        let (mine, other) = (
+            try await key(keystore, way, "mine"), try await key(keystore, way, "test")
+        )
         let blob = try TPMKeyBlob(mine.blob)
         let forged = blob.replacing(
             privatePart: blob.key.privatePart, pinSalt: blob.pinSalt,
@@ -91,9 +108,11 @@ struct KeyBindingTests {
         let keystore = try keystore()
         let key = try await key(keystore, way, "mine")
         let presence = ScriptedPresence(pins: "123456")
-        let renamed = try await keystore.rename(key, to: "ours", for: Scene.prompt, authorizedBy: presence)
+        let renamed = try await keystore.rename(
+            key, to: "ours", for: Scene.prompt, authorizedBy: presence)
         #expect(presence.requests.map(\.purpose) == (way.policy == .pin ? [.current] : []))
-        #expect(renamed.label == "ours" && renamed.id == key.id && renamed.publicKey == key.publicKey)
+        #expect(
+            renamed.label == "ours" && renamed.id == key.id && renamed.publicKey == key.publicKey)
         #expect(renamed.authorization == key.authorization, "no second index")
         try await Scene.sign(keystore, renamed)
         #expect(await refusal(keystore, row(of: renamed, label: "mine")).0 == .damaged)
@@ -101,7 +120,9 @@ struct KeyBindingTests {
         try Scene.expectNothingLoaded("after renaming")
     }
 
-    @Test func `an interrupted renaming of a revocable key is finished by another call`() async throws {
+    @Test func `an interrupted renaming of a revocable key is finished by another call`()
+        async throws
+    {
         let keystore = try keystore()
         let key = try await key(keystore, .revocablePIN, "mine")
         let rename = { () async throws(KeystoreError) in
@@ -134,7 +155,8 @@ struct KeyBindingTests {
         let key = try await key(keystore, way, "mine")
         let changed = try #require(
             try await keystore.changePIN(
-                of: [key], secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "654321")
+                of: [key], secrets: [], for: Scene.prompt,
+                authorizedBy: ScriptedPresence(pins: "123456", "654321")
             ).keys.first)
         try await Scene.sign(keystore, changed, pin: "654321")
         #expect(await refusal(keystore, row(of: changed, label: "test")).0 == .damaged)
@@ -142,22 +164,29 @@ struct KeyBindingTests {
 
     // MARK: Keys of earlier versions
 
-    @Test func `a key of an earlier version signs, and a PIN change or a new label binds it`() async throws {
+    @Test func `a key of an earlier version signs, and a PIN change or a new label binds it`()
+        async throws
+    {
         let keystore = try keystore()
         let made = try await keystore.make(
-            .loadable, sealing: nil, policy: .pin, boundTo: nil, Scene.prompt, ScriptedPresence(pins: "123456"))
+            .loadable, sealing: nil, policy: .pin, boundTo: nil, Scene.prompt,
+            ScriptedPresence(pins: "123456"))
         let old = HardwareKey(
             id: .random(), backend: "tpm", policy: .pin, assurance: made.assurance,
-            publicKey: try keystore.publicKey(of: made.blob.key.publicArea), label: "mine", createdAt: Date(),
+            publicKey: try keystore.publicKey(of: made.blob.key.publicArea), label: "mine",
+            createdAt: Date(),
             blob: try made.blob.serialized)
         #expect(made.blob.binding == nil)
         try await expectBoundLater(old, keystore)
         let changed = try await keystore.changePIN(
-            of: [old], secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "123456"))
+            of: [old], secrets: [], for: Scene.prompt,
+            authorizedBy: ScriptedPresence(pins: "123456", "123456"))
         #expect(try TPMKeyBlob(#require(changed.keys.first).blob).binding == KeyBinding(old))
     }
 
-    @Test func `a revocable key of an earlier version signs, and a new label binds it`() async throws {
+    @Test func `a revocable key of an earlier version signs, and a new label binds it`()
+        async throws
+    {
         let keystore = try keystore()
         let root = try await keystore.presentRoot()
         let value = SecretBytes.random(count: 32)
@@ -169,11 +198,14 @@ struct KeyBindingTests {
             KeyTemplates.revocableKey(), authValue: authValue, sealing: nil, under: root)
         let blob = TPMKeyBlob(
             key: TSS2PrivateKey(
-                kind: .loadable, hasEmptyAuth: false, parent: root.parentHandle, publicArea: created.publicArea,
-                privatePart: created.privatePart), parentName: root.name, pinSalt: nil, creation: nil)
+                kind: .loadable, hasEmptyAuth: false, parent: root.parentHandle,
+                publicArea: created.publicArea,
+                privatePart: created.privatePart), parentName: root.name, pinSalt: nil,
+            creation: nil)
         let old = HardwareKey(
             id: .random(), backend: "tpm", policy: .pin, assurance: authorization.assurance,
-            publicKey: try keystore.publicKey(of: created.publicArea), label: "mine", createdAt: Date(),
+            publicKey: try keystore.publicKey(of: created.publicArea), label: "mine",
+            createdAt: Date(),
             blob: try blob.serialized, authorization: authorization)
         try await expectBoundLater(old, keystore)
     }

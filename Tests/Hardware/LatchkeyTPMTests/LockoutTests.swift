@@ -6,25 +6,29 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// The proofs that end a lockout: the TPM's lockout password for the PINs that the TPM counts, and a finger for those that the
-/// presence broker counts.
+/// The proofs that end a lockout: the TPM's lockout password for the PINs that the TPM counts, and
+/// a finger for those that the presence broker counts.
 @Suite(.softwareTPM)
 struct LockoutTests {
     private static let bytes = SecretBytes.random(count: 32)
 
     @Test(arguments: [true, false])
-    func `the lockout password ends a lockout, and is not on the wire`(isRevocable: Bool) async throws {
+    func `the lockout password ends a lockout, and is not on the wire`(isRevocable: Bool)
+        async throws
+    {
         let (wire, keystore, secret) = try await lockedOut(isRevocable: isRevocable)
         let password = try #require(try SoftwareTPM.current.lockoutPassword)
         wire.forget()
         let presence = ScriptedPresence(pins: password)
-        #expect(try await keystore.liftLockout(of: secret, for: Scene.prompt, authorizedBy: presence))
+        #expect(
+            try await keystore.liftLockout(of: secret, for: Scene.prompt, authorizedBy: presence))
         let request = try #require(presence.requests.first)
         #expect(presence.requests.count == 1 && request.purpose == .lockoutPassword)
         #expect(
             request.context
                 == PromptContext(
-                    reason: "end the TPM's lockout; a wrong password disables this reset for 1000 seconds",
+                    reason:
+                        "end the TPM's lockout; a wrong password disables this reset for 1000 seconds",
                     container: "tests"))
         #expect(wire.bytes.firstRange(of: Array(password.utf8)) == nil)
         let status = try await keystore.pinStatus(of: secret)
@@ -35,12 +39,16 @@ struct LockoutTests {
     @Test func `after a wrong lockout password the TPM refuses the right one too`() async throws {
         let (_, keystore, secret) = try await lockedOut()
         let wrong = await lift(keystore, secret, ScriptedPresence(pins: "a wrong password"))
-        #expect(wrong?.code == .wrongProof && wrong?.underlying?.rawCode == 0x98e, "TPM_RC_AUTH_FAIL")
+        #expect(
+            wrong?.code == .wrongProof && wrong?.underlying?.rawCode == 0x98e, "TPM_RC_AUTH_FAIL")
         #expect(wrong?.reason == "the lockout password is wrong")
-        #expect(wrong?.recovery.hasPrefix("The TPM accepts no lockout password for 1000 seconds.") == true)
+        #expect(
+            wrong?.recovery.hasPrefix("The TPM accepts no lockout password for 1000 seconds.")
+                == true)
         let right = try #require(try SoftwareTPM.current.lockoutPassword)
         let refused = await lift(keystore, secret, ScriptedPresence(pins: right))
-        #expect(refused?.code == .lockedOut && refused?.underlying?.rawCode == 0x921, "TPM_RC_LOCKOUT")
+        #expect(
+            refused?.code == .lockedOut && refused?.underlying?.rawCode == 0x921, "TPM_RC_LOCKOUT")
         #expect(refused?.reason == "the TPM refuses its lockout password after a wrong one")
         #expect(try await keystore.pinStatus(of: secret).isLockedOut)
     }
@@ -48,20 +56,24 @@ struct LockoutTests {
     @Test func `a declined prompt and a password that is too long send nothing`() async throws {
         let (wire, keystore, secret) = try await lockedOut()
         let long = String(repeating: "7", count: 33)
-        for (step, code) in [(ScriptedPresence.Step.decline, KeystoreErrorCode.cancelled), (.pin(long), .wrongProof)] {
+        for (step, code) in [
+            (ScriptedPresence.Step.decline, KeystoreErrorCode.cancelled), (.pin(long), .wrongProof),
+        ] {
             wire.forget()
             #expect(await lift(keystore, secret, ScriptedPresence([step]))?.code == code)
             #expect(wire.codes == [.getCapability, .getCapability, .getCapability])
         }
     }
 
-    /// Any program can reset the count with the empty password. This call must not: a user of the app could then guess
-    /// PINs without limit.
+    /// Any program can reset the count with the empty password. This call must not: a user of the
+    /// app could then guess PINs without limit.
     @Test func `an empty lockout password lifts nothing`() async throws {
         let tpm = try await SoftwareTPM(hasLockoutPassword: false)
         let (wire, keystore, secret) = try await lockedOut(on: tpm)
         wire.forget()
-        #expect(try await keystore.liftLockout(of: secret, for: Scene.prompt, authorizedBy: Scene.nobody) == false)
+        #expect(
+            try await keystore.liftLockout(
+                of: secret, for: Scene.prompt, authorizedBy: Scene.nobody) == false)
         #expect(Set(wire.codes) == [.getCapability])
         #expect(try await keystore.pinStatus(of: secret).isLockedOut)
         await tpm.cutPower()
@@ -72,11 +84,16 @@ struct LockoutTests {
             let secret = try await lockedSecret(keystore, broker, .pin)
             let presence = ScriptedPresence([], broker: broker)
             #expect(
-                await lift(keystore, secret, presence)?.reason == "the fingerprint does not match an enrolled finger")
+                await lift(keystore, secret, presence)?.reason
+                    == "the fingerprint does not match an enrolled finger")
             #expect(try await keystore.pinStatus(of: secret).isLockedOut)
-            #expect(try await keystore.liftLockout(of: secret, for: Scene.prompt, authorizedBy: presence))
+            #expect(
+                try await keystore.liftLockout(
+                    of: secret, for: Scene.prompt, authorizedBy: presence))
             #expect(presence.requests.isEmpty)
-            #expect(broker.requests.last?.context == PromptContext(reason: "unlock your PIN", container: "tests"))
+            #expect(
+                broker.requests.last?.context
+                    == PromptContext(reason: "unlock your PIN", container: "tests"))
             #expect(try await keystore.pinStatus(of: secret).attemptsLeft == 10)
             let right = ScriptedPresence([.pin("123456")], broker: broker)
             _ = try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: right)
@@ -86,10 +103,14 @@ struct LockoutTests {
     @Test func `without a broker, or without a finger, a user's PIN stays locked`() async throws {
         try await Scene.withBroker { _, keystore, broker in
             let secret = try await lockedSecret(keystore, broker, .pin)
-            #expect(try await keystore.liftLockout(of: secret, for: Scene.prompt, authorizedBy: Scene.nobody) == false)
+            #expect(
+                try await keystore.liftLockout(
+                    of: secret, for: Scene.prompt, authorizedBy: Scene.nobody) == false)
             broker.fingers = .lockedOut(until: nil)
             let presence = ScriptedPresence([], broker: broker)
-            #expect(try await keystore.liftLockout(of: secret, for: Scene.prompt, authorizedBy: presence) == false)
+            #expect(
+                try await keystore.liftLockout(
+                    of: secret, for: Scene.prompt, authorizedBy: presence) == false)
             #expect(broker.requests.isEmpty)
         }
     }
@@ -98,16 +119,22 @@ struct LockoutTests {
         try await Scene.withBroker(.matches) { _, keystore, broker in
             let presence = ScriptedPresence([], broker: broker)
             let secret = try await lockedSecret(keystore, broker, .userPresence)
-            #expect(try await keystore.liftLockout(of: secret, for: Scene.prompt, authorizedBy: presence))
+            #expect(
+                try await keystore.liftLockout(
+                    of: secret, for: Scene.prompt, authorizedBy: presence))
             #expect(broker.requests.isEmpty && presence.requests.isEmpty)
             _ = try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: presence)
             broker.fingers = .lockedOut(until: nil)
-            #expect(try await keystore.liftLockout(of: secret, for: Scene.prompt, authorizedBy: presence))
+            #expect(
+                try await keystore.liftLockout(
+                    of: secret, for: Scene.prompt, authorizedBy: presence))
             #expect(broker.requests.count == 1 && presence.requests.isEmpty, "the PIN is a proof")
             let finger = try await keystore.seal(
                 Self.bytes, policy: .biometryAny, for: Scene.prompt, authorizedBy: presence)
             let owner = ScriptedPresence([.pin("123456")], broker: broker)
-            #expect(try await keystore.liftLockout(of: finger, for: Scene.prompt, authorizedBy: owner) == false)
+            #expect(
+                try await keystore.liftLockout(of: finger, for: Scene.prompt, authorizedBy: owner)
+                    == false)
             #expect(owner.requests.map(\.context.reason) == ["unlock your fingerprint"])
         }
     }
@@ -124,8 +151,10 @@ struct LockoutTests {
         let secret =
             isRevocable
             ? try await keystore.sealRevocably(
-                Self.bytes, policy: .pin, for: Scene.prompt, authorizedBy: presence, willCreate: { _ in })
-            : try await keystore.seal(Self.bytes, policy: .pin, for: Scene.prompt, authorizedBy: presence)
+                Self.bytes, policy: .pin, for: Scene.prompt, authorizedBy: presence,
+                willCreate: { _ in })
+            : try await keystore.seal(
+                Self.bytes, policy: .pin, for: Scene.prompt, authorizedBy: presence)
         for _ in 0..<(try #require(try await keystore.pinStatus().attemptsLeft)) {
             let error = await Scene.error { () async throws(KeystoreError) in
                 _ = try await unseal(keystore, secret, "000000")
@@ -147,7 +176,8 @@ struct LockoutTests {
             let error = await Scene.error { () async throws(KeystoreError) in
                 _ = try await keystore.unseal(
                     secret, for: Scene.prompt,
-                    authorizedBy: ScriptedPresence([.pin("654321")], broker: broker, preferring: .pin))
+                    authorizedBy: ScriptedPresence(
+                        [.pin("654321")], broker: broker, preferring: .pin))
             }
             #expect(error?.code == .wrongProof)
         }
@@ -158,14 +188,16 @@ struct LockoutTests {
     private func unseal(
         _ keystore: TPMKeystore, _ secret: SealedSecret, _ pin: String
     ) async throws(KeystoreError) -> SecretBytes {
-        try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: ScriptedPresence(pins: pin))
+        try await keystore.unseal(
+            secret, for: Scene.prompt, authorizedBy: ScriptedPresence(pins: pin))
     }
 
     private func lift(
         _ keystore: TPMKeystore, _ secret: SealedSecret, _ presence: ScriptedPresence
     ) async -> KeystoreError? {
         await Scene.error { () async throws(KeystoreError) in
-            _ = try await keystore.liftLockout(of: secret, for: Scene.prompt, authorizedBy: presence)
+            _ = try await keystore.liftLockout(
+                of: secret, for: Scene.prompt, authorizedBy: presence)
         }
     }
 }

@@ -8,8 +8,8 @@ import Testing
 @testable import LatchkeyTPM
 @testable import TPM2
 
-/// An attacker has recorded the bus and copied the store, and tries a dictionary that has the right PIN, without the TPM:
-/// the attacker recomputes the proofs in the recorded commands.
+/// An attacker has recorded the bus and copied the store, and tries a dictionary that has the right
+/// PIN, without the TPM: the attacker recomputes the proofs in the recorded commands.
 @Suite(.softwareTPM)
 struct OfflineGuessingTests {
     private static let pin = "271828"
@@ -48,9 +48,13 @@ struct OfflineGuessingTests {
                 sessions[handle] = ((caller, nonce), nonce)
             }
             // Load and Create prove nothing of a PIN, and roll the nonce.
-            let count = Self.handleCounts[exchange.code] ?? (exchange.code == .load || exchange.code == .create ? 1 : 0)
+            let count =
+                Self.handleCounts[exchange.code]
+                ?? (exchange.code == .load || exchange.code == .create ? 1 : 0)
             guard count > 0, exchange.command[1] == 2 else { continue }
-            let handles = try (0..<count).map { _ throws(TPMError) in try command.read(TPMHandle.self) }
+            let handles = try (0..<count).map { _ throws(TPMError) in
+                try command.read(TPMHandle.self)
+            }
             _ = try command.readBytes(4)
             let session = try command.read(TPMHandle.self)
             let nonceCaller = try command.readSized(maximum: 64)
@@ -61,7 +65,8 @@ struct OfflineGuessingTests {
                 proofs.append(
                     Proof(
                         code: exchange.code, parameters: command.readRest(), handles: handles,
-                        nonceCaller: nonceCaller, nonceTPM: known.nonceTPM, attributes: attributes, hmac: hmac,
+                        nonceCaller: nonceCaller, nonceTPM: known.nonceTPM, attributes: attributes,
+                        hmac: hmac,
                         start: known.start))
             }
             if exchange.code == .load { _ = try response.readBytes(4) }
@@ -97,18 +102,23 @@ struct OfflineGuessingTests {
         let keystore = wire.keystore(try SoftwareTPM.current)
         let plain = try await Scene.key(keystore, pin: Self.pin)
         let revocable = try await keystore.createRevocableKey(
-            KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: Self.pin)
+            KeyRequest(policy: .pin, prompt: Scene.prompt),
+            authorizedBy: ScriptedPresence(pins: Self.pin)
         ) { _ in }
         for key in [plain, revocable] { try await Scene.sign(keystore, key, pin: Self.pin) }
         _ = try await keystore.changePIN(
             of: [plain, revocable], secrets: [], for: Scene.prompt,
             authorizedBy: ScriptedPresence(pins: Self.pin, Self.next))
         let blob = try TPMKeyBlob(plain.blob)
-        let kept = try #require(try keystore.authorization(of: revocable, TPMKeyBlob(revocable.blob)))
+        let kept = try #require(
+            try keystore.authorization(of: revocable, TPMKeyBlob(revocable.blob)))
         let keyName = try blob.key.publicArea.name
         let revocableName = try TPMKeyBlob(revocable.blob).key.publicArea.name
         let proofs = try proofs(wire)
-        #expect(Set(proofs.map(\.code)) == [.sign, .nvRead, .objectChangeAuth, .nvChangeAuth, .policySecret])
+        #expect(
+            Set(proofs.map(\.code)) == [
+                .sign, .nvRead, .objectChangeAuth, .nvChangeAuth, .policySecret,
+            ])
         for proof in proofs {
             for name in [keyName, revocableName] {
                 let names = proof.handles.map { handle in
@@ -135,7 +145,8 @@ struct OfflineGuessingTests {
         let anchors = MemoryTrustAnchors()
         let key = try await Scene.key(TPMKeystore(tcti: tpm.tcti, anchors: anchors), pin: Self.pin)
         let blob = try TPMKeyBlob(key.blob)
-        let root = try StorageRoot(anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
+        let root = try StorageRoot(
+            anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
         let right = try authValue(Self.pin, blob)
         let transport = ResubmittingTransport(try wire.transport(tpm))
         defer { transport.close() }
@@ -145,16 +156,20 @@ struct OfflineGuessingTests {
             try direct.withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) {
                 (object) throws(TPMError) in
                 _ = try direct.sign(
-                    Scene.digest.bytes, with: object, authorizedBy: .lastUse(of: session, authValue: right))
+                    Scene.digest.bytes, with: object,
+                    authorizedBy: .lastUse(of: session, authValue: right))
             }
         }
         let proof = try #require(proofs(wire).last)
         #expect(proof.code == .sign)
-        let found = try crack(proof, names: [blob.key.publicArea.name]) { try self.authValue($0, blob) }
+        let found = try crack(proof, names: [blob.key.publicArea.name]) {
+            try self.authValue($0, blob)
+        }
         #expect(found == [Self.pin])
     }
 
     private func authValue(_ pin: String, _ blob: TPMKeyBlob) throws -> AuthValue {
-        try PINHardening.authValue(PIN(pin), salt: try #require(blob.pinSalt), boundTo: blob.binding)
+        try PINHardening.authValue(
+            PIN(pin), salt: try #require(blob.pinSalt), boundTo: blob.binding)
     }
 }

@@ -21,7 +21,8 @@ struct RevocableKeyTests {
         _ keystore: TPMKeystore, _ policy: AccessPolicy = .pin, pin: String = "123456"
     ) async throws -> HardwareKey {
         try await keystore.createRevocableKey(
-            KeyRequest(policy: policy, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: pin)
+            KeyRequest(policy: policy, prompt: Scene.prompt),
+            authorizedBy: ScriptedPresence(pins: pin)
         ) { _ in }
     }
 
@@ -30,8 +31,10 @@ struct RevocableKeyTests {
     }
 
     private func indices() throws -> [TPMHandle] {
-        try Scene.look { try $0.handles(from: TPMHandle(rawValue: RevocableSecret.indices.lowerBound)) }
-            .filter { RevocableSecret.indices.contains($0.rawValue) }
+        try Scene.look {
+            try $0.handles(from: TPMHandle(rawValue: RevocableSecret.indices.lowerBound))
+        }
+        .filter { RevocableSecret.indices.contains($0.rawValue) }
     }
 
     /// The code of the error, and the TPM's own.
@@ -45,7 +48,9 @@ struct RevocableKeyTests {
     }
 
     /// Expects a refusal without a prompt.
-    private func expectRefused(_ keystore: TPMKeystore, _ policy: AccessPolicy, _ presence: ScriptedPresence) async {
+    private func expectRefused(
+        _ keystore: TPMKeystore, _ policy: AccessPolicy, _ presence: ScriptedPresence
+    ) async {
         let error = await Scene.error { () async throws(KeystoreError) in
             _ = try await keystore.createRevocableKey(
                 KeyRequest(policy: policy, prompt: Scene.prompt), authorizedBy: presence
@@ -57,8 +62,9 @@ struct RevocableKeyTests {
 
     // MARK: The budget
 
-    /// Seven commands of a signature with a PIN follow the prompt. The two before it read the count of wrong PINs, and find an
-    /// index that is gone or another one, which would count the right PIN as a wrong one.
+    /// Seven commands of a signature with a PIN follow the prompt. The two before it read the count
+    /// of wrong PINs, and find an index that is gone or another one, which would count the right
+    /// PIN as a wrong one.
     @Test(arguments: [AccessPolicy.none, .pin])
     func
         `creating takes eight commands, and the first signature of a process five; with a PIN 15, and seven after its prompt`(
@@ -74,19 +80,22 @@ struct RevocableKeyTests {
         let writing: [TPMCommandCode] =
             policy == .pin
             ? [
-                .nvDefineSpace, .startAuthSession, .loadExternal, .policySigned, .flushContext, .policyOR, .nvWrite,
+                .nvDefineSpace, .startAuthSession, .loadExternal, .policySigned, .flushContext,
+                .policyOR, .nvWrite,
                 .startAuthSession, .nvRead,
             ] : [.nvDefineSpace, .nvWrite]
         #expect(
-            wire.codes == [.getCapability, .readPublic, .getCapability, .startAuthSession] + writing + [
-                .startAuthSession, .create,
-            ])
+            wire.codes == [.getCapability, .readPublic, .getCapability, .startAuthSession] + writing
+                + [
+                    .startAuthSession, .create,
+                ])
         wire.forget()
         try await Scene.sign(wire.keystore(try SoftwareTPM.current, anchors: anchors), key)
         let signing: [TPMCommandCode] =
             policy == .pin
             ? [
-                .getCapability, .nvReadPublic, .startAuthSession, .startAuthSession, .policySecret, .load, .policyOR,
+                .getCapability, .nvReadPublic, .startAuthSession, .startAuthSession, .policySecret,
+                .load, .policyOR,
                 .sign, .flushContext,
             ] : [.startAuthSession, .load, .nvRead, .sign, .flushContext]
         #expect(wire.codes == signing)
@@ -106,7 +115,8 @@ struct RevocableKeyTests {
         try await Scene.sign(keystore, key)
         #expect(
             wire.codes == [
-                .getCapability, .nvReadPublic, .startAuthSession, .startAuthSession, .policySecret, .load, .policyOR,
+                .getCapability, .nvReadPublic, .startAuthSession, .startAuthSession, .policySecret,
+                .load, .policyOR,
                 .sign, .flushContext,
             ])
         try Scene.expectNothingLoaded("after a signature")
@@ -115,8 +125,11 @@ struct RevocableKeyTests {
         try Scene.expectNothingLoaded("after a refusal")
     }
 
-    @Test func `an interrupted PIN change of several keys is completed, with one wrong PIN`() async throws {
-        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+    @Test func `an interrupted PIN change of several keys is completed, with one wrong PIN`()
+        async throws
+    {
+        let keystore = TPMKeystore(
+            tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         var keys: [HardwareKey] = []
         for _ in 0..<5 { keys.append(try await key(keystore)) }
         // They are changed from the last to the first: four are, and one is not.
@@ -124,22 +137,31 @@ struct RevocableKeyTests {
             of: Array(keys.dropFirst()), secrets: [], for: Scene.prompt,
             authorizedBy: ScriptedPresence(pins: "123456", "new one"))
         _ = try await keystore.changePIN(
-            of: keys, secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "new one"))
-        #expect(try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [.lockoutCounter: 1])
+            of: keys, secrets: [], for: Scene.prompt,
+            authorizedBy: ScriptedPresence(pins: "123456", "new one"))
+        #expect(
+            try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [
+                .lockoutCounter: 1
+            ])
         for key in keys { try await Scene.sign(keystore, key, pin: "new one") }
     }
 
-    @Test func `a PIN change of keys with different PINs leaves one attempt, and changes nothing`() async throws {
-        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+    @Test func `a PIN change of keys with different PINs leaves one attempt, and changes nothing`()
+        async throws
+    {
+        let keystore = TPMKeystore(
+            tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         let keys = [try await key(keystore), try await key(keystore)]
         _ = try await keystore.changePIN(
-            of: [keys[1]], secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "another"))
+            of: [keys[1]], secrets: [], for: Scene.prompt,
+            authorizedBy: ScriptedPresence(pins: "123456", "another"))
         _ = await Scene.error { () async throws(KeystoreError) in
             try await Scene.sign(keystore, keys[0], ScriptedPresence(pins: "wrong one"))
         }
         let error = await Scene.error { () async throws(KeystoreError) in
             _ = try await keystore.changePIN(
-                of: keys, secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "new one"))
+                of: keys, secrets: [], for: Scene.prompt,
+                authorizedBy: ScriptedPresence(pins: "123456", "new one"))
         }
         #expect(error?.code == .wrongProof)
         #expect(error?.attemptsLeft == 1)
@@ -147,8 +169,11 @@ struct RevocableKeyTests {
         try await Scene.sign(keystore, keys[1], pin: "another")
     }
 
-    @Test func `a use of a deleted key is not counted as a wrong PIN, even if its index is in use`() async throws {
-        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+    @Test func `a use of a deleted key is not counted as a wrong PIN, even if its index is in use`()
+        async throws
+    {
+        let keystore = TPMKeystore(
+            tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         let old = try await key(keystore)
         try await keystore.delete(old)
         let other = try await key(keystore)
@@ -158,11 +183,17 @@ struct RevocableKeyTests {
         }
         #expect(error?.code == .invalidated)
         #expect(presence.requests.isEmpty)
-        #expect(try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [.lockoutCounter: 0])
+        #expect(
+            try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [
+                .lockoutCounter: 0
+            ])
         try await Scene.sign(keystore, other)
     }
 
-    @Test func `its PIN and the authValue of its index are not readable on the bus or in the store`() async throws {
+    @Test
+    func `its PIN and the authValue of its index are not readable on the bus or in the store`()
+        async throws
+    {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         let key = try await key(keystore)
@@ -173,37 +204,48 @@ struct RevocableKeyTests {
         let value = pinValue.key.withUnsafeBytes { Array($0) }
         #expect(value.count > 16)
         #expect(!wire.bytes.contains(value))
-        #expect(!Array(try JSONEncoder().encode(key)).contains(value) && !Array(key.blob).contains(value))
+        #expect(
+            !Array(try JSONEncoder().encode(key)).contains(value)
+                && !Array(key.blob).contains(value))
         #expect(wire.bytes.contains(kept.index.publicArea.authPolicy), "the control")
         let content = try Scene.look { try $0.readSecret(kept, pinValue, under: root) }
-        #expect(content.withUnsafeBytes { Array($0) } == [UInt8](repeating: 0, count: 8), "there is no secret in it")
+        #expect(
+            content.withUnsafeBytes { Array($0) } == [UInt8](repeating: 0, count: 8),
+            "there is no secret in it")
     }
 
-    @Test func `nobody can write its index again, and the public area of the key shows the PIN`() async throws {
+    @Test func `nobody can write its index again, and the public area of the key shows the PIN`()
+        async throws
+    {
         let keystore = try keystore()
         let key = try await key(keystore)
         let index = try index(key)
         #expect(index.publicArea.attributes.rawValue == 0x2004_0008)
         let code = Scene.code {
             try Scene.look { tpm in
-                try tpm.nvWrite([UInt8](repeating: 1, count: 8), to: index, authorizedBy: .emptyPassword)
+                try tpm.nvWrite(
+                    [UInt8](repeating: 1, count: 8), to: index, authorizedBy: .emptyPassword)
             }
         }
         #expect(code == 0x12f, "TPM_RC_AUTH_UNAVAILABLE")
         let area = try TPMKeyBlob(key.blob).key.publicArea
         #expect(area.attributes.rawValue == 0x0004_04b2)
-        let pin = PolicyDigest().secret(of: index.name, policyRef: PresenceReference.pin(under: .pin))
+        let pin = PolicyDigest().secret(
+            of: index.name, policyRef: PresenceReference.pin(under: .pin))
         #expect(area.authPolicy == PolicyDigest.or([pin, PresenceProtection.certification])?.bytes)
         #expect(keystore.isAttestable(key))
     }
 
     // MARK: Copies
 
-    @Test func `a PIN change does not change the key, and no copy accepts the old PIN`() async throws {
+    @Test func `a PIN change does not change the key, and no copy accepts the old PIN`()
+        async throws
+    {
         let keystore = try keystore()
         let copied = try await key(keystore)
         let changed = try await keystore.changePIN(
-            of: [copied], secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "654321"))
+            of: [copied], secrets: [], for: Scene.prompt,
+            authorizedBy: ScriptedPresence(pins: "123456", "654321"))
         #expect(changed.keys == [copied])
         #expect(await refusal(keystore, copied) == (.wrongProof, 0x98e), "TPM_RC_AUTH_FAIL")
         try await Scene.sign(keystore, copied, pin: "654321")
@@ -217,12 +259,15 @@ struct RevocableKeyTests {
         try await Scene.sign(keystore, copied)
         try await keystore.delete(copied)
         #expect(try indices().isEmpty)
-        #expect(await refusal(keystore, copied) == (.invalidated, 0x18b), "TPM_RC_HANDLE of the first handle")
+        #expect(
+            await refusal(keystore, copied) == (.invalidated, 0x18b),
+            "TPM_RC_HANDLE of the first handle")
         try Scene.expectNothingLoaded("after the refusal")
     }
 
     /// The store does not contain the key's authorization, so no edit of the store signs.
-    @Test func `a key without its index, or with another key's index, does not sign`() async throws {
+    @Test func `a key without its index, or with another key's index, does not sign`() async throws
+    {
         let keystore = try keystore()
         let (mine, other) = (try await key(keystore), try await key(keystore))
         let (open, plain) = (try await key(keystore, .none), try await Scene.key(keystore))
@@ -236,8 +281,10 @@ struct RevocableKeyTests {
 
     private func edited(_ key: HardwareKey, _ authorization: SealedSecret?) -> HardwareKey {
         HardwareKey(
-            id: key.id, backend: key.backend, policy: key.policy, assurance: key.assurance, publicKey: key.publicKey,
-            label: key.label, createdAt: key.createdAt, blob: key.blob, authorization: authorization)
+            id: key.id, backend: key.backend, policy: key.policy, assurance: key.assurance,
+            publicKey: key.publicKey,
+            label: key.label, createdAt: key.createdAt, blob: key.blob, authorization: authorization
+        )
     }
 
     // MARK: The PIN
@@ -270,14 +317,20 @@ struct RevocableKeyTests {
     /// As after a crash between two of them.
     @Test func `an interrupted PIN change is completed`() async throws {
         let keystore = try keystore()
-        let keys = [try await key(keystore), try await key(keystore), try await Scene.key(keystore)]
+        let keys = [
+            try await key(keystore), try await key(keystore), try await Scene.key(keystore),
+        ]
         _ = try await keystore.changePIN(
-            of: [keys[1]], secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "654321"))
+            of: [keys[1]], secrets: [], for: Scene.prompt,
+            authorizedBy: ScriptedPresence(pins: "123456", "654321"))
         let changed = try await keystore.changePIN(
-            of: keys, secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "654321"))
+            of: keys, secrets: [], for: Scene.prompt,
+            authorizedBy: ScriptedPresence(pins: "123456", "654321"))
         for key in changed.keys { try await Scene.sign(keystore, key, pin: "654321") }
         #expect(await refusal(keystore, keys[0]).code == .wrongProof)
-        #expect(await refusal(keystore, keys[2]).code == nil, "the control: a copy of a key that is not revocable")
+        #expect(
+            await refusal(keystore, keys[2]).code == nil,
+            "the control: a copy of a key that is not revocable")
     }
 
     @Test func `a wrong old PIN counts once and changes nothing`() async throws {
@@ -286,7 +339,8 @@ struct RevocableKeyTests {
         let before = try #require(try await keystore.pinStatus().attemptsLeft)
         let error = await Scene.error { () async throws(KeystoreError) in
             _ = try await keystore.changePIN(
-                of: keys, secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "000000", "654321"))
+                of: keys, secrets: [], for: Scene.prompt,
+                authorizedBy: ScriptedPresence(pins: "000000", "654321"))
         }
         #expect(error?.code == .wrongProof && error?.underlying?.rawCode == 0x98e)
         #expect(error?.attemptsLeft == before - 1)
@@ -304,18 +358,23 @@ struct RevocableKeyTests {
             code == .create ? [0x80, 0x01, 0, 0, 0, 10, 0, 0, 0x01, 0x01] : response
         }
         let error = await Scene.error { () async throws(KeystoreError) in
-            do { _ = try await key(keystore) } catch let error as KeystoreError { throw error } catch {}
+            do { _ = try await key(keystore) } catch let error as KeystoreError {
+                throw error
+            } catch {}
         }
         #expect(error?.underlying?.rawCode == 0x101)
         #expect(try indices().isEmpty)
     }
 
-    @Test func `a key is not created if willCreate throws, and revoking it is no error`() async throws {
+    @Test func `a key is not created if willCreate throws, and revoking it is no error`()
+        async throws
+    {
         let keystore = try keystore()
         let recorded = Mutex<SealedSecret?>(nil)
         await #expect(throws: KeystoreError.cancelled("test")) {
             _ = try await keystore.createRevocableKey(
-                KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: "123456")
+                KeyRequest(policy: .pin, prompt: Scene.prompt),
+                authorizedBy: ScriptedPresence(pins: "123456")
             ) { (secret) async throws(KeystoreError) in
                 recorded.withLock { $0 = secret }
                 throw .cancelled("test")
@@ -326,14 +385,18 @@ struct RevocableKeyTests {
     }
 
     @Test(arguments: [AccessPolicy.biometryAny, .userPresence])
-    func `a policy with a fingerprint is refused without a prompt`(_ policy: AccessPolicy) async throws {
+    func `a policy with a fingerprint is refused without a prompt`(_ policy: AccessPolicy)
+        async throws
+    {
         let presence = ScriptedPresence(pins: "123456")
         let keystore = try keystore()
         await expectRefused(keystore, policy, presence)
         #expect(try indices().isEmpty)
     }
 
-    @Test func `with a PIN that the broker manages, creation is refused without a prompt`() async throws {
+    @Test func `with a PIN that the broker manages, creation is refused without a prompt`()
+        async throws
+    {
         try await Scene.withBroker(.matches) { _, keystore, broker in
             let presence = ScriptedPresence([.pin("123456")], broker: broker)
             await expectRefused(keystore, .pin, presence)
@@ -344,7 +407,9 @@ struct RevocableKeyTests {
     func `with an owner password, creation is refused and existing keys still work`() async throws {
         let keystore = try keystore()
         let standing = try await key(keystore)
-        try await SystemProgram("tpm2_changeauth").require(["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"])
+        try await SystemProgram("tpm2_changeauth").require([
+            "-T", SoftwareTPM.current.tcti, "-c", "owner", "secret",
+        ])
         let presence = ScriptedPresence(pins: "123456")
         await expectRefused(keystore, .pin, presence)
         try await Scene.sign(keystore, standing)
@@ -368,7 +433,9 @@ struct RevocableKeyTests {
         try await SoftwareTPM.withRunning { tpm in
             let other = TPMKeystore(tcti: tpm.tcti, anchors: MemoryTrustAnchors())
             _ = try await Scene.key(other)
-            let error = await Scene.error { () async throws(KeystoreError) in try await other.delete(key) }
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await other.delete(key)
+            }
             #expect(error?.code == .wrongDevice)
         }
         try await Scene.sign(keystore, key)

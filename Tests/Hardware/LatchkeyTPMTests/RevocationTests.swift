@@ -22,17 +22,22 @@ struct RevocationTests {
         _ keystore: TPMKeystore, _ policy: AccessPolicy = .none, _ presence: ScriptedPresence? = nil
     ) async throws -> SealedSecret {
         try await keystore.sealRevocably(
-            bytes, policy: policy, for: Scene.prompt, authorizedBy: presence ?? ScriptedPresence(pins: "123456")
+            bytes, policy: policy, for: Scene.prompt,
+            authorizedBy: presence ?? ScriptedPresence(pins: "123456")
         ) { _ in }
     }
 
     private func open(
-        _ keystore: TPMKeystore, _ secret: SealedSecret, pin: String = "123456", _ presence: ScriptedPresence? = nil
+        _ keystore: TPMKeystore, _ secret: SealedSecret, pin: String = "123456",
+        _ presence: ScriptedPresence? = nil
     ) async throws(KeystoreError) -> SecretBytes {
-        try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: presence ?? ScriptedPresence(pins: pin))
+        try await keystore.unseal(
+            secret, for: Scene.prompt, authorizedBy: presence ?? ScriptedPresence(pins: pin))
     }
 
-    private func index(_ secret: SealedSecret) throws -> NVIndex { try RevocableSecret(secret.blob).index }
+    private func index(_ secret: SealedSecret) throws -> NVIndex {
+        try RevocableSecret(secret.blob).index
+    }
 
     /// The code of the error, and the TPM's own.
     private func refusal(
@@ -45,14 +50,19 @@ struct RevocationTests {
     }
 
     @Test(arguments: [AccessPolicy.none, .pin])
-    func `sealing takes six commands, unsealing two, or four with a PIN`(_ policy: AccessPolicy) async throws {
+    func `sealing takes six commands, unsealing two, or four with a PIN`(_ policy: AccessPolicy)
+        async throws
+    {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         _ = try await Scene.sign(keystore, try await Scene.key(keystore))
         wire.forget()
         let secret = try await seal(keystore, policy)
         #expect(
-            wire.codes == [.getCapability, .readPublic, .getCapability, .startAuthSession, .nvDefineSpace, .nvWrite])
+            wire.codes == [
+                .getCapability, .readPublic, .getCapability, .startAuthSession, .nvDefineSpace,
+                .nvWrite,
+            ])
         wire.forget()
         #expect(try await open(keystore, secret) == bytes)
         let lockout = policy == .pin ? [.nvReadPublic, .getCapability] : [TPMCommandCode]()
@@ -74,11 +84,15 @@ struct RevocationTests {
     }
 
     @Test(arguments: [AccessPolicy.biometryAny, .userPresence])
-    func `a policy with a fingerprint is refused without a prompt`(_ policy: AccessPolicy) async throws {
+    func `a policy with a fingerprint is refused without a prompt`(_ policy: AccessPolicy)
+        async throws
+    {
         let keystore = try keystore()
         let presence = ScriptedPresence(pins: "123456")
         let error = await Scene.error { () async throws(KeystoreError) in
-            _ = try await keystore.sealRevocably(bytes, policy: policy, for: Scene.prompt, authorizedBy: presence) {
+            _ = try await keystore.sealRevocably(
+                bytes, policy: policy, for: Scene.prompt, authorizedBy: presence
+            ) {
                 _ in
             }
         }
@@ -135,8 +149,11 @@ struct RevocationTests {
         let changed = try await keystore.changePIN(
             of: [], secrets: [free, secret, plain], for: Scene.prompt,
             authorizedBy: ScriptedPresence(pins: "123456", "654321"))
-        #expect(Array(changed.secrets.prefix(2)) == [free, secret], "the PIN is changed in the TPM")
-        for new in changed.secrets { #expect(try await open(keystore, new, pin: "654321") == bytes) }
+        #expect(
+            Array(changed.secrets.prefix(2)) == [free, secret], "the PIN is changed in the TPM")
+        for new in changed.secrets {
+            #expect(try await open(keystore, new, pin: "654321") == bytes)
+        }
         #expect(await refusal(keystore, secret) == (.wrongProof, 0x98e))
     }
 
@@ -170,7 +187,8 @@ struct RevocationTests {
         (AccessPolicy.none, Forgery.same, KeystoreError.Code.refused, UInt32?(0x9a2)),
         (.none, .uncounted, .invalidated, 0x9a2), (.none, .counted, .invalidated, 0x98e),
         // With a PIN, the index is read before the prompt, so no attempt is counted.
-        (.pin, .same, .wrongProof, 0x98e), (.pin, .uncounted, .invalidated, nil), (.pin, .counted, .invalidated, nil),
+        (.pin, .same, .wrongProof, 0x98e), (.pin, .uncounted, .invalidated, nil),
+        (.pin, .counted, .invalidated, nil),
     ])
     func `another index at its handle does not open the secret`(
         _ policy: AccessPolicy, _ forgery: Forgery, _ code: KeystoreError.Code, _ rawCode: UInt32?
@@ -182,12 +200,16 @@ struct RevocationTests {
         try Scene.look { tpm in
             let area = index.publicArea
             var attributes = area.attributes.subtracting([.written, .noDA])
-            if forgery == .same ? area.attributes.contains(.noDA) : forgery == .uncounted { attributes.insert(.noDA) }
+            if forgery == .same ? area.attributes.contains(.noDA) : forgery == .uncounted {
+                attributes.insert(.noDA)
+            }
             let forged = try tpm.nvDefineSpace(
                 NVPublicArea(
                     index: area.index, attributes: attributes,
-                    authPolicy: forgery == .same ? area.authPolicy : Array(repeating: 1, count: 32), dataSize: 32))
-            try tpm.nvWrite(Array(repeating: UInt8(7), count: 32), to: forged, authorizedBy: .emptyPassword)
+                    authPolicy: forgery == .same ? area.authPolicy : Array(repeating: 1, count: 32),
+                    dataSize: 32))
+            try tpm.nvWrite(
+                Array(repeating: UInt8(7), count: 32), to: forged, authorizedBy: .emptyPassword)
             #expect((try tpm.nvReadPublic(area.index).name == index.name) == (forgery == .same))
         }
         #expect(await refusal(keystore, secret) == (code, rawCode))
@@ -199,11 +221,15 @@ struct RevocationTests {
         }
     }
 
-    @Test func `a secret that willCreate received can be revoked after a failure at any step`() async throws {
+    @Test func `a secret that willCreate received can be revoked after a failure at any step`()
+        async throws
+    {
         let keystore = try keystore()
         let recorded = Mutex<SealedSecret?>(nil)
         let seal = { (isStopped: Bool) async throws(KeystoreError) -> SealedSecret in
-            try await keystore.sealRevocably(bytes, policy: .none, for: Scene.prompt, authorizedBy: Scene.nobody) {
+            try await keystore.sealRevocably(
+                bytes, policy: .none, for: Scene.prompt, authorizedBy: Scene.nobody
+            ) {
                 (secret) async throws(KeystoreError) in
                 recorded.withLock { $0 = secret }
                 if isStopped { throw .cancelled("test") }
@@ -217,7 +243,8 @@ struct RevocationTests {
         let revocable = try RevocableSecret(unmade.blob)
         _ = try Scene.look { tpm in
             try tpm.nvDefineSpace(
-                RevocableSecret.unwritten(revocable.branch, hasPIN: false, at: revocable.index.handle))
+                RevocableSecret.unwritten(
+                    revocable.branch, hasPIN: false, at: revocable.index.handle))
         }
         #expect(try indices() == [revocable.index.handle])
         try await keystore.revoke(unmade)
@@ -225,7 +252,9 @@ struct RevocationTests {
         #expect(try await seal(false) == recorded.withLock { $0 })
     }
 
-    @Test func `another program's index at the chosen handle is kept, and another handle is used`() async throws {
+    @Test func `another program's index at the chosen handle is kept, and another handle is used`()
+        async throws
+    {
         let keystore = try keystore()
         let recorded = Mutex<[SealedSecret]>([])
         let secret = try await keystore.sealRevocably(
@@ -237,7 +266,8 @@ struct RevocationTests {
             }
             guard count == 1, let place = try? index(secret).handle else { return }
             _ = try? Scene.look { tpm in
-                try tpm.nvDefineSpace(NVPublicArea(index: place, attributes: [.authRead, .authWrite], dataSize: 8))
+                try tpm.nvDefineSpace(
+                    NVPublicArea(index: place, attributes: [.authRead, .authWrite], dataSize: 8))
             }
         }
         let handles = try recorded.withLock { $0 }.map { try index($0).handle }
@@ -270,7 +300,8 @@ struct RevocationTests {
                 do throws(TPMError) {
                     try tpm.nvDefineSpace(
                         NVPublicArea(
-                            index: TPMHandle(rawValue: place), attributes: [.authRead, .authWrite, .noDA],
+                            index: TPMHandle(rawValue: place),
+                            attributes: [.authRead, .authWrite, .noDA],
                             dataSize: size))
                     place += 1
                 } catch {
@@ -293,8 +324,10 @@ struct RevocationTests {
     }
 
     private func indices() throws -> [TPMHandle] {
-        try Scene.look { try $0.handles(from: TPMHandle(rawValue: RevocableSecret.indices.lowerBound)) }
-            .filter { RevocableSecret.indices.contains($0.rawValue) }
+        try Scene.look {
+            try $0.handles(from: TPMHandle(rawValue: RevocableSecret.indices.lowerBound))
+        }
+        .filter { RevocableSecret.indices.contains($0.rawValue) }
     }
 
     @Test(.requires(program: "tpm2_changeauth"))
@@ -306,7 +339,9 @@ struct RevocationTests {
         #expect(try await !keystore.capabilities().sealsRevocably)
         let presence = ScriptedPresence(pins: "123456")
         let error = await Scene.error { () async throws(KeystoreError) in
-            _ = try await keystore.sealRevocably(bytes, policy: .pin, for: Scene.prompt, authorizedBy: presence) { _ in
+            _ = try await keystore.sealRevocably(
+                bytes, policy: .pin, for: Scene.prompt, authorizedBy: presence
+            ) { _ in
             }
         }
         #expect(error?.code == .unsupported)
@@ -330,7 +365,8 @@ struct RevocationTests {
         let keystore = try keystore()
         let secret = try await seal(keystore)
         let edited = SealedSecret(
-            backend: secret.backend, policy: secret.policy, assurance: secret.assurance, blob: secret.blob)
+            backend: secret.backend, policy: secret.policy, assurance: secret.assurance,
+            blob: secret.blob)
         #expect(await refusal(keystore, edited).code == .damaged)
         let stored = try JSONDecoder().decode(SealedSecret.self, from: JSONEncoder().encode(secret))
         #expect(stored == secret)
@@ -342,7 +378,9 @@ struct RevocationTests {
         try await SoftwareTPM.withRunning { tpm in
             let other = TPMKeystore(tcti: tpm.tcti, anchors: MemoryTrustAnchors())
             _ = try await Scene.key(other)
-            let error = await Scene.error { () async throws(KeystoreError) in try await other.revoke(secret) }
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await other.revoke(secret)
+            }
             #expect(error?.code == .wrongDevice)
         }
         #expect(try await open(keystore, secret) == bytes)

@@ -23,13 +23,15 @@ enum Scene {
     static func sign(
         _ keystore: TPMKeystore, _ key: HardwareKey, pin: String = "123456"
     ) async throws(KeystoreError) -> ECDSASignature {
-        try await keystore.sign(digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: pin))
+        try await keystore.sign(
+            digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: pin))
     }
 
     static func key(
         _ keystore: TPMKeystore, _ policy: AccessPolicy, _ presence: ScriptedPresence
     ) async throws -> HardwareKey {
-        try await keystore.createKey(KeyRequest(policy: policy, prompt: prompt), authorizedBy: presence)
+        try await keystore.createKey(
+            KeyRequest(policy: policy, prompt: prompt), authorizedBy: presence)
     }
 
     @discardableResult
@@ -70,7 +72,8 @@ enum Scene {
         let password = Array(try #require(SoftwareTPM.current.lockoutPassword).utf8)
         let authValue = try #require(password.withUnsafeBytes { AuthValue($0) })
         try tpm.withSession(.hmac, saltedTo: nil) { (session) throws(TPMError) in
-            try tpm.dictionaryAttackLockReset(authorizedBy: .lastUse(of: session, authValue: authValue))
+            try tpm.dictionaryAttackLockReset(
+                authorizedBy: .lastUse(of: session, authValue: authValue))
         }
     }
 

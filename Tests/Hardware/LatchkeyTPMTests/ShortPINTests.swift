@@ -12,7 +12,9 @@ struct ShortPINTests {
     private static let short = "25802"
     private let wire = Wire()
 
-    @Test func `an empty lockout password lets every user reset the count of wrong PINs`() async throws {
+    @Test func `an empty lockout password lets every user reset the count of wrong PINs`()
+        async throws
+    {
         try await withTPM { tpm, keystore in
             let key = try await Scene.key(keystore)
             let limit = try #require(try await keystore.pinStatus().attemptsLeft)
@@ -36,7 +38,9 @@ struct ShortPINTests {
         }
     }
 
-    @Test func `a short PIN is refused for keys, secrets and PIN changes, and nothing is created`() async throws {
+    @Test func `a short PIN is refused for keys, secrets and PIN changes, and nothing is created`()
+        async throws
+    {
         try await withTPM { tpm, keystore in
             let request = KeyRequest(policy: .pin, prompt: Scene.prompt)
             let key = try await Scene.key(keystore)
@@ -53,19 +57,23 @@ struct ShortPINTests {
                     .random(count: 32), policy: .pin, for: Scene.prompt, authorizedBy: presence)
             }
             await expectShort(first: "123456") { (presence) async throws(KeystoreError) in
-                _ = try await keystore.changePIN(of: [key], secrets: [], for: Scene.prompt, authorizedBy: presence)
+                _ = try await keystore.changePIN(
+                    of: [key], secrets: [], for: Scene.prompt, authorizedBy: presence)
             }
             try await Scene.sign(keystore, key)
         }
     }
 
-    @Test func `a lockout password, a longer PIN or an explicit option permits the key`() async throws {
+    @Test func `a lockout password, a longer PIN or an explicit option permits the key`()
+        async throws
+    {
         try await withTPM(hasLockoutPassword: true) { _, keystore in
             _ = try await Scene.key(keystore, pin: Self.short)
         }
         try await withTPM { tpm, keystore in
             _ = try await Scene.key(keystore, pin: "ปลอดภัยมาก")
-            let insisting = TPMKeystore(tcti: tpm.tcti, anchors: MemoryTrustAnchors(), allowsShortPINs: true)
+            let insisting = TPMKeystore(
+                tcti: tpm.tcti, anchors: MemoryTrustAnchors(), allowsShortPINs: true)
             let key = try await Scene.key(insisting, pin: Self.short)
             try await Scene.sign(keystore, key, pin: Self.short)
         }
@@ -87,18 +95,22 @@ struct ShortPINTests {
             let directory = try TemporaryDirectory()
             let store = try await RecordStore(directory: directory.path)
             func records(_ allowsShortPINs: Bool) throws -> RecordContainer {
-                let keystore = TPMKeystore(tcti: tpm.tcti, anchors: store, allowsShortPINs: allowsShortPINs)
+                let keystore = TPMKeystore(
+                    tcti: tpm.tcti, anchors: store, allowsShortPINs: allowsShortPINs)
                 return try RecordContainer(store: store, keystore: keystore)
             }
             let put = { (id: RecordID, name: String) in
                 RecordChange.put(
-                    Record(id: id, kind: "note", protection: ProtectionClass(name: name, policy: .pin)),
+                    Record(
+                        id: id, kind: "note", protection: ProtectionClass(name: name, policy: .pin)),
                     payload: SecretBytes([1]), ifGeneration: 0)
             }
             try await records(true).apply(
-                [put("a", "one")], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: Self.short))
+                [put("a", "one")], for: Scene.prompt,
+                authorizedBy: ScriptedPresence(pins: Self.short))
             try await records(false).apply(
-                [put("b", "two")], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: Self.short))
+                [put("b", "two")], for: Scene.prompt,
+                authorizedBy: ScriptedPresence(pins: Self.short))
             let other = try RecordContainer(
                 name: "other", store: store, keystore: TPMKeystore(tcti: tpm.tcti, anchors: store))
             await expectShort { (presence) async throws(KeystoreError) in
@@ -108,13 +120,18 @@ struct ShortPINTests {
     }
 
     private func expectShort(
-        first: String? = nil, pin: String = Self.short, _ body: (ScriptedPresence) async throws(KeystoreError) -> Void
+        first: String? = nil, pin: String = Self.short,
+        _ body: (ScriptedPresence) async throws(KeystoreError) -> Void
     ) async {
-        let presence = ScriptedPresence(([first, pin] as [String?]).compactMap { $0.map { .pin($0) } })
+        let presence = ScriptedPresence(
+            ([first, pin] as [String?]).compactMap { $0.map { .pin($0) } })
         let error = await Scene.error { () async throws(KeystoreError) in try await body(presence) }
         #expect(error?.code == .invalidInput)
-        #expect(error?.reason.hasPrefix("the PIN has fewer than 6 characters, and the TPM's lockout password") == true)
-        for wayOut in ["longer PIN", "sudo tpm2_changeauth -c lockout file:-", "--allow-short-pin"] {
+        #expect(
+            error?.reason.hasPrefix(
+                "the PIN has fewer than 6 characters, and the TPM's lockout password") == true)
+        for wayOut in ["longer PIN", "sudo tpm2_changeauth -c lockout file:-", "--allow-short-pin"]
+        {
             #expect(error?.recovery.contains(wayOut) == true)
         }
     }

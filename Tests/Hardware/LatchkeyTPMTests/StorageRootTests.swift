@@ -19,7 +19,9 @@ struct StorageRootTests {
         #expect(try Scene.look { try $0.handles(from: .persistentFirst) } == [.storageRootKey])
     }
 
-    @Test func `another program's key at the handle is not changed, and Latchkey's keys work`() async throws {
+    @Test func `another program's key at the handle is not changed, and Latchkey's keys work`()
+        async throws
+    {
         let foreign = try Scene.look { tpm in
             let template = PublicArea(
                 attributes: [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth, .sign],
@@ -35,19 +37,22 @@ struct StorageRootTests {
         let key = try await Scene.key(keystore)
         try await Scene.sign(keystore, key)
         _ = try await keystore.attest(key, challenge: .init(repeating: 1, count: 16))
-        try await Scene.sign(TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors()), key)
+        try await Scene.sign(
+            TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors()), key)
         #expect(try Scene.look { try $0.readPublic(.storageRootKey) } == foreign)
         #expect(try await keystore.diagnose().pin == .same)
         try Scene.expectNothingLoaded("with a transient storage root key")
     }
 
-    @Test(.requires(program: "tpm2_changeauth")) func `an owner password is reported`() async throws {
+    @Test(.requires(program: "tpm2_changeauth")) func `an owner password is reported`() async throws
+    {
         let tcti = try SoftwareTPM.current.tcti
         try await tool("tpm2_changeauth", "-c", "owner", "a password", tcti: tcti)
         let keystore = TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors())
         let presence = ScriptedPresence(pins: "123456")
         let error = await Scene.error { () async throws(KeystoreError) in
-            _ = try await keystore.createKey(KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: presence)
+            _ = try await keystore.createKey(
+                KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: presence)
         }
         #expect(error?.code == .unavailable)
         #expect(error?.underlying?.rawCode == 0x9a2)
@@ -65,7 +70,9 @@ struct StorageRootTests {
         let free = try await Scene.key(keystore, .none)
         try await tool("tpm2_clear", "-c", "platform", tcti: tcti)
         for key in [key, free] {
-            let error = await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key) }
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key)
+            }
             #expect(error?.code == .wrongDevice, "\(String(describing: error))")
         }
         let making = await Scene.error { () async throws(KeystoreError) in
@@ -76,17 +83,24 @@ struct StorageRootTests {
         let diagnosis = try await keystore.diagnose()
         #expect(diagnosis.pin == .different)
         #expect(try Scene.look { try $0.handles(from: .persistentFirst) } == [])
-        #expect(try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [.lockoutCounter: 0])
+        #expect(
+            try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [
+                .lockoutCounter: 0
+            ])
         try Scene.expectNothingLoaded("after a clear")
     }
 
     @Test func `a diagnosis reports the state and changes nothing`() async throws {
-        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+        let keystore = TPMKeystore(
+            tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         let before = try await keystore.diagnose()
         #expect(before.storageRootKey == .absent && before.pin == .none)
-        #expect(before.identity.isSimulated && before.identity.manufacturer == "IBM" && before.hasP256)
         #expect(
-            before.pinStatus == PINStatus(attemptsLeft: 3, attemptLimit: 3, isLockedOut: false, recoverySeconds: 1000))
+            before.identity.isSimulated && before.identity.manufacturer == "IBM" && before.hasP256)
+        #expect(
+            before.pinStatus
+                == PINStatus(
+                    attemptsLeft: 3, attemptLimit: 3, isLockedOut: false, recoverySeconds: 1000))
         #expect(!before.isOwnerPasswordSet && before.isLockoutPasswordSet)
         _ = try await Scene.key(keystore)
         let after = try await keystore.diagnose()
@@ -95,7 +109,9 @@ struct StorageRootTests {
 
     @Test func `a missing TPM is an error with a next step`() async throws {
         let keystore = TPMKeystore(tcti: "device:/nowhere/tpmrm0", anchors: MemoryTrustAnchors())
-        let error = await Scene.error { () async throws(KeystoreError) in _ = try await keystore.capabilities() }
+        let error = await Scene.error { () async throws(KeystoreError) in
+            _ = try await keystore.capabilities()
+        }
         #expect(error?.code == .unavailable)
         #expect(error?.reason.contains("/nowhere/tpmrm0") == true)
         #expect(error?.recovery.isEmpty == false)
@@ -105,7 +121,10 @@ struct StorageRootTests {
         let tcti = try SoftwareTPM.current.tcti
         let keys = try await withThrowingTaskGroup { group in
             for _ in 0..<4 {
-                group.addTask { try await Scene.key(TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()), .none) }
+                group.addTask {
+                    try await Scene.key(
+                        TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()), .none)
+                }
             }
             var keys: [HardwareKey] = []
             for try await key in group { keys.append(key) }

@@ -24,15 +24,18 @@ struct TPMKeystoreContractTests {
     /// With a broker, the PIN belongs to the user and its proof can be reused.
     @Test(
         arguments: [
-            KeystoreContract.Requirement.reusesProof, .endsReuse, .endsReuseMidway, .promptsWhenReuseIsForbidden,
+            KeystoreContract.Requirement.reusesProof, .endsReuse, .endsReuseMidway,
+            .promptsWhenReuseIsForbidden,
         ],
         [AccessPolicy.pin, .userPresence])
     func `A TPM keystore with a presence broker`(
         _ requirement: KeystoreContract.Requirement, _ policy: AccessPolicy
     ) async throws {
         try await Scene.withBroker { _, keystore, broker in
-            let device = KeystoreContract.Device(guardedPolicy: policy, broker: PresenceBroker(broker))
-            try await KeystoreContract(device: device, open: { keystore }, openOther: { _ in }).check(requirement)
+            let device = KeystoreContract.Device(
+                guardedPolicy: policy, broker: PresenceBroker(broker))
+            try await KeystoreContract(device: device, open: { keystore }, openOther: { _ in })
+                .check(requirement)
         }
     }
 }

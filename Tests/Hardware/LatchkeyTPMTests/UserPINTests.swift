@@ -13,7 +13,8 @@ import Testing
 struct UserPINTests {
     @Test func `one PIN, set once, opens all of a user's keys`() async throws {
         try await Scene.withBroker { wire, keystore, broker in
-            let presence = ScriptedPresence(Array(repeating: .pin("123456"), count: 4), broker: broker)
+            let presence = ScriptedPresence(
+                Array(repeating: .pin("123456"), count: 4), broker: broker)
             let first = try await Scene.key(keystore, .pin, presence)
             let second = try await Scene.key(keystore, .pin, presence)
             #expect(first.assurance.pinProtection == .user)
@@ -23,16 +24,20 @@ struct UserPINTests {
             try await Scene.sign(keystore, second, presence)
             #expect(
                 wire.codes == [
-                    .nvRead, .startAuthSession, .startAuthSession, .policySecret, .load, .policyOR, .sign,
+                    .nvRead, .startAuthSession, .startAuthSession, .policySecret, .load, .policyOR,
+                    .sign,
                     .flushContext,
                 ])
             #expect(presence.requests.last?.attemptsLeft == 10)
         }
     }
 
-    @Test func `a PIN that another program set is refused before a key is bound to it`() async throws {
+    @Test func `a PIN that another program set is refused before a key is bound to it`()
+        async throws
+    {
         try await Scene.withBroker(.matches) { _, keystore, broker in
-            _ = try await Scene.key(keystore, .pin, ScriptedPresence([.pin("malware's")], broker: broker))
+            _ = try await Scene.key(
+                keystore, .pin, ScriptedPresence([.pin("malware's")], broker: broker))
             for policy in [AccessPolicy.pin, .userPresence] {
                 let error = await Scene.error { () async throws(KeystoreError) in
                     _ = try await keystore.createKey(
@@ -45,7 +50,9 @@ struct UserPINTests {
         }
     }
 
-    @Test func `wrong PINs lock this user only, not the TPM, and a finger ends the lock`() async throws {
+    @Test func `wrong PINs lock this user only, not the TPM, and a finger ends the lock`()
+        async throws
+    {
         try await Scene.withBroker(.matches) { _, keystore, broker in
             let key = try await Scene.key(
                 keystore, .userPresence, ScriptedPresence([.pin("123456")], broker: broker))
@@ -63,7 +70,9 @@ struct UserPINTests {
                 #expect(error?.underlying?.rawCode == 0x9a2)
             }
             #expect(await sign("123456")?.code == .lockedOut)
-            #expect(try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) }[.lockoutCounter] == 0)
+            #expect(
+                try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) }[
+                    .lockoutCounter] == 0)
             let nobody = ScriptedPresence([], broker: broker)
             try await Scene.sign(keystore, key, nobody)
             #expect(nobody.requests.isEmpty, "a locked PIN isn't asked for")
@@ -71,14 +80,17 @@ struct UserPINTests {
         }
     }
 
-    @Test func `finger and PIN are prompted for together, and the first proof counts`() async throws {
-        try await Scene.withBroker(.stays, .matches, .differs, .approvesFor(1001)) { _, keystore, broker in
+    @Test func `finger and PIN are prompted for together, and the first proof counts`() async throws
+    {
+        try await Scene.withBroker(.stays, .matches, .differs, .approvesFor(1001)) {
+            _, keystore, broker in
             let key = try await Scene.key(
                 keystore, .userPresence, ScriptedPresence([.pin("123456")], broker: broker))
             try await Scene.sign(keystore, key, ScriptedPresence([.pin("123456")], broker: broker))
             try await Scene.sign(keystore, key, ScriptedPresence([.hesitate], broker: broker))
             let declined = await Scene.error { () async throws(KeystoreError) in
-                try await Scene.sign(keystore, key, ScriptedPresence([.unavailable], broker: broker))
+                try await Scene.sign(
+                    keystore, key, ScriptedPresence([.unavailable], broker: broker))
             }
             #expect(declined?.code == .wrongProof, "another finger, and no PIN")
             let stranger = await Scene.error { () async throws(KeystoreError) in
@@ -91,7 +103,8 @@ struct UserPINTests {
     @Test func `after a PIN change, no copy accepts the old PIN`() async throws {
         try await Scene.withBroker { _, keystore, broker in
             let presence = ScriptedPresence(
-                [.pin("123456"), .pin("123456"), .pin("another"), .pin("another"), .pin("123456")], broker: broker)
+                [.pin("123456"), .pin("123456"), .pin("another"), .pin("another"), .pin("123456")],
+                broker: broker)
             let key = try await Scene.key(keystore, .pin, presence)
             let changed = try await keystore.changePIN(
                 of: [key], secrets: [], for: Scene.prompt, authorizedBy: presence)
@@ -104,14 +117,18 @@ struct UserPINTests {
         }
     }
 
-    @Test func `an index that an attacker defined again opens nothing, and the broker ignores it`() async throws {
+    @Test func `an index that an attacker defined again opens nothing, and the broker ignores it`()
+        async throws
+    {
         try await Scene.withBroker { _, keystore, broker in
             let presence = ScriptedPresence([.pin("123456"), .pin("123456")], broker: broker)
             let key = try await Scene.key(keystore, .pin, presence)
             let terms = try await broker.terms(for: .pin)
-            let area = try NVPublicArea(unmarshalling: Array(try #require(terms.userPIN).publicArea))
+            let area = try NVPublicArea(
+                unmarshalling: Array(try #require(terms.userPIN).publicArea))
             let fresh = NVPublicArea(
-                index: area.index, attributes: area.attributes.subtracting(.written), authPolicy: area.authPolicy,
+                index: area.index, attributes: area.attributes.subtracting(.written),
+                authPolicy: area.authPolicy,
                 dataSize: 8)
             try Scene.look { tpm in
                 try tpm.nvUndefineSpace(try NVIndex(publicArea: area))
@@ -134,16 +151,20 @@ struct UserPINTests {
         try await Scene.withBroker { wire, keystore, broker in
             wire.forget()
             let presence = ScriptedPresence(
-                [.pin("4938175602"), .pin("4938175602"), .pin("4938175602"), .pin("1729384756")], broker: broker)
+                [.pin("4938175602"), .pin("4938175602"), .pin("4938175602"), .pin("1729384756")],
+                broker: broker)
             let key = try await Scene.key(keystore, .pin, presence)
             try await Scene.sign(keystore, key, presence)
-            _ = try await keystore.changePIN(of: [key], secrets: [], for: Scene.prompt, authorizedBy: presence)
+            _ = try await keystore.changePIN(
+                of: [key], secrets: [], for: Scene.prompt, authorizedBy: presence)
             let terms = try await broker.terms(for: .pin)
-            let area = try NVPublicArea(unmarshalling: Array(try #require(terms.userPIN).publicArea))
+            let area = try NVPublicArea(
+                unmarshalling: Array(try #require(terms.userPIN).publicArea))
             #expect(wire.codes.contains(.nvChangeAuth))
             for pin in ["4938175602", "1729384756"] {
                 let derived = HKDF<SHA256>.deriveKey(
-                    inputKeyMaterial: SymmetricKey(data: Array(pin.utf8)), salt: area.authPolicy.prefix(16),
+                    inputKeyMaterial: SymmetricKey(data: Array(pin.utf8)),
+                    salt: area.authPolicy.prefix(16),
                     info: Array("latchkey/tpm/pin/v1".utf8), outputByteCount: 32)
                 for secret in [Array(pin.utf8), derived.withUnsafeBytes { Array($0) }] {
                     #expect(wire.bytes.firstRange(of: secret.prefix(8)) == nil)

@@ -5,7 +5,8 @@ import Synchronization
 import TPM2
 import TPM2TCTI
 
-/// What passes between a keystore and its TPM, over all of its connections. It can change both ways.
+/// What passes between a keystore and its TPM, over all of its connections. It can change both
+/// ways.
 final class Wire: Sendable {
     struct Exchange: Sendable {
         let command: [UInt8]
@@ -17,7 +18,8 @@ final class Wire: Sendable {
     }
 
     typealias Tampering = @Sendable (TPMCommandCode, [UInt8]) -> [UInt8]
-    /// Gives a response in the TPM's place, which then never sees the command; nil passes the command on.
+    /// Gives a response in the TPM's place, which then never sees the command; nil passes the
+    /// command on.
     typealias Interception = @Sendable (TPMCommandCode, [UInt8]) -> [UInt8]?
 
     /// Acts as another user of the TPM before a command is sent, with the connection.
@@ -44,9 +46,13 @@ final class Wire: Sendable {
     func replace(_ replacing: @escaping Tampering) { state.withLock { $0.replace = replacing } }
 
     /// Answers commands in the TPM's place from now on.
-    func intercept(_ interception: @escaping Interception) { state.withLock { $0.intercept = interception } }
+    func intercept(_ interception: @escaping Interception) {
+        state.withLock { $0.intercept = interception }
+    }
     /// Acts before each command from now on.
-    func interrupt(_ interruption: @escaping Interruption) { state.withLock { $0.interrupt = interruption } }
+    func interrupt(_ interruption: @escaping Interruption) {
+        state.withLock { $0.interrupt = interruption }
+    }
 
     /// Passes everything on as it is from now on.
     func behave() {

@@ -20,7 +20,8 @@ struct WireSecrecyTests {
         try await Scene.sign(keystore, key, pin: Self.pin)
         let bytes = SecretBytes.random(count: 32)
         let presence = ScriptedPresence(pins: Self.pin, Self.pin)
-        let secret = try await keystore.seal(bytes, policy: .pin, for: Scene.prompt, authorizedBy: presence)
+        let secret = try await keystore.seal(
+            bytes, policy: .pin, for: Scene.prompt, authorizedBy: presence)
         let opened = try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: presence)
         #expect(opened == bytes)
 
@@ -31,19 +32,23 @@ struct WireSecrecyTests {
         #expect(!isSecretThere)
     }
 
-    @Test func `every session is salted, and no authorization with a secret is a password`() async throws {
+    @Test func `every session is salted, and no authorization with a secret is a password`()
+        async throws
+    {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         let key = try await Scene.key(keystore)
         try await Scene.sign(keystore, key)
         for exchange in wire.exchanges where exchange.code == .startAuthSession {
-            // tpmKey, the first handle, is the storage root key; the encrypted salt is a point of 68 bytes.
+            // tpmKey, the first handle, is the storage root key; the encrypted salt is a point of
+            // 68 bytes.
             #expect(Array(exchange.command[10..<14]) == [0x81, 0, 0, 1])
             #expect(Array(exchange.command[52..<54]) == [0, 68])
         }
         for exchange in wire.exchanges where exchange.code == .sign || exchange.code == .create {
             // The first authorization's handle, after one handle and the area's size.
-            #expect(exchange.command[18] == 0x02, "\(exchange.code) is authorized by an HMAC session")
+            #expect(
+                exchange.command[18] == 0x02, "\(exchange.code) is authorized by an HMAC session")
         }
     }
 
@@ -80,9 +85,10 @@ struct WireSecrecyTests {
         }
     }
 
-    /// An attacker who edits the pinned key and the key's record of its parent knows the salt of each session. Load must fail before
-    /// Sign proves knowledge of the PIN to the attacker.
-    @Test func `with a store that was edited to trust another key, no PIN is proven`() async throws {
+    /// An attacker who edits the pinned key and the key's record of its parent knows the salt of
+    /// each session. Load must fail before Sign proves knowledge of the PIN to the attacker.
+    @Test func `with a store that was edited to trust another key, no PIN is proven`() async throws
+    {
         try await SoftwareTPM.withRunning { attacker in
             let theirs = MemoryTrustAnchors()
             _ = try await Scene.key(TPMKeystore(tcti: attacker.tcti, anchors: theirs))
@@ -94,11 +100,16 @@ struct WireSecrecyTests {
                     by: Self.parentName(attacker.tcti)))
             wire.forget()
             let misled = wire.keystore(try SoftwareTPM.current, anchors: theirs)
-            let error = await Scene.error { () async throws(KeystoreError) in try await Scene.sign(misled, edited) }
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(misled, edited)
+            }
             #expect(error?.code == .wrongDevice)
             #expect(error?.underlying?.rawCode == 0x9a2)
             #expect(wire.codes.contains(.load) && !wire.codes.contains(.sign))
-            #expect(try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [.lockoutCounter: 0])
+            #expect(
+                try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [
+                    .lockoutCounter: 0
+                ])
             try Scene.expectNothingLoaded("after a refused Load")
         }
     }
@@ -123,7 +134,9 @@ struct WireSecrecyTests {
         let key = try await Scene.key(keystore)
         try await Scene.sign(keystore, key)
         wire.tamper { code, response in code == bent ? Array(response.dropLast(3)) : response }
-        let error = await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key) }
+        let error = await Scene.error { () async throws(KeystoreError) in
+            try await Scene.sign(keystore, key)
+        }
         #expect(error != nil)
     }
 }

@@ -3,7 +3,8 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// Certify, NV_Certify and creation with a caller's data on a software TPM, with the codes of its refusals.
+/// Certify, NV_Certify and creation with a caller's data on a software TPM, with the codes of its
+/// refusals.
 @Suite(.softwareTPM)
 struct AttestationCommandTests {
     private static let challenge = [UInt8](repeating: 9, count: 48)
@@ -38,16 +39,20 @@ struct AttestationCommandTests {
         }
     }
 
-    @Test func `a policy with the branch for Certify certifies, and does not sign: 0x9a4`() async throws {
+    @Test func `a policy with the branch for Certify certifies, and does not sign: 0x9a4`()
+        async throws
+    {
         let branches = [PolicyDigest().authValue(), PolicyDigest().commandCode(.certify)]
-        let template = TestTPM.signingTemplate([.adminWithPolicy, .noDA], policy: PolicyDigest.or(branches))
+        let template = TestTPM.signingTemplate(
+            [.adminWithPolicy, .noDA], policy: PolicyDigest.or(branches))
         try await with(template) { (test, signer, key) throws(TPMError) in
             let password = TestTPM.code { () throws(TPMError) in
                 _ = try test.tpm.certify(
                     key, by: signer, challenge: Self.challenge, authorizedBy: .emptyPassword)
             }
             #expect(password == 0x124, "TPM_RC_AUTH_TYPE: only the policy has the ADMIN role")
-            let said = try test.tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
+            let said = try test.tpm.withSession(.policy, saltedTo: nil) {
+                (session) throws(TPMError) in
                 try test.tpm.policyCommandCode(.certify, in: session)
                 try test.tpm.policyOR(branches, in: session)
                 return try test.tpm.certify(
@@ -61,7 +66,8 @@ struct AttestationCommandTests {
                 try test.tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
                     try test.tpm.policyCommandCode(.certify, in: session)
                     try test.tpm.policyOR(branches, in: session)
-                    _ = try test.tpm.sign(TestTPM.digest, with: key, authorizedBy: .lastUse(of: session))
+                    _ = try test.tpm.sign(
+                        TestTPM.digest, with: key, authorizedBy: .lastUse(of: session))
                 }
             }
             #expect(code == 0x9a4)
@@ -71,13 +77,16 @@ struct AttestationCommandTests {
     @Test func `the content of an index is certified`() async throws {
         try await with(TestTPM.signingTemplate()) { (test, signer, _) throws(TPMError) in
             let area = NVPublicArea(
-                index: TPMHandle(rawValue: 0x0180_4e00), attributes: [.authRead, .authWrite, .noDA], dataSize: 8)
+                index: TPMHandle(rawValue: 0x0180_4e00),
+                attributes: [.authRead, .authWrite, .noDA], dataSize: 8)
             try test.tpm.nvDefineSpace(area)
             let index = try NVIndex(publicArea: area.written)
             let content: [UInt8] = Array(1...8)
-            try test.tpm.nvWrite(content, to: NVIndex(publicArea: area), authorizedBy: .emptyPassword)
+            try test.tpm.nvWrite(
+                content, to: NVIndex(publicArea: area), authorizedBy: .emptyPassword)
             let said = try test.tpm.nvCertify(index, by: signer, challenge: Self.challenge)
-            #expect(said.attest.statement == .nv(indexName: index.name, offset: 0, contents: content))
+            #expect(
+                said.attest.statement == .nv(indexName: index.name, offset: 0, contents: content))
             try test.tpm.nvUndefineSpace(index)
         }
     }
@@ -90,9 +99,14 @@ struct AttestationCommandTests {
         }
     }
 
-    @Test func `a signer that is not restricted has to be refused by verifiers, not by the TPM`() async throws {
+    @Test func `a signer that is not restricted has to be refused by verifiers, not by the TPM`()
+        async throws
+    {
         try await TestTPM.with { test in
-            let (signer, key) = (try test.create(TestTPM.signingTemplate()), try test.create(TestTPM.signingTemplate()))
+            let (signer, key) = (
+                try test.create(TestTPM.signingTemplate()),
+                try test.create(TestTPM.signingTemplate())
+            )
             try test.tpm.withLoaded(signer.privatePart, signer.publicArea, under: test.parent) {
                 (signer) throws(TPMError) in
                 try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {

@@ -9,7 +9,10 @@ struct CommandTests {
         try await TestTPM.with { test in
             let properties = try test.tpm.properties(from: .lockoutCounter, count: 4)
             #expect(
-                properties == [.lockoutCounter: 0, .maxAuthFail: 3, .lockoutInterval: 1000, .lockoutRecovery: 1000])
+                properties == [
+                    .lockoutCounter: 0, .maxAuthFail: 3, .lockoutInterval: 1000,
+                    .lockoutRecovery: 1000,
+                ])
             #expect(try test.tpm.curves().contains(.nistP256))
             #expect(try test.tpm.handles(from: .persistentFirst) == [.storageRootKey])
         }
@@ -28,7 +31,9 @@ struct CommandTests {
             let read = try test.tpm.readPublic(.storageRootKey)
             #expect(read == test.parent)
             let nobody = TPMHandle(rawValue: 0x8100_7777)
-            #expect(TestTPM.code { () throws(TPMError) in _ = try test.tpm.readPublic(nobody) } == 0x18b)
+            #expect(
+                TestTPM.code { () throws(TPMError) in _ = try test.tpm.readPublic(nobody) } == 0x18b
+            )
         }
     }
 
@@ -47,7 +52,8 @@ struct CommandTests {
             let key = try test.create(template)
             let mine = P256.KeyAgreement.PrivateKey()
             let raw = Array(mine.publicKey.rawRepresentation)
-            let point = try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {
+            let point = try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent)
+            {
                 (object) throws(TPMError) in
                 try test.tpm.ecdhZGen(
                     ECCPoint(x: Array(raw.prefix(32)), y: Array(raw.suffix(32))), with: object,
@@ -56,7 +62,9 @@ struct CommandTests {
             let theirs = try P256.KeyAgreement.PublicKey(
                 x963Representation: try #require(key.publicArea.p256Point?.p256Representation))
             let shared = try mine.sharedSecretFromKeyAgreement(with: theirs)
-            #expect(shared.withUnsafeBytes { Array($0) } == point.p256Representation.map { Array($0[1..<33]) })
+            #expect(
+                shared.withUnsafeBytes { Array($0) }
+                    == point.p256Representation.map { Array($0[1..<33]) })
         }
     }
 
@@ -72,13 +80,15 @@ struct CommandTests {
                 try test.tpm.flushContext(object.handle)
                 let handle = try test.tpm.contextLoad(context)
                 let again = try TPMObject(handle: handle, publicArea: key.publicArea)
-                _ = try test.tpm.sign(TestTPM.digest, with: again, authorizedBy: .continuing(session))
+                _ = try test.tpm.sign(
+                    TestTPM.digest, with: again, authorizedBy: .continuing(session))
                 try test.tpm.flushContext(handle)
             }
         }
     }
 
-    @Test func `the TPM verifies its signature, and answers 0x2db for another digest`() async throws {
+    @Test func `the TPM verifies its signature, and answers 0x2db for another digest`() async throws
+    {
         try await TestTPM.with { test in
             let key = try test.create(TestTPM.signingTemplate())
             let signature = try test.sign(with: key)
@@ -96,7 +106,8 @@ struct CommandTests {
 
     @Test func `the creation of a key is certified`() async throws {
         try await TestTPM.with { test in
-            let signer = try test.create(TestTPM.signingTemplate([.userWithAuth, .restricted, .noDA]))
+            let signer = try test.create(
+                TestTPM.signingTemplate([.userWithAuth, .restricted, .noDA]))
             let key = try test.create(TestTPM.signingTemplate())
             let challenge = [UInt8](repeating: 9, count: 20)
             try test.tpm.withLoaded(signer.privatePart, signer.publicArea, under: test.parent) {
@@ -104,17 +115,20 @@ struct CommandTests {
                 try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {
                     (object) throws(TPMError) in
                     let said = try test.tpm.certifyCreation(
-                        of: object, creationHash: key.creationHash, creationTicket: key.creationTicket,
+                        of: object, creationHash: key.creationHash,
+                        creationTicket: key.creationTicket,
                         challenge: challenge, by: signer)
                     #expect(said.attest.extraData == challenge)
                     #expect(
-                        said.attest.statement == .creation(objectName: object.name, creationHash: key.creationHash))
+                        said.attest.statement
+                            == .creation(objectName: object.name, creationHash: key.creationHash))
                     let code = TestTPM.code { () throws(TPMError) in
                         _ = try test.tpm.certifyCreation(
                             of: object, creationHash: [UInt8](repeating: 0, count: 32),
                             creationTicket: key.creationTicket, challenge: challenge, by: signer)
                     }
-                    #expect(code == 0x4e0, "another hash does not fit the ticket: TICKET, parameter 4")
+                    #expect(
+                        code == 0x4e0, "another hash does not fit the ticket: TICKET, parameter 4")
                 }
             }
         }
@@ -139,7 +153,8 @@ struct CommandTests {
             let key = try test.create(TestTPM.signingTemplate())
             var loaded: [TPMObject] = []
             for _ in 0..<2 {
-                loaded.append(try test.tpm.load(key.privatePart, key.publicArea, under: test.parent))
+                loaded.append(
+                    try test.tpm.load(key.privatePart, key.publicArea, under: test.parent))
             }
             let code = TestTPM.code { () throws(TPMError) in
                 _ = try test.tpm.load(key.privatePart, key.publicArea, under: test.parent)
@@ -176,7 +191,8 @@ struct CommandTests {
         try await TestTPM.with { test in
             try test.tpm.testParms(ECCParameters(scheme: .ecdsaSHA256))
             let code = TestTPM.code { () throws(TPMError) in
-                try test.tpm.testParms(ECCParameters(scheme: .ecdsaSHA256, curve: ECCCurve(rawValue: 0x7777)))
+                try test.tpm.testParms(
+                    ECCParameters(scheme: .ecdsaSHA256, curve: ECCCurve(rawValue: 0x7777)))
             }
             #expect(code == 0x1e6, "CURVE, parameter 1")
         }

@@ -15,23 +15,35 @@ struct HostileResponseTests {
                 "GetCapability, properties",
                 { (tpm) throws(TPMError) in _ = try tpm.properties(from: .revision, count: 12) }
             ),
-            ("GetCapability, handles", { (tpm) throws(TPMError) in _ = try tpm.handles(from: .persistentFirst) }),
+            (
+                "GetCapability, handles",
+                { (tpm) throws(TPMError) in _ = try tpm.handles(from: .persistentFirst) }
+            ),
             ("GetCapability, curves", { (tpm) throws(TPMError) in _ = try tpm.curves() }),
             ("GetRandom", { (tpm) throws(TPMError) in _ = try tpm.getRandom(16) }),
             ("ReadPublic", { (tpm) throws(TPMError) in _ = try tpm.readPublic(.storageRootKey) }),
             ("ReadClock", { (tpm) throws(TPMError) in _ = try tpm.readClock() }),
-            ("StartAuthSession", { (tpm) throws(TPMError) in _ = try tpm.startAuthSession(.hmac, saltedTo: parent) }),
+            (
+                "StartAuthSession",
+                { (tpm) throws(TPMError) in _ = try tpm.startAuthSession(.hmac, saltedTo: parent) }
+            ),
             (
                 "Create",
-                { (tpm) throws(TPMError) in _ = try tpm.create(TestTPM.signingTemplate(), under: parent) }
+                { (tpm) throws(TPMError) in
+                    _ = try tpm.create(TestTPM.signingTemplate(), under: parent)
+                }
             ),
             (
                 "Load",
-                { (tpm) throws(TPMError) in _ = try tpm.load(key.privatePart, key.publicArea, under: parent) }
+                { (tpm) throws(TPMError) in
+                    _ = try tpm.load(key.privatePart, key.publicArea, under: parent)
+                }
             ),
             (
                 "CreatePrimary",
-                { (tpm) throws(TPMError) in _ = try tpm.createPrimary(TestTPM.storageTemplate, in: .owner) }
+                { (tpm) throws(TPMError) in
+                    _ = try tpm.createPrimary(TestTPM.storageTemplate, in: .owner)
+                }
             ),
         ]
     }
@@ -43,7 +55,8 @@ struct HostileResponseTests {
                     #expect(throws: TPMError.self, "\(name), \(count) of \(response.count) bytes") {
                         try call(TPM(CannedTransport(Array(response.prefix(count)))))
                     }
-                    // The same with a matching length in the header, so that the parsers must detect it.
+                    // The same with a matching length in the header, so that the parsers must
+                    // detect it.
                     guard count > 10 else { continue }
                     #expect(throws: TPMError.self, "\(name), honest about its \(count) bytes") {
                         try call(TPM(CannedTransport(Self.resized(Array(response.prefix(count))))))
@@ -56,7 +69,9 @@ struct HostileResponseTests {
     @Test func `every response with an extra byte is refused`() async throws {
         try await TestTPM.with { test in
             for (name, call, response) in try Self.recorded(test) {
-                #expect(throws: TPMError.self, "\(name)") { try call(TPM(CannedTransport(response + [0]))) }
+                #expect(throws: TPMError.self, "\(name)") {
+                    try call(TPM(CannedTransport(response + [0])))
+                }
                 #expect(throws: TPMError.self, "\(name), honest") {
                     try call(TPM(CannedTransport(Self.resized(response + [0]))))
                 }
@@ -71,7 +86,9 @@ struct HostileResponseTests {
                 for bit in 0..<(response.count * 8) {
                     var bent = response
                     bent[bit / 8] ^= 1 << UInt8(bit % 8)
-                    do throws(TPMError) { try call(TPM(CannedTransport(bent))) } catch { refused += 1 }
+                    do throws(TPMError) { try call(TPM(CannedTransport(bent))) } catch {
+                        refused += 1
+                    }
                 }
                 // The header alone has 80 bits, and nearly every changed bit in it must be refused.
                 #expect(refused > 60, "\(name)")
@@ -86,13 +103,18 @@ struct HostileResponseTests {
             let before = test.wire.exchanges.count
             try call(test.tpm)
             let response = try #require(test.wire.exchanges.dropFirst(before).last?.response)
-            for handle in try test.tpm.handles(from: .transientFirst) { try test.tpm.flushContext(handle) }
-            for handle in try test.tpm.handles(from: .loadedSessionFirst) { try test.tpm.flushContext(handle) }
+            for handle in try test.tpm.handles(from: .transientFirst) {
+                try test.tpm.flushContext(handle)
+            }
+            for handle in try test.tpm.handles(from: .loadedSessionFirst) {
+                try test.tpm.flushContext(handle)
+            }
             return (name, call, response)
         }
     }
 
     private static func resized(_ response: [UInt8]) -> [UInt8] {
-        response[..<2] + withUnsafeBytes(of: UInt32(response.count).bigEndian) { Array($0) } + response[6...]
+        response[..<2] + withUnsafeBytes(of: UInt32(response.count).bigEndian) { Array($0) }
+            + response[6...]
     }
 }

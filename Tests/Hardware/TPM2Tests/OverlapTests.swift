@@ -10,7 +10,9 @@ import Testing
     /// TPM_RC_HANDLE for parameter 1.
     private static let refusal: [UInt8] = [0x80, 0x01, 0, 0, 0, 10, 0, 0, 0x01, 0xcb]
 
-    @Test func `the work is done after the command was sent and before the response is read`() throws {
+    @Test func `the work is done after the command was sent and before the response is read`()
+        throws
+    {
         let connection = try TCTIConnection(try SoftwareTPM.current.tcti)
         defer { connection.close() }
         // GetRandom, 8 bytes.
@@ -29,7 +31,9 @@ import Testing
         let busy: [UInt8] = [0x80, 0x01, 0, 0, 0, 10, 0, 0, 0x09, 0x22]
         let wire = CannedTransport(busy, Self.response)
         var count = 0
-        #expect(try ResubmittingTransport(wire).exchange([1], meanwhile: { count += 1 }) == Self.response)
+        #expect(
+            try ResubmittingTransport(wire).exchange([1], meanwhile: { count += 1 })
+                == Self.response)
         #expect(wire.commands == [[1], [1]])
         #expect(count == 1)
     }
@@ -49,11 +53,14 @@ import Testing
         }
     }
 
-    @Test func `an object that is lent is flushed once, with the work on the result`() async throws {
+    @Test func `an object that is lent is flushed once, with the work on the result`() async throws
+    {
         try await TestTPM.with { test in
             let key = try test.create(TestTPM.signingTemplate())
             let object = try test.tpm.load(key.privatePart, key.publicArea, under: test.parent)
-            let text = try test.tpm.lending(object, whileFlushing: { "\($0)" }) { (_) throws(TPMError) in 5 }
+            let text = try test.tpm.lending(object, whileFlushing: { "\($0)" }) {
+                (_) throws(TPMError) in 5
+            }
             #expect(text == "5")
             #expect(test.wire.exchanges.last?.code == .flushContext)
             test.wire.tamper = { code, response in code == .flushContext ? Self.refusal : response }

@@ -2,7 +2,8 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// A PIN whose index counts wrong attempts. The TPM's dictionary-attack protection does not count them.
+/// A PIN whose index counts wrong attempts. The TPM's dictionary-attack protection does not count
+/// them.
 @Suite(.softwareTPM)
 struct PINIndexTests {
     @Test func `only the index counts wrong PINs`() async throws {
@@ -12,13 +13,16 @@ struct PINIndexTests {
             let key = try scene.key()
             try scene.sign(key, pin: 1)
             #expect(TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 2) } == 0x9a2)
-            #expect(try test.tpm.nvRead(scene.index, by: Hierarchy.owner) == [0, 0, 0, 1, 0, 0, 0, 3])
+            #expect(
+                try test.tpm.nvRead(scene.index, by: Hierarchy.owner) == [0, 0, 0, 1, 0, 0, 0, 3])
             try scene.sign(key, pin: 1)
             for _ in 0..<3 {
-                #expect(TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 2) } == 0x9a2)
+                #expect(
+                    TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 2) } == 0x9a2)
             }
             #expect(
-                TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 1) } == 0x12f, "the right PIN, too late")
+                TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 1) } == 0x12f,
+                "the right PIN, too late")
             #expect(try test.tpm.properties(from: .lockoutCounter, count: 1)[.lockoutCounter] == 0)
             #expect(
                 TestTPM.code { () throws(TPMError) in
@@ -36,23 +40,28 @@ struct PINIndexTests {
             try scene.change(from: 1, to: 7)
             #expect(TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 1) } == 0x9a2)
             try scene.sign(key, pin: 7)
-            #expect(TestTPM.code { () throws(TPMError) in try scene.change(from: 1, to: 2) } == 0x9a2)
+            #expect(
+                TestTPM.code { () throws(TPMError) in try scene.change(from: 1, to: 2) } == 0x9a2)
         }
     }
 
-    @Test func `an index that is defined again with the owner's password opens nothing`() async throws {
+    @Test func `an index that is defined again with the owner's password opens nothing`()
+        async throws
+    {
         try await TestTPM.with { test in
             let scene = try Scene(test)
             let key = try scene.key()
             try test.tpm.nvUndefineSpace(scene.index)
-            try test.tpm.nvDefineSpace(scene.template, authValue: try TestTPM.authValue([7, 7, 7, 2]))
+            try test.tpm.nvDefineSpace(
+                scene.template, authValue: try TestTPM.authValue([7, 7, 7, 2]))
             #expect(TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 2) } == 0x12f)
             #expect(
                 TestTPM.code { () throws(TPMError) in
                     try scene.write([0, 0, 0, 0, 0, 0, 0, 9], by: SoftwareAuthority())
                 } == 0x5db)
             #expect(
-                TestTPM.code { () throws(TPMError) in try scene.write([0, 0, 0, 0, 0, 0, 0, 9]) } == 0x9a2,
+                TestTPM.code { () throws(TPMError) in try scene.write([0, 0, 0, 0, 0, 0, 0, 9]) }
+                    == 0x9a2,
                 "the authority's own reset is bound to the written index by the session's HMAC")
         }
     }
@@ -87,10 +96,13 @@ private struct Scene {
         try write([0, 0, 0, 0, 0, 0, 0, 9], to: try NVIndex(publicArea: template))
     }
 
-    func write(_ data: [UInt8], to target: NVIndex? = nil, by authority: SoftwareAuthority? = nil) throws(TPMError) {
+    func write(_ data: [UInt8], to target: NVIndex? = nil, by authority: SoftwareAuthority? = nil)
+        throws(TPMError)
+    {
         try test.tpm.withSession(.policy, saltedTo: test.parent) { (session) throws(TPMError) in
             try test.approve(
-                Approval(nonceTPM: session.nonceTPM, policyRef: Self.reset), self.authority, session,
+                Approval(nonceTPM: session.nonceTPM, policyRef: Self.reset), self.authority,
+                session,
                 signedBy: authority)
             try test.tpm.policyOR(branches, in: session)
             try test.tpm.nvWrite(data, to: target ?? index, authorizedBy: .lastUse(of: session))
@@ -98,7 +110,8 @@ private struct Scene {
     }
 
     func key() throws -> CreatedObject {
-        try test.create(TestTPM.signingTemplate([.noDA], policy: PolicyDigest().secret(of: index.name)))
+        try test.create(
+            TestTPM.signingTemplate([.noDA], policy: PolicyDigest().secret(of: index.name)))
     }
 
     func sign(_ key: CreatedObject, pin: UInt8) throws(TPMError) {
@@ -106,7 +119,8 @@ private struct Scene {
         _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
             try test.tpm.withSession(.hmac, saltedTo: test.parent) { (proof) throws(TPMError) in
                 _ = try test.tpm.policySecret(
-                    Approval(), of: index, authorizedBy: .lastUse(of: proof, authValue: value), in: session)
+                    Approval(), of: index, authorizedBy: .lastUse(of: proof, authValue: value),
+                    in: session)
             }
         }
     }
@@ -120,7 +134,8 @@ private struct Scene {
             try test.tpm.policyCommandCode(.nvChangeAuth, in: session)
             try test.tpm.policyOR(branches, in: session)
             try test.tpm.nvChangeAuth(
-                of: index, to: new, authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
+                of: index, to: new,
+                authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
         }
     }
 }

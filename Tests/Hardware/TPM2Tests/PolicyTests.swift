@@ -8,7 +8,9 @@ struct PolicyTests {
     @Test func `PolicyAuthValue has the known digest`() {
         // Printed by tpm2_policyauthvalue 5.4.
         #expect(
-            PolicyDigest().authValue().bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+            PolicyDigest().authValue().bytes.map {
+                String($0 >> 4, radix: 16) + String($0 & 15, radix: 16)
+            }.joined()
                 == "8fcd2169ab92694e0c633f1ab772842b8241bbc20288981fc7ac1eddc1fddb0e")
     }
 
@@ -29,7 +31,8 @@ struct PolicyTests {
             try expect(PolicyDigest().secret(of: Hierarchy.owner.name, policyRef: ref), test) {
                 (session) throws(TPMError) in
                 try test.tpm.policySecret(
-                    Approval(policyRef: ref), of: Hierarchy.owner, authorizedBy: .emptyPassword, in: session)
+                    Approval(policyRef: ref), of: Hierarchy.owner, authorizedBy: .emptyPassword,
+                    in: session)
             }
             #expect(PolicyDigest.or([PolicyDigest()]) == nil)
         }
@@ -40,21 +43,25 @@ struct PolicyTests {
             let auth = try TestTPM.authValue([7, 7, 7, 7])
             let key = try test.create(
                 TestTPM.signingTemplate([], policy: PolicyDigest().authValue()), authValue: auth)
-            _ = try test.sign(with: key, in: .policy, authValue: auth) { (session, _) throws(TPMError) in
+            _ = try test.sign(with: key, in: .policy, authValue: auth) {
+                (session, _) throws(TPMError) in
                 try test.tpm.policyAuthValue(session)
             }
             let wrong = try TestTPM.authValue([7, 7, 7, 8])
             #expect(
                 TestTPM.code { () throws(TPMError) in
-                    _ = try test.sign(with: key, in: .policy, authValue: wrong) { (session, _) throws(TPMError) in
+                    _ = try test.sign(with: key, in: .policy, authValue: wrong) {
+                        (session, _) throws(TPMError) in
                         try test.tpm.policyAuthValue(session)
                     }
                 } == 0x98e)
             #expect(
-                TestTPM.code { () throws(TPMError) in _ = try test.sign(with: key, in: .policy) } == 0x99d,
+                TestTPM.code { () throws(TPMError) in _ = try test.sign(with: key, in: .policy) }
+                    == 0x99d,
                 "a policy session that satisfies nothing")
             #expect(
-                TestTPM.code { () throws(TPMError) in _ = try test.sign(with: key, authValue: auth) } == 0x12f,
+                TestTPM.code { () throws(TPMError) in _ = try test.sign(with: key, authValue: auth)
+                } == 0x12f,
                 "an HMAC session on a policy-only key")
         }
     }
@@ -65,16 +72,19 @@ struct PolicyTests {
             let ref = Array("uid 1000".utf8)
             let authority = try broker.publicArea.name
             let key = try test.create(
-                TestTPM.signingTemplate([], policy: PolicyDigest().signed(by: authority, policyRef: ref)))
+                TestTPM.signingTemplate(
+                    [], policy: PolicyDigest().signed(by: authority, policyRef: ref)))
             func sign(
-                _ approval: @escaping (Session, TPMObject) -> Approval, signedAs signed: ((Approval) -> Approval)? = nil
+                _ approval: @escaping (Session, TPMObject) -> Approval,
+                signedAs signed: ((Approval) -> Approval)? = nil
             ) throws(TPMError) {
                 _ = try test.sign(with: key, in: .policy) { (session, object) throws(TPMError) in
                     let said = approval(session, object)
                     let brokerKey = try test.tpm.loadExternal(broker.publicArea)
                     do throws(TPMError) {
                         try test.tpm.policySigned(
-                            said, signature: broker.sign(signed?(said) ?? said), by: brokerKey, in: session)
+                            said, signature: broker.sign(signed?(said) ?? said), by: brokerKey,
+                            in: session)
                     } catch {
                         try test.tpm.flushContext(brokerKey.handle)
                         throw error
@@ -85,14 +95,16 @@ struct PolicyTests {
             try sign { session, object in
                 Approval(
                     nonceTPM: session.nonceTPM, expiration: 30,
-                    commandHash: TPM.signCommandHash(TestTPM.digest, with: object.name), policyRef: ref)
+                    commandHash: TPM.signCommandHash(TestTPM.digest, with: object.name),
+                    policyRef: ref)
             }
             #expect(
                 TestTPM.code { () throws(TPMError) in
                     try sign { session, object in
                         let other = [UInt8](repeating: 1, count: 32)
                         return Approval(
-                            nonceTPM: session.nonceTPM, commandHash: TPM.signCommandHash(other, with: object.name),
+                            nonceTPM: session.nonceTPM,
+                            commandHash: TPM.signCommandHash(other, with: object.name),
                             policyRef: ref)
                     }
                 } == 0x99d, "an approval of another digest")
@@ -106,7 +118,9 @@ struct PolicyTests {
                 } == 0x5db, "an approval of another session")
             #expect(
                 TestTPM.code { () throws(TPMError) in
-                    try sign { session, _ in Approval(nonceTPM: session.nonceTPM, policyRef: Array("uid 0".utf8)) }
+                    try sign { session, _ in
+                        Approval(nonceTPM: session.nonceTPM, policyRef: Array("uid 0".utf8))
+                    }
                 } == 0x99d, "an approval of another user")
         }
     }

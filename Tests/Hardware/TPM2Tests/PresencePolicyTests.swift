@@ -2,23 +2,30 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// The parts of presence policies: tickets, counters, PIN indices, suspended sessions. Each refusal has an exact response code.
+/// The parts of presence policies: tickets, counters, PIN indices, suspended sessions. Each refusal
+/// has an exact response code.
 @Suite(.softwareTPM)
 struct PresencePolicyTests {
     private static let counterTemplate = NVPublicArea(
-        index: TPMHandle(rawValue: 0x0150_0016), attributes: [.ownerWrite, .authRead, .ownerRead, .noDA, .counter],
+        index: TPMHandle(rawValue: 0x0150_0016),
+        attributes: [.ownerWrite, .authRead, .ownerRead, .noDA, .counter],
         dataSize: 8)
 
-    @Test func `an approval for one of several branches signs, and one for another user does not`() async throws {
+    @Test func `an approval for one of several branches signs, and one for another user does not`()
+        async throws
+    {
         try await TestTPM.with { test in
             let authority = SoftwareAuthority()
             let name = try authority.publicArea.name
             let (own, other) = (Array("uid 1000".utf8), Array("uid 1001".utf8))
-            let branches = [PolicyDigest().signed(by: name, policyRef: own), PolicyDigest().authValue()]
+            let branches = [
+                PolicyDigest().signed(by: name, policyRef: own), PolicyDigest().authValue(),
+            ]
             let key = try test.create(TestTPM.signingTemplate([], policy: .or(branches)))
             func sign(_ ref: [UInt8]) throws(TPMError) {
                 _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
-                    try test.approve(Approval(nonceTPM: session.nonceTPM, policyRef: ref), authority, session)
+                    try test.approve(
+                        Approval(nonceTPM: session.nonceTPM, policyRef: ref), authority, session)
                     try test.tpm.policyOR(branches, in: session)
                 }
             }
@@ -39,39 +46,48 @@ struct PresencePolicyTests {
                 #expect(try test.tpm.handles(from: .loadedSessionFirst) == [])
                 try test.tpm.withResumed(suspended) { (session) throws(TPMError) in
                     try test.approve(
-                        Approval(nonceTPM: suspended.nonceTPM, expiration: 30, policyRef: ref), authority, session)
+                        Approval(nonceTPM: suspended.nonceTPM, expiration: 30, policyRef: ref),
+                        authority, session)
                     try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {
                         (object) throws(TPMError) in
-                        _ = try test.tpm.sign(TestTPM.digest, with: object, authorizedBy: .lastUse(of: session))
+                        _ = try test.tpm.sign(
+                            TestTPM.digest, with: object, authorizedBy: .lastUse(of: session))
                     }
                 }
             }
             let given = try test.tpm.suspend(try test.tpm.startAuthSession(.policy, saltedTo: nil))
             try test.tpm.flushContext(given.handle)
             #expect(
-                TestTPM.code { () throws(TPMError) in try test.tpm.withResumed(given) { (_) throws(TPMError) in } }
+                TestTPM.code { () throws(TPMError) in
+                    try test.tpm.withResumed(given) { (_) throws(TPMError) in }
+                }
                     == 0x1cb, "a session that was given up while it was out")
         }
     }
 
-    @Test func `a ticket is valid in other sessions until it expires, by the TPM's clock`() async throws {
+    @Test func `a ticket is valid in other sessions until it expires, by the TPM's clock`()
+        async throws
+    {
         try await TestTPM.with { test in
             let authority = SoftwareAuthority()
             let ref = Array("reuse".utf8)
             let name = try authority.publicArea.name
             let key = try test.create(
-                TestTPM.signingTemplate([], policy: PolicyDigest().signed(by: name, policyRef: ref)))
+                TestTPM.signingTemplate([], policy: PolicyDigest().signed(by: name, policyRef: ref))
+            )
             func ticket(seconds: Int32) throws -> ApprovalTicket {
                 var ticket: ApprovalTicket?
                 _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
                     ticket = try test.approve(
-                        Approval(nonceTPM: session.nonceTPM, expiration: -seconds, policyRef: ref), authority, session)
+                        Approval(nonceTPM: session.nonceTPM, expiration: -seconds, policyRef: ref),
+                        authority, session)
                 }
                 return try #require(ticket)
             }
             func sign(_ ticket: ApprovalTicket) throws(TPMError) {
                 _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
-                    try test.tpm.policyTicket(ticket, for: Approval(policyRef: ref), by: name, in: session)
+                    try test.tpm.policyTicket(
+                        ticket, for: Approval(policyRef: ref), by: name, in: session)
                 }
             }
             let valid = try ticket(seconds: 3600)
@@ -87,7 +103,8 @@ struct PresencePolicyTests {
         try await TestTPM.with { test in
             let authority = SoftwareAuthority()
             let key = try test.create(
-                TestTPM.signingTemplate([], policy: PolicyDigest().signed(by: try authority.publicArea.name)))
+                TestTPM.signingTemplate(
+                    [], policy: PolicyDigest().signed(by: try authority.publicArea.name)))
             #expect(
                 TestTPM.code { () throws(TPMError) in
                     _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in

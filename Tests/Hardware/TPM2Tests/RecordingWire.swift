@@ -1,6 +1,7 @@
 import TPM2
 
-/// A transport between the library and a TPM. It records commands and responses, and can change them.
+/// A transport between the library and a TPM. It records commands and responses, and can change
+/// them.
 final class RecordingWire: TPMTransport {
     /// A command and its response.
     struct Exchange {

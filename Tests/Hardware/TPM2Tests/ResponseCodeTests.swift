@@ -5,11 +5,15 @@ struct ResponseCodeTests {
     /// Codes that swtpm returns.
     @Test(
         arguments: [
-            (0x12f, .authUnavailable, nil), (0x99d, .policyFail, .session(1)), (0x98e, .authFail, .session(1)),
-            (0x9a2, .badAuth, .session(1)), (0x921, .lockout, nil), (0x5db, .signature, .parameter(5)),
-            (0x1c4, .value, .parameter(1)), (0x9a3, .expired, .session(1)), (0x1e3, .expired, .parameter(1)),
+            (0x12f, .authUnavailable, nil), (0x99d, .policyFail, .session(1)),
+            (0x98e, .authFail, .session(1)),
+            (0x9a2, .badAuth, .session(1)), (0x921, .lockout, nil),
+            (0x5db, .signature, .parameter(5)),
+            (0x1c4, .value, .parameter(1)), (0x9a3, .expired, .session(1)),
+            (0x1e3, .expired, .parameter(1)),
             (0x126, .policy, nil), (0x124, .authType, nil), (0x2db, .signature, .parameter(2)),
-            (0x902, .objectMemory, nil), (0x1df, .integrity, .parameter(1)), (0x18b, .handle, .handle(1)),
+            (0x902, .objectMemory, nil), (0x1df, .integrity, .parameter(1)),
+            (0x18b, .handle, .handle(1)),
             (0x922, .retry, nil),
         ] as [(UInt32, ResponseCode, ResponseCode.Subject?)])
     func `a code is split into the error and its subject`(

@@ -11,12 +11,15 @@ struct SessionTests {
         try await TestTPM.with { test in
             let auth = try TestTPM.authValue(pin)
             let key = try test.create(TestTPM.signingTemplate(), authValue: auth)
-            guard case .ecdsa(.sha256, let r, let s) = try test.sign(with: key, authValue: auth) else {
+            guard case .ecdsa(.sha256, let r, let s) = try test.sign(with: key, authValue: auth)
+            else {
                 Issue.record("not ECDSA with SHA-256")
                 return
             }
             let point = try #require(key.publicArea.p256Point?.p256Representation)
-            let raw = [UInt8](repeating: 0, count: 32 - r.count) + r + [UInt8](repeating: 0, count: 32 - s.count) + s
+            let raw =
+                [UInt8](repeating: 0, count: 32 - r.count) + r
+                + [UInt8](repeating: 0, count: 32 - s.count) + s
             let signature = try P256.Signing.ECDSASignature(rawRepresentation: raw)
             let publicKey = try P256.Signing.PublicKey(x963Representation: point)
             #expect(publicKey.isValidSignature(signature, for: Digest32(TestTPM.digest)))
@@ -25,30 +28,42 @@ struct SessionTests {
 
     @Test func `a wrong authValue is counted: 0x98e, and 0x921 after the third`() async throws {
         try await TestTPM.with { test in
-            let key = try test.create(TestTPM.signingTemplate(), authValue: try TestTPM.authValue(pin))
+            let key = try test.create(
+                TestTPM.signingTemplate(), authValue: try TestTPM.authValue(pin))
             let wrong = try TestTPM.authValue(Array("654321".utf8))
             for _ in 0..<3 {
-                #expect(TestTPM.code { () throws(TPMError) in _ = try test.sign(with: key, authValue: wrong) } == 0x98e)
+                #expect(
+                    TestTPM.code { () throws(TPMError) in
+                        _ = try test.sign(with: key, authValue: wrong)
+                    } == 0x98e)
             }
             let right = try TestTPM.authValue(pin)
-            #expect(TestTPM.code { () throws(TPMError) in _ = try test.sign(with: key, authValue: right) } == 0x921)
+            #expect(
+                TestTPM.code { () throws(TPMError) in _ = try test.sign(with: key, authValue: right)
+                } == 0x921)
             try test.resetCount()
-            #expect(TestTPM.code { () throws(TPMError) in _ = try test.sign(with: key, authValue: right) } == nil)
+            #expect(
+                TestTPM.code { () throws(TPMError) in _ = try test.sign(with: key, authValue: right)
+                } == nil)
         }
     }
 
     @Test func `a wrong authValue without dictionary-attack protection is 0x9a2`() async throws {
         try await TestTPM.with { test in
             let key = try test.create(
-                TestTPM.signingTemplate([.userWithAuth, .noDA]), authValue: try TestTPM.authValue(pin))
+                TestTPM.signingTemplate([.userWithAuth, .noDA]),
+                authValue: try TestTPM.authValue(pin))
             let wrong = try TestTPM.authValue(Array("654321".utf8))
-            #expect(TestTPM.code { () throws(TPMError) in _ = try test.sign(with: key, authValue: wrong) } == 0x9a2)
+            #expect(
+                TestTPM.code { () throws(TPMError) in _ = try test.sign(with: key, authValue: wrong)
+                } == 0x9a2)
         }
     }
 
     @Test func `zeros at the end of an authValue don't count`() async throws {
         try await TestTPM.with { test in
-            let key = try test.create(TestTPM.signingTemplate(), authValue: try TestTPM.authValue([1, 0, 2, 0, 0]))
+            let key = try test.create(
+                TestTPM.signingTemplate(), authValue: try TestTPM.authValue([1, 0, 2, 0, 0]))
             #expect(try TestTPM.authValue([1, 0, 2, 0, 0]).count == 3)
             _ = try test.sign(with: key, authValue: try TestTPM.authValue([1, 0, 2]))
             _ = try test.sign(with: key, authValue: try TestTPM.authValue([1, 0, 2, 0]))
@@ -63,10 +78,14 @@ struct SessionTests {
                 test.wire.tamper = { code, response in
                     var response = response
                     // Not the swtpm's answer that it wants the first use of a protected key again.
-                    if code == .sign && response.count > 100 { response[response.count + offset] ^= 1 }
+                    if code == .sign && response.count > 100 {
+                        response[response.count + offset] ^= 1
+                    }
                     return response
                 }
-                #expect(TestTPM.kind { () throws(TPMError) in _ = try test.sign(with: key) } == .forged, "\(offset)")
+                #expect(
+                    TestTPM.kind { () throws(TPMError) in _ = try test.sign(with: key) } == .forged,
+                    "\(offset)")
                 test.wire.tamper = { $1 }
                 try flushSessions(test.tpm)
             }
@@ -87,7 +106,8 @@ struct SessionTests {
 
     @Test func `the nonces change with each command of a session`() async throws {
         try await TestTPM.with { test in
-            let key = try test.create(TestTPM.signingTemplate(), authValue: try TestTPM.authValue(pin))
+            let key = try test.create(
+                TestTPM.signingTemplate(), authValue: try TestTPM.authValue(pin))
             let auth = try TestTPM.authValue(pin)
             try test.tpm.withSession(.hmac, saltedTo: test.parent) { (session) throws(TPMError) in
                 try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {
@@ -95,7 +115,8 @@ struct SessionTests {
                     var nonces: Set<[UInt8]> = []
                     for _ in 0..<4 {
                         _ = try test.tpm.sign(
-                            TestTPM.digest, with: object, authorizedBy: .continuing(session, authValue: auth))
+                            TestTPM.digest, with: object,
+                            authorizedBy: .continuing(session, authValue: auth))
                         nonces.insert(session.nonceTPM)
                     }
                     #expect(nonces.count == 4)
@@ -109,19 +130,23 @@ struct SessionTests {
             let secret = Array("thirty-two bytes of sealed data!".utf8)
             let auth = try TestTPM.authValue(Array("a PIN to look for".utf8))
             let template = PublicArea(
-                attributes: [.fixedTPM, .fixedParent, .userWithAuth], detail: .keyedHash(.null, unique: []))
+                attributes: [.fixedTPM, .fixedParent, .userWithAuth],
+                detail: .keyedHash(.null, unique: []))
             let sealed = try secret.withUnsafeBytes { bytes in
-                try test.tpm.withSession(.hmac, saltedTo: test.parent) { (session) throws(TPMError) in
+                try test.tpm.withSession(.hmac, saltedTo: test.parent) {
+                    (session) throws(TPMError) in
                     try test.tpm.create(
                         template, authValue: auth, sealing: bytes, under: test.parent,
                         authorizedBy: .lastUse(of: session, protecting: .decrypt))
                 }
             }
-            let opened = try test.tpm.withSession(.hmac, saltedTo: test.parent) { (session) throws(TPMError) in
+            let opened = try test.tpm.withSession(.hmac, saltedTo: test.parent) {
+                (session) throws(TPMError) in
                 try test.tpm.withLoaded(sealed.privatePart, sealed.publicArea, under: test.parent) {
                     (item) throws(TPMError) in
                     try test.tpm.unseal(
-                        item, authorizedBy: .lastUse(of: session, authValue: auth, protecting: .encrypt)
+                        item,
+                        authorizedBy: .lastUse(of: session, authValue: auth, protecting: .encrypt)
                     ) { Array($0) }
                 }
             }
@@ -136,7 +161,8 @@ struct SessionTests {
         try await TestTPM.with { test in
             let key = try test.create(TestTPM.signingTemplate())
             let new = try TestTPM.authValue(pin)
-            let changed = try test.tpm.withSession(.hmac, saltedTo: test.parent) { (session) throws(TPMError) in
+            let changed = try test.tpm.withSession(.hmac, saltedTo: test.parent) {
+                (session) throws(TPMError) in
                 try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {
                     (object) throws(TPMError) in
                     try test.tpm.objectChangeAuth(
@@ -145,31 +171,39 @@ struct SessionTests {
                 }
             }
             try test.tpm.withSession(.hmac, saltedTo: test.parent) { (session) throws(TPMError) in
-                try test.tpm.withLoaded(changed, key.publicArea, under: test.parent) { (object) throws(TPMError) in
+                try test.tpm.withLoaded(changed, key.publicArea, under: test.parent) {
+                    (object) throws(TPMError) in
                     _ = try test.tpm.sign(
-                        TestTPM.digest, with: object, authorizedBy: .lastUse(of: session, authValue: new))
+                        TestTPM.digest, with: object,
+                        authorizedBy: .lastUse(of: session, authValue: new))
                 }
             }
         }
     }
 
-    /// An attacker with recorded traffic knows everything except the session's salt. Without a salt, offline guessing is possible.
-    @Test func `a PIN can be guessed from an unsalted session and not from a salted one`() async throws {
+    /// An attacker with recorded traffic knows everything except the session's salt. Without a
+    /// salt, offline guessing is possible.
+    @Test func `a PIN can be guessed from an unsalted session and not from a salted one`()
+        async throws
+    {
         try await TestTPM.with { test in
             let auth = try TestTPM.authValue(pin)
             let key = try test.create(TestTPM.signingTemplate(), authValue: auth)
             for isSalted in [false, true] {
                 var nonceTPM: [UInt8] = []
-                try test.tpm.withSession(.hmac, saltedTo: isSalted ? test.parent : nil) { (session) throws(TPMError) in
+                try test.tpm.withSession(.hmac, saltedTo: isSalted ? test.parent : nil) {
+                    (session) throws(TPMError) in
                     nonceTPM = session.nonceTPM
                     try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {
                         (object) throws(TPMError) in
                         _ = try test.tpm.sign(
-                            TestTPM.digest, with: object, authorizedBy: .lastUse(of: session, authValue: auth))
+                            TestTPM.digest, with: object,
+                            authorizedBy: .lastUse(of: session, authValue: auth))
                     }
                 }
                 let command = try #require(test.wire.exchanges.last { $0.code == .sign }?.command)
-                let guess = try guessedHMAC(command, nonceTPM: nonceTPM, key: key.publicArea.name, pin: pin)
+                let guess = try guessedHMAC(
+                    command, nonceTPM: nonceTPM, key: key.publicArea.name, pin: pin)
                 #expect((command.firstRange(of: guess) != nil) == !isSalted)
             }
         }
@@ -203,7 +237,8 @@ struct SessionTests {
         }
     }
 
-    /// A forged response keeps the library from knowing that the session ended; the TPM has ended it, or the test does.
+    /// A forged response keeps the library from knowing that the session ended; the TPM has ended
+    /// it, or the test does.
     private func flushSessions(_ tpm: TPM) throws {
         for handle in try tpm.handles(from: .loadedSessionFirst) { try tpm.flushContext(handle) }
     }

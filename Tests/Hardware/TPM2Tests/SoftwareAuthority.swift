@@ -10,7 +10,8 @@ struct SoftwareAuthority {
         return PublicArea(
             attributes: [.userWithAuth, .sign],
             detail: .ecc(
-                ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: Array(raw.prefix(32)), y: Array(raw.suffix(32)))))
+                ECCParameters(scheme: .ecdsaSHA256),
+                ECCPoint(x: Array(raw.prefix(32)), y: Array(raw.suffix(32)))))
     }
 
     func sign(_ approval: Approval) -> TPMSignature {

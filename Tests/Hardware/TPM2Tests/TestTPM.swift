@@ -12,7 +12,10 @@ struct TestTPM {
     let parent: TPMObject
 
     static let storageTemplate = PublicArea(
-        attributes: [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth, .noDA, .restricted, .decrypt],
+        attributes: [
+            .fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth, .noDA, .restricted,
+            .decrypt,
+        ],
         detail: .ecc(ECCParameters(symmetric: .aes128CFB), ECCPoint(x: [], y: [])))
 
     static let born: ObjectAttributes = [.fixedTPM, .fixedParent, .sensitiveDataOrigin]
@@ -31,7 +34,8 @@ struct TestTPM {
         try #require(bytes.withUnsafeBytes { AuthValue($0) })
     }
 
-    /// Connects, creates a persistent storage key, passes it to `body`, and checks that nothing stays loaded.
+    /// Connects, creates a persistent storage key, passes it to `body`, and checks that nothing
+    /// stays loaded.
     static func with(_ body: (TestTPM) throws -> Void) async throws {
         let wire = RecordingWire(try TCTIConnection(try SoftwareTPM.current.tcti))
         defer { wire.close() }
@@ -49,9 +53,11 @@ struct TestTPM {
 
     /// Resets the count of wrong PINs.
     func resetCount() throws {
-        let authValue = try Self.authValue(Array(#require(SoftwareTPM.current.lockoutPassword).utf8))
+        let authValue = try Self.authValue(
+            Array(#require(SoftwareTPM.current.lockoutPassword).utf8))
         try tpm.withSession(.hmac, saltedTo: nil) { (session) throws(TPMError) in
-            try tpm.dictionaryAttackLockReset(authorizedBy: .lastUse(of: session, authValue: authValue))
+            try tpm.dictionaryAttackLockReset(
+                authorizedBy: .lastUse(of: session, authValue: authValue))
         }
     }
 
@@ -70,10 +76,12 @@ struct TestTPM {
         _ prepare: (Session, TPMObject) throws(TPMError) -> Void = { (_, _) throws(TPMError) in }
     ) throws(TPMError) -> TPMSignature {
         try tpm.withSession(kind, saltedTo: parent) { (session) throws(TPMError) in
-            try tpm.withLoaded(key.privatePart, key.publicArea, under: parent) { (object) throws(TPMError) in
+            try tpm.withLoaded(key.privatePart, key.publicArea, under: parent) {
+                (object) throws(TPMError) in
                 try prepare(session, object)
                 return try tpm.sign(
-                    Self.digest, with: object, authorizedBy: .lastUse(of: session, authValue: authValue))
+                    Self.digest, with: object,
+                    authorizedBy: .lastUse(of: session, authValue: authValue))
             }
         }
     }

@@ -39,7 +39,9 @@ struct TransportTests {
         #expect(wire.commands == [[1], [1], [2]], "once over a connection")
     }
 
-    @Test func `a command that proves a secret is not sent again if the TPM may have started it`() throws {
+    @Test func `a command that proves a secret is not sent again if the TPM may have started it`()
+        throws
+    {
         let wire = CannedTransport(Self.response(0x908), Self.response(0))
         #expect(try ResubmittingTransport(wire).exchange(proof: [1]) == Self.response(0x908))
         #expect(wire.commands.count == 1)
@@ -74,7 +76,8 @@ struct TransportTests {
         }
     }
 
-    @Test(.softwareTPM) func `a TPM that disconnects causes an error without a wait`() async throws {
+    @Test(.softwareTPM) func `a TPM that disconnects causes an error without a wait`() async throws
+    {
         let software = try SoftwareTPM.current
         let connection = try TCTIConnection(software.tcti)
         let tpm = TPM(connection)
@@ -87,6 +90,8 @@ struct TransportTests {
         let connection = try TCTIConnection(try SoftwareTPM.current.tcti)
         connection.close()
         connection.close()
-        #expect(throws: TPMError(.transport(.broken), reason: "")) { _ = try TPM(connection).getRandom(8) }
+        #expect(throws: TPMError(.transport(.broken), reason: "")) {
+            _ = try TPM(connection).getRandom(8)
+        }
     }
 }

@@ -2,8 +2,8 @@ import Crypto
 import TPM2
 import Testing
 
-/// Values computed by an independent program: Python's `hmac`, `hashlib` and `cryptography`, from the formulas of TPM
-/// 2.0 Part 1.
+/// Values computed by an independent program: Python's `hmac`, `hashlib` and `cryptography`, from
+/// the formulas of TPM 2.0 Part 1.
 struct VectorTests {
     @Test func `KDFa`() {
         let key = SymmetricKey(data: Array(UInt8(0)..<32))
@@ -19,7 +19,8 @@ struct VectorTests {
         let second = try P256.KeyAgreement.PrivateKey(rawRepresentation: scalar(0x22))
         let shared = try first.sharedSecretFromKeyAgreement(with: second.publicKey)
         let salt = KeyDerivation.kdfe(
-            sharedSecret: shared, label: "SECRET", partyU: Array(first.publicKey.rawRepresentation.prefix(32)),
+            sharedSecret: shared, label: "SECRET",
+            partyU: Array(first.publicKey.rawRepresentation.prefix(32)),
             partyV: Array(second.publicKey.rawRepresentation.prefix(32)))
         #expect(hex(salt) == "bec03090721978863815c020bde4630813ee5c2f1e3c6302c3066fb0a78c15fd")
     }
@@ -31,9 +32,11 @@ struct VectorTests {
             ECCPoint(x: [UInt8](repeating: 1, count: 32), y: [UInt8](repeating: 2, count: 32)))
         #expect(
             hex(area.marshalled) == "0023000b00030472000000060080004300100003001000"
-                + "20" + String(repeating: "01", count: 32) + "0020" + String(repeating: "02", count: 32))
+                + "20" + String(repeating: "01", count: 32) + "0020"
+                + String(repeating: "02", count: 32))
         #expect(
-            hex(try area.name.bytes) == "000b5c39b0efb3db434c3e03e80b9112c880db09cc5313ec3a92435670b862ebfec6")
+            hex(try area.name.bytes)
+                == "000b5c39b0efb3db434c3e03e80b9112c880db09cc5313ec3a92435670b862ebfec6")
         #expect(try PublicArea(unmarshalling: area.marshalled) == area)
     }
 
@@ -67,7 +70,9 @@ struct VectorTests {
         #expect(throws: TPMError.self) { try empty.read(UInt8.self) }
     }
 
-    @Test func `only trailing zeros of an authValue are removed, and it has at most 32 bytes`() throws {
+    @Test func `only trailing zeros of an authValue are removed, and it has at most 32 bytes`()
+        throws
+    {
         #expect(try TestTPM.authValue([0, 1, 0, 0]).count == 2)
         #expect(try TestTPM.authValue([0, 0]).count == 0)
         #expect(try TestTPM.authValue([UInt8](repeating: 1, count: 32) + [0]).count == 32)

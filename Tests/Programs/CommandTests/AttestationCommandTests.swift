@@ -6,26 +6,32 @@ import LatchkeyTesting
 import SystemPackage
 import Testing
 
-/// Proofs to a server, with the tool, the server, the presence broker, fprintd, the bus and the TPM as processes.
+/// Proofs to a server, with the tool, the server, the presence broker, fprintd, the bus and the TPM
+/// as processes.
 @Suite(
     .softwareTPM(.endorsementCertificate), .virtualFinger, .requires(program: "swtpm_setup"),
-    .requires(program: "tpm2-abrmd"), .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"),
+    .requires(program: "tpm2-abrmd"), .requires(program: "dbus-daemon"),
+    .requires(program: "fprintd-enroll"),
     .requires(program: "gdbus"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct AttestationCommandTests {
     private static let token = "a-token-of-the-servers-operator"
 
     /// The configuration of a server that trusts the test's TPM.
-    private func configuration(_ require: String, in directory: TemporaryDirectory) throws -> [String: Any] {
+    private func configuration(_ require: String, in directory: TemporaryDirectory) throws
+        -> [String: Any]
+    {
         let tpm = try SoftwareTPM.current
         let anchors = directory.path(of: "anchors/simulated")
         for (folder, file) in [
-            ("roots", tpm.rootCertificatePath), ("intermediates", tpm.stateDirectory + "/ca/issuercert.pem"),
+            ("roots", tpm.rootCertificatePath),
+            ("intermediates", tpm.stateDirectory + "/ca/issuercert.pem"),
         ] {
             try FileManager.default.createDirectory(
                 atPath: "\(anchors)/\(folder)", withIntermediateDirectories: true)
             try FileManager.default.copyItem(atPath: file, toPath: "\(anchors)/\(folder)/ca.pem")
         }
-        let digest = SHA256.hash(data: Data(Self.token.utf8)).map { String(format: "%02x", $0) }.joined()
+        let digest = SHA256.hash(data: Data(Self.token.utf8)).map { String(format: "%02x", $0) }
+            .joined()
         return [
             "attestation": [
                 "require": require, "simulated_anchors": [anchors], "accept_simulated": true,
@@ -42,15 +48,19 @@ struct AttestationCommandTests {
         try await reader.enroll(as: "mine", for: NSUserName())
         let manager = try await ResourceManager(tpm, busAddress: reader.busAddress)
         try await PresenceBrokerProcess.withRunning(
-            URL(filePath: Products.presenceBroker.string), tcti: ResourceManager.tcti, reader: reader
+            URL(filePath: Products.presenceBroker.string), tcti: ResourceManager.tcti,
+            reader: reader
         ) { _ in
             let machine = try Machine(tcti: ResourceManager.tcti)
-            try await IdentityProcess.with(configuration(require, in: machine.directory)) { server in
+            try await IdentityProcess.with(configuration(require, in: machine.directory)) {
+                server in
                 var machine = machine
                 machine.environment.merge(reader.environment) { $1 }
                 machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
                 machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-                machine.environment["BROWSER"] = try ScriptedBrowser(user: server.users[0], in: machine.directory).path
+                machine.environment["BROWSER"] = try ScriptedBrowser(
+                    user: server.users[0], in: machine.directory
+                ).path
                 try await body(machine, reader)
             }
         }
@@ -72,36 +82,49 @@ struct AttestationCommandTests {
     }
 
     @Test(.enabled(if: geteuid() == 0, "enrolling a broker needs root"))
-    func `a server that requires a finger accepts it after the broker is enrolled, and nothing else`() async throws {
+    func
+        `a server that requires a finger accepts it after the broker is enrolled, and nothing else`()
+        async throws
+    {
         try await with("finger") { machine, reader in
             #expect(try await machine.run("login").status == 0)
             // A key with a PIN cannot meet the requirement. The tool says so before it makes one.
-            let weak = try await machine.run("enable", "--policy", "pin", "--json", pins: ["258025"])
+            let weak = try await machine.run(
+                "enable", "--policy", "pin", "--json", pins: ["258025"])
             #expect(weak.status == 9)
             #expect(weak.output.contains("enable --policy biometry-any"), "\(weak.output)")
-            #expect(try succeed(await machine.run("key", "list", "--all", "--json"))["keys"]?.array?.isEmpty == true)
+            #expect(
+                try succeed(await machine.run("key", "list", "--all", "--json"))["keys"]?.array?
+                    .isEmpty == true)
 
             // The server does not know the broker.
-            let unknown = try await run(machine, "enable", "--policy", "biometry-any", "--json", at: reader)
+            let unknown = try await run(
+                machine, "enable", "--policy", "biometry-any", "--json", at: reader)
             #expect(unknown.status == 9)
             #expect(unknown.output.contains("sudo latchkey broker enrol"), "\(unknown.output)")
-            #expect(unknown.errors.contains("identifies this machine permanently"), "\(unknown.errors)")
+            #expect(
+                unknown.errors.contains("identifies this machine permanently"), "\(unknown.errors)")
 
             // Only the operator's token enrols it.
             let file = machine.directory.path(of: "token")
             for (token, status) in [("a-token-that-somebody-guessed", Int32(9)), (Self.token, 0)] {
                 try Data("\(token)\n".utf8).write(to: URL(filePath: file))
-                let enrolled = try await machine.run("broker", "enrol", "--token-file", file, "--json")
+                let enrolled = try await machine.run(
+                    "broker", "enrol", "--token-file", file, "--json")
                 #expect(enrolled.status == status, "\(enrolled.output)\(enrolled.errors)")
                 guard status == 0 else { continue }
-                let printed = try await machine.run("--print-name", program: Products.presenceBroker)
-                #expect(try enrolled.json()["name"]?.string == printed.output.trimmingCharacters(in: .newlines))
+                let printed = try await machine.run(
+                    "--print-name", program: Products.presenceBroker)
+                #expect(
+                    try enrolled.json()["name"]?.string
+                        == printed.output.trimmingCharacters(in: .newlines))
             }
 
             let enabled = try succeed(
                 await run(machine, "enable", "--policy", "biometry-any", "--json", at: reader))
             #expect(enabled["enforcedPresence"]?.string == "finger")
-            let keys = try succeed(await machine.run("key", "list", "--all", "--json"))["keys"]?.array
+            let keys = try succeed(await machine.run("key", "list", "--all", "--json"))["keys"]?
+                .array
             #expect(keys?.first?["isAttestable"] == .bool(true))
             #expect(try await machine.run("logout", "--keep-biometric").status == 0)
             let authenticated = try await run(machine, "authenticate", at: reader)
@@ -121,7 +144,8 @@ struct AttestationCommandTests {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         chmod(machine.directory.path, 0o755)
         let denied = try await machine.run(
-            "--reuid=65534", "--regid=65534", "--clear-groups", Products.latchkey.string, "broker", "enrol",
+            "--reuid=65534", "--regid=65534", "--clear-groups", Products.latchkey.string, "broker",
+            "enrol",
             "--token-file", "/dev/null", program: "/usr/bin/setpriv")
         #expect(denied.status == 1)
         #expect(denied.errors.contains("sudo latchkey broker enrol"), "\(denied.errors)")
@@ -136,13 +160,19 @@ struct AttestationCommandTests {
             let enrolled = try succeed(await machine.run("attestation", "enrol", "--json"))
             #expect(enrolled["expiresAt"]?.string != nil)
             let text = try await machine.run("attestation", "show")
-            #expect(text.output.contains("certified until") && text.output.contains("BEGIN CERTIFICATE"))
+            #expect(
+                text.output.contains("certified until") && text.output.contains("BEGIN CERTIFICATE")
+            )
             #expect(try await machine.run("attestation", "forget").status == 0)
-            #expect(try succeed(await machine.run("attestation", "show", "--json"))["issuers"]?.array?.isEmpty == true)
+            #expect(
+                try succeed(await machine.run("attestation", "show", "--json"))["issuers"]?.array?
+                    .isEmpty == true)
         }
     }
 
-    @Test func `verify accepts what attest prints, once for its challenge, and names the refusal`() async throws {
+    @Test func `verify accepts what attest prints, once for its challenge, and names the refusal`()
+        async throws
+    {
         try await with("none") { machine, _ in
             #expect(try await machine.run("login").status == 0)
             _ = try succeed(await machine.run("attestation", "enrol", "--json"))
@@ -153,9 +183,13 @@ struct AttestationCommandTests {
             let challenge = "AAECAwQFBgcICQ"
             let attested = try succeed(
                 await machine.run(
-                    "key", "attest", kid, "--challenge", challenge, "--issuer", issuer, "--form", "webauthn", "--json"))
-            #expect(attested["endorsementCertificates"] == nil && attested["type"]?.string == "certify")
-            let (object, data) = (attested["object"]?.string ?? "", attested["clientData"]?.string ?? "")
+                    "key", "attest", kid, "--challenge", challenge, "--issuer", issuer, "--form",
+                    "webauthn", "--json"))
+            #expect(
+                attested["endorsementCertificates"] == nil && attested["type"]?.string == "certify")
+            let (object, data) = (
+                attested["object"]?.string ?? "", attested["clientData"]?.string ?? ""
+            )
             let json = #"{"format":"tpm","object":"\#(object)","client_data":"\#(data)"}"#
             // The server's authority is the last certificate of the statement.
             let anchors = machine.directory.path(of: "verify")
@@ -168,7 +202,8 @@ struct AttestationCommandTests {
                 .write(to: URL(filePath: anchors + "/simulated/roots/authority.der"))
 
             let fixed = [
-                "attestation", "verify", "--anchors", anchors, "--issuer", issuer, "--kid", kid, "--json",
+                "attestation", "verify", "--anchors", anchors, "--issuer", issuer, "--kid", kid,
+                "--json",
                 "--accept-simulated",
             ]
             let rows: [([String], Int32, String?)] = [
@@ -198,12 +233,18 @@ struct AttestationCommandTests {
             let attest = ["key", "attest", kid, "--challenge", "AAECAwQFBgcICQ"]
             let local = try await machine.run(attest + ["--form", "acme"])
             #expect(local.status == 1)
-            #expect(local.errors.contains("Add --issuer URL of a server where this TPM is enrolled"), "\(local.errors)")
+            #expect(
+                local.errors.contains("Add --issuer URL of a server where this TPM is enrolled"),
+                "\(local.errors)")
 
             let anchors = machine.directory.path(of: "none")
-            try FileManager.default.createDirectory(atPath: anchors, withIntermediateDirectories: true)
+            try FileManager.default.createDirectory(
+                atPath: anchors, withIntermediateDirectories: true)
             let rows: [([String], String)] = [
-                ([], "there is no attestation object; only the forms webauthn and acme can be verified"),
+                (
+                    [],
+                    "there is no attestation object; only the forms webauthn and acme can be verified"
+                ),
                 (
                     ["--form", "acme", "--issuer", issuer],
                     "untrustedAttestationKey: the certificate is not trusted: no path leads to a trust anchor"
@@ -213,7 +254,10 @@ struct AttestationCommandTests {
                 let attested = try await machine.run(attest + form + ["--json"])
                 #expect(attested.status == 0, "\(attested.errors)")
                 let verdict = try await machine.run(
-                    ["attestation", "verify", "--anchors", anchors, "--challenge", "AAECAwQFBgcICQ"],
+                    [
+                        "attestation", "verify", "--anchors", anchors, "--challenge",
+                        "AAECAwQFBgcICQ",
+                    ],
                     input: attested.output)
                 #expect(verdict.status == 9)
                 #expect(verdict.output.contains(refusal), "\(verdict.output)\(verdict.errors)")

@@ -11,10 +11,12 @@ struct ConfigurationFileTests {
     private func machine() throws -> (machine: Machine, directory: String, file: String) {
         let machine = try Machine(tcti: nil)
         let directory = machine.directory.path(of: "config/latchkey")
-        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: true)
         let file = "\(directory)/config.json"
         let mark = machine.directory.path(of: "mark")
-        try Data(#"{"container": "filed", "tcti": "cmd:touch \#(mark)"}"#.utf8).write(to: URL(filePath: file))
+        try Data(#"{"container": "filed", "tcti": "cmd:touch \#(mark)"}"#.utf8).write(
+            to: URL(filePath: file))
         try #require(chmod(directory, 0o755) == 0 && chmod(file, 0o644) == 0)
         return (machine, directory, file)
     }
@@ -53,16 +55,21 @@ struct ConfigurationFileTests {
     }
 
     @Test(arguments: [
-        (#"{"clientID": "app"}"#, "‘clientID’ is not a setting"), (#"["container"]"#, "not a JSON object"),
+        (#"{"clientID": "app"}"#, "‘clientID’ is not a setting"),
+        (#"["container"]"#, "not a JSON object"),
         (#"{"container": "#, "not a JSON object"),
     ])
-    func `a malformed file or an unknown setting is an error`(content: String, words: String) async throws {
+    func `a malformed file or an unknown setting is an error`(content: String, words: String)
+        async throws
+    {
         let (machine, _, file) = try machine()
         try Data(content.utf8).write(to: URL(filePath: file))
         let outcome = try await machine.run("status", "--json")
         #expect(outcome.status == 2)
         let message = try #require(try outcome.json()["error"]?["message"]?.string)
-        #expect(message.contains(words) && message.contains(file) && !message.contains("NSCocoa"), "\(message)")
+        #expect(
+            message.contains(words) && message.contains(file) && !message.contains("NSCocoa"),
+            "\(message)")
     }
 
     @Test func `the missing part of the server's settings is named`() async throws {
@@ -73,7 +80,8 @@ struct ConfigurationFileTests {
         let error = try #require(outcome.json()["error"])
         #expect(error["message"]?.string?.contains("no client-id is configured") == true)
         #expect(
-            error["recovery"]?.string == #"Set --client-id, or put it into \#(file): {"client-id": "…"}."#, "\(error)")
+            error["recovery"]?.string
+                == #"Set --client-id, or put it into \#(file): {"client-id": "…"}."#, "\(error)")
     }
 
     @Test func `an endpoint that is not valid names the configuration file in use`() async throws {

@@ -10,7 +10,9 @@ struct CredentialCommandTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 
     /// A token response of a server.
-    private func answer(_ access: String = "canary-access", refresh: String = "canary-refresh") -> String {
+    private func answer(_ access: String = "canary-access", refresh: String = "canary-refresh")
+        -> String
+    {
         #"{"access_token":"\#(access)","token_type":"Bearer","expires_in":60,"refresh_token":"\#(refresh)"}"#
     }
 
@@ -18,7 +20,8 @@ struct CredentialCommandTests {
 
     private func add(_ machine: Machine, tags: String...) async throws -> String {
         let options = tags.flatMap { ["--tag", $0] }
-        let outcome = try await machine.run(["credential", "add", "--json"] + options, input: answer(), extra: server)
+        let outcome = try await machine.run(
+            ["credential", "add", "--json"] + options, input: answer(), extra: server)
         #expect(outcome.status == 0, "\(outcome.errors)")
         return try #require(outcome.json()["id"]?.string)
     }
@@ -30,10 +33,13 @@ struct CredentialCommandTests {
         let shown = try await machine.run("credential", "show", first, "--json").json()
         let beginning = String(first.prefix(8)).lowercased()
         #expect(try await machine.run("credential", "show", beginning, "--json").json() == shown)
-        #expect(try await machine.run("credential", "show", String(first.prefix(3)), "--json").status == 6)
+        #expect(
+            try await machine.run("credential", "show", String(first.prefix(3)), "--json").status
+                == 6)
         #expect(
             Set(shown.keys) == [
-                "id", "default", "tags", "claims", "issuer", "clientID", "policy", "refreshable", "issuedAt",
+                "id", "default", "tags", "claims", "issuer", "clientID", "policy", "refreshable",
+                "issuedAt",
                 "expiresAt", "createdAt",
             ])
         #expect(shown["default"] == true)
@@ -43,15 +49,25 @@ struct CredentialCommandTests {
         #expect(try await ids(machine, "--where", "service=purchase") == [first])
         #expect(try await ids(machine, "--where", "service=purchase", "--where", "n=2").isEmpty)
 
-        #expect(try await machine.run("credential", "tag", second, "service=other", "--json").status == 0)
+        #expect(
+            try await machine.run("credential", "tag", second, "service=other", "--json").status
+                == 0)
         #expect(try await machine.run("credential", "tag", second, "more=1", "--json").status == 0)
         #expect(try await ids(machine, "--where", "service=other", "--where", "more=1") == [second])
         let untagged = try await machine.run("credential", "tag", second, "service=", "--json")
         #expect(try untagged.json()["tags"] == .object(["more": "1"]))
-        #expect(try await machine.run("credential", "default", "--json").json() == ["id": .string(first)])
-        #expect(try await machine.run("credential", "default", second, "--json").json() == ["id": .string(second)])
+        #expect(
+            try await machine.run("credential", "default", "--json").json() == [
+                "id": .string(first)
+            ])
+        #expect(
+            try await machine.run("credential", "default", second, "--json").json() == [
+                "id": .string(second)
+            ])
         #expect(try await machine.run("credential", "default").output == "\(second)\n")
-        #expect(try await machine.run("credential", "remove", second, "--json").json()["removed"] == true)
+        #expect(
+            try await machine.run("credential", "remove", second, "--json").json()["removed"]
+                == true)
         #expect(try await machine.run("credential", "default", "--json").json() == ["id": nil])
         #expect(try await ids(machine) == [first])
         #expect(try await machine.run("credential", "default", "--none", "--json").status == 0)
@@ -67,7 +83,9 @@ struct CredentialCommandTests {
         let machine = try machine()
         let id = try await add(machine, tags: "a=1")
         let absent = ["LATCHKEY_TCTI": "device:/nonexistent/tpm"]
-        for arguments in [["list", "--where", "a=1"], ["show", id], ["default"], ["default", "--none"]] {
+        for arguments in [
+            ["list", "--where", "a=1"], ["show", id], ["default"], ["default", "--none"],
+        ] {
             let outcome = try await machine.run(["credential"] + arguments, extra: absent)
             #expect(outcome.status == 0, "\(outcome.errors)")
         }
@@ -78,10 +96,12 @@ struct CredentialCommandTests {
     @Test func `opening takes few TPM commands, and nothing stays loaded`() async throws {
         let machine = try machine()
         let id = try await add(machine)
-        let (listed, none) = try await TPMTraffic.recording(machine, ["credential", "list", "--where", "a=1"])
+        let (listed, none) = try await TPMTraffic.recording(
+            machine, ["credential", "list", "--where", "a=1"])
         #expect(listed.status == 0)
         #expect(none.commands.count <= 1, "whether this is the store's TPM: \(none.commands)")
-        let (tagged, opened) = try await TPMTraffic.recording(machine, ["credential", "tag", id, "a=1"])
+        let (tagged, opened) = try await TPMTraffic.recording(
+            machine, ["credential", "tag", id, "a=1"])
         #expect(tagged.status == 0, "\(tagged.errors)")
         #expect((1...4).contains(opened.commands.count), "\(opened.commands)")
         #expect(try await loadedHandles(try SoftwareTPM.current.tcti) == "")
@@ -115,10 +135,13 @@ struct CredentialCommandTests {
         #expect(try await machine.run("credential", "remove", id).status == 0)
     }
 
-    @Test func `a PIN-protected token prompts for the PIN, and a wrong PIN ends with 4`() async throws {
+    @Test func `a PIN-protected token prompts for the PIN, and a wrong PIN ends with 4`()
+        async throws
+    {
         let machine = try machine()
         let added = try await machine.run(
-            "credential", "add", "--policy", "pin", "--json", pins: ["2580"], input: answer(), extra: server)
+            "credential", "add", "--policy", "pin", "--json", pins: ["2580"], input: answer(),
+            extra: server)
         #expect(added.status == 0, "\(added.errors)")
         #expect(try added.json()["policy"] == "pin")
         let id = try #require(added.json()["id"]?.string)
@@ -131,26 +154,35 @@ struct CredentialCommandTests {
     @Test func `a process that is killed during a refresh does not block others`() async throws {
         let machine = try machine()
         var server: SilentServer? = try SilentServer()
-        let context = ["LATCHKEY_ENDPOINT": try #require(server).address, "LATCHKEY_CLIENT_ID": "app"]
-        let added = try await machine.run(["credential", "add", "--json"], input: answer(), extra: context)
+        let context = [
+            "LATCHKEY_ENDPOINT": try #require(server).address, "LATCHKEY_CLIENT_ID": "app",
+        ]
+        let added = try await machine.run(
+            ["credential", "add", "--json"], input: answer(), extra: context)
         let id = try #require(added.json()["id"]?.string)
         // The message comes after a second, and on a busy machine before the connection.
         try #require(
             await poll {
-                let killed = try await machine.run("credential", "refresh", id, killedAfter: "Waiting for 127.0.0.1:")
+                let killed = try await machine.run(
+                    "credential", "refresh", id, killedAfter: "Waiting for 127.0.0.1:")
                 #expect(killed.status == nil)
                 return try #require(server).hadVisitor()
             })
-        // The server is stopped, so the exit code is 7. Waiting for the killed process would end with 10.
+        // The server is stopped, so the exit code is 7. Waiting for the killed process would end
+        // with 10.
         server = nil
         #expect(try await machine.run("credential", "refresh", id).status == 7)
     }
 
-    @Test func `no secret is in the output, in the errors, or in the store's clear text`() async throws {
+    @Test func `no secret is in the output, in the errors, or in the store's clear text`()
+        async throws
+    {
         let machine = try machine()
         let id = try await add(machine)
         var texts: [String] = []
-        for arguments in [["show", id], ["list"], ["refresh", id, "--verbose"], ["revoke", id, "--json"]] {
+        for arguments in [
+            ["show", id], ["list"], ["refresh", id, "--verbose"], ["revoke", id, "--json"],
+        ] {
             let outcome = try await machine.run(["credential"] + arguments)
             texts += [outcome.output, outcome.errors]
         }

@@ -8,19 +8,27 @@ struct DemoTests {
     @Test func `the demo runs to the end and leaves nothing behind`() async throws {
         var machine = try Machine(tcti: "device:/nonexistent/tpm")
         let temporary = machine.directory.path(of: "tmp")
-        try FileManager.default.createDirectory(atPath: temporary, withIntermediateDirectories: false)
+        try FileManager.default.createDirectory(
+            atPath: temporary, withIntermediateDirectories: false)
         machine.environment["TMPDIR"] = temporary
         let outcome = try await machine.run("demo")
         #expect(outcome.status == 0, "\(outcome.errors)")
-        for words in ["latchkey enable", "latchkey authenticate", "latchkey disable", "Logged in as alice"] {
+        for words in [
+            "latchkey enable", "latchkey authenticate", "latchkey disable", "Logged in as alice",
+        ] {
             #expect(outcome.output.contains(words))
         }
         // The wording of a prompt at a terminal.
         #expect(outcome.output.contains(" (container ‘demo’). 3 attempts are left."))
         // On a busy machine the server may be slow.
-        #expect(outcome.errors.split(separator: "\n").allSatisfy { $0.hasPrefix("latchkey: Waiting for ") })
+        #expect(
+            outcome.errors.split(separator: "\n").allSatisfy {
+                $0.hasPrefix("latchkey: Waiting for ")
+            })
         #expect(try FileManager.default.contentsOfDirectory(atPath: temporary).isEmpty)
-        #expect(try FileManager.default.contentsOfDirectory(atPath: machine.directory.path(of: "data")).isEmpty)
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: machine.directory.path(of: "data"))
+                .isEmpty)
     }
 
     @Test func `with --json stdout has only the successful steps`() async throws {

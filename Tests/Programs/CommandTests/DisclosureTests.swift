@@ -6,12 +6,15 @@ import SystemPackage
 import Testing
 
 /// Searches for the PIN in the process that received it, in its output, and in its core dump.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
+@Suite(
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
+    .timeLimit(.minutes(15)))
 struct DisclosureTests {
     private static let pin = "Losung 7291 nicht verraten"
 
-    /// Runs a program on a new terminal in a new directory for its core dump, types the PIN at the first prompt, and kills
-    /// the program with SIGABRT at the second, while the PIN is in its memory. Prints where the PIN is.
+    /// Runs a program on a new terminal in a new directory for its core dump, types the PIN at the
+    /// first prompt, and kills the program with SIGABRT at the second, while the PIN is in its
+    /// memory. Prints where the PIN is.
     private static let watcher = """
         import json, os, pty, resource, signal, sys
         directory, typed, command = sys.argv[1], sys.argv[2].encode(), sys.argv[3:]
@@ -78,8 +81,11 @@ struct DisclosureTests {
 
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let sight = try await look(
-            at: [Products.latchkey.string, "key", "create", "--verbose"], environment: machine.environment)
-        #expect(sight.signal == SIGABRT && sight.places.contains("cmdline") && sight.places.contains("environ"))
+            at: [Products.latchkey.string, "key", "create", "--verbose"],
+            environment: machine.environment)
+        #expect(
+            sight.signal == SIGABRT && sight.places.contains("cmdline")
+                && sight.places.contains("environ"))
         #expect(sight.found.isEmpty)
         // If the kernel passes core dumps to a handler, the control leaves none here either.
         #expect(dumps.isEmpty || !sight.places.contains { $0.hasPrefix("core") })
@@ -91,10 +97,12 @@ struct DisclosureTests {
             ["key", "create", "--policy", "pin", "--json", "--verbose"], pins: [Self.pin])
         #expect(created.status == 0)
         let id = try #require(created.json()["id"]?.string)
-        let signed = try await machine.run(["key", "sign", id, "/dev/null", "--json", "--verbose"], pins: [Self.pin])
+        let signed = try await machine.run(
+            ["key", "sign", id, "/dev/null", "--json", "--verbose"], pins: [Self.pin])
         #expect(signed.status == 0)
         // Errors do not contain the wrong PIN.
-        let refused = try await machine.run(["key", "sign", id, "/dev/null", "--verbose"], pins: [Self.pin + "!"])
+        let refused = try await machine.run(
+            ["key", "sign", id, "/dev/null", "--verbose"], pins: [Self.pin + "!"])
         #expect(refused.status == 4)
         for outcome in [created, signed, refused] {
             #expect(!outcome.output.contains(Self.pin) && !outcome.errors.contains(Self.pin))

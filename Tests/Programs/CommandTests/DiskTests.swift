@@ -3,7 +3,8 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// The tool with a full or read-only disk, with another user's store, and with concurrent processes.
+/// The tool with a full or read-only disk, with another user's store, and with concurrent
+/// processes.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct DiskTests {
     /// The lines `NAME STATUS` that a script printed, in order.
@@ -12,7 +13,8 @@ struct DiskTests {
         let status: Int
     }
 
-    /// A machine with something stored, and a script's preamble: `run NAME STDIN ARGUMENTS…` prints a command's status.
+    /// A machine with something stored, and a script's preamble: `run NAME STDIN ARGUMENTS…` prints
+    /// a command's status.
     private func machine() async throws -> (machine: Machine, preamble: String) {
         var machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let pins = machine.directory.path(of: "pins")
@@ -36,7 +38,8 @@ struct DiskTests {
 
     /// Runs a script in a mount namespace.
     private func reports(_ machine: Machine, _ script: String) async throws -> [Report] {
-        let output = try await program("unshare", ["-m", "bash", "-c", script], environment: machine.environment)
+        let output = try await program(
+            "unshare", ["-m", "bash", "-c", script], environment: machine.environment)
         return output.split(separator: "\n").compactMap { line in
             let words = line.split(separator: " ")
             guard words.count == 2, let status = Int(words[1]) else { return nil }
@@ -71,10 +74,14 @@ struct DiskTests {
                 """)
         #expect(
             found == [
-                Report(name: "before", status: 0), Report(name: "store", status: 7), Report(name: "update", status: 7),
-                Report(name: "upgrade", status: 7), Report(name: "pin", status: 7), Report(name: "key", status: 7),
-                Report(name: "reset", status: 7), Report(name: "says", status: 0), Report(name: "plain", status: 0),
-                Report(name: "same", status: 0), Report(name: "gated", status: 0), Report(name: "same", status: 0),
+                Report(name: "before", status: 0), Report(name: "store", status: 7),
+                Report(name: "update", status: 7),
+                Report(name: "upgrade", status: 7), Report(name: "pin", status: 7),
+                Report(name: "key", status: 7),
+                Report(name: "reset", status: 7), Report(name: "says", status: 0),
+                Report(name: "plain", status: 0),
+                Report(name: "same", status: 0), Report(name: "gated", status: 0),
+                Report(name: "same", status: 0),
                 Report(name: "after", status: 0),
             ])
     }
@@ -94,14 +101,21 @@ struct DiskTests {
                 mount -o remount,rw,bind "$XDG_DATA_HOME"
                 run after '' vault show plain
                 """)
-        #expect(found.filter { ["store", "pin", "reset"].contains($0.name) }.allSatisfy { $0.status == 7 }, "\(found)")
+        #expect(
+            found.filter { ["store", "pin", "reset"].contains($0.name) }.allSatisfy {
+                $0.status == 7
+            }, "\(found)")
         #expect(found.last == Report(name: "after", status: 0), "\(found)")
         #expect(found.count == 6)
-        // SQLite cannot read a write-ahead log without its shared memory, so the error says that the store cannot be read.
+        // SQLite cannot read a write-ahead log without its shared memory, so the error says that
+        // the store cannot be read.
         #expect(found.prefix(2).allSatisfy { [0, 7].contains($0.status) }, "\(found)")
     }
 
-    @Test func `a store with another owner or mode is unavailable, which is not a server's refusal`() async throws {
+    @Test
+    func `a store with another owner or mode is unavailable, which is not a server's refusal`()
+        async throws
+    {
         let (machine, _) = try await machine()
         let store = machine.directory.path(of: "data/latchkey")
         let file = "\(store)/default/latchkey.sqlite"
@@ -125,7 +139,8 @@ struct DiskTests {
         #expect(try await machine.run("vault", "show", "plain").output == "bystander")
     }
 
-    /// The TPM has three object slots and no resource manager, so some processes may end with 10 (try again).
+    /// The TPM has three object slots and no resource manager, so some processes may end with 10
+    /// (try again).
     @Test(arguments: [2, 8])
     func `many processes write one store at once`(count: Int) async throws {
         let (machine, _) = try await machine()
@@ -136,7 +151,8 @@ struct DiskTests {
                         var outcome: Outcome
                         repeat {
                             outcome = try await machine.run(
-                                "vault", round == 0 ? "store" : "update", "vault\(writer)", input: "\(writer).\(round)")
+                                "vault", round == 0 ? "store" : "update", "vault\(writer)",
+                                input: "\(writer).\(round)")
                         } while outcome.status == 10
                         #expect(outcome.status == 0, "\(outcome)")
                     }
@@ -145,7 +161,8 @@ struct DiskTests {
             try await group.waitForAll()
         }
         for writer in 0..<count {
-            #expect(try await machine.run("vault", "show", "vault\(writer)").output == "\(writer).2")
+            #expect(
+                try await machine.run("vault", "show", "vault\(writer)").output == "\(writer).2")
         }
         #expect(try await machine.run("vault", "show", "plain").output == "bystander")
     }

@@ -23,20 +23,27 @@ struct DoctorTests {
     }
 
     private func tpmTool(_ name: String, _ arguments: String...) async throws {
-        try await program(name, arguments, environment: ["TPM2TOOLS_TCTI": SoftwareTPM.current.tcti])
+        try await program(
+            name, arguments, environment: ["TPM2TOOLS_TCTI": SoftwareTPM.current.tcti])
     }
 
     @Test func `an unknown TCTI is reported`() async throws {
-        let (status, check) = try await examine("tpm", machine(), extra: ["LATCHKEY_TCTI": "nonsense"])
+        let (status, check) = try await examine(
+            "tpm", machine(), extra: ["LATCHKEY_TCTI": "nonsense"])
         #expect(status == 7)
-        #expect(check["finding"]?.string?.contains("no TCTI ‘nonsense’ is installed") == true, "\(check)")
+        #expect(
+            check["finding"]?.string?.contains("no TCTI ‘nonsense’ is installed") == true,
+            "\(check)")
     }
 
     @Test func `a lockout is reported with its end and the next steps`() async throws {
         let machine = try machine()
         let made = try await machine.run("key", "create", "--json", pins: ["2580"])
         let id = try #require(made.json()["id"]?.string)
-        for _ in 0..<3 { #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["0000"]).status == 4) }
+        for _ in 0..<3 {
+            #expect(
+                try await machine.run("key", "sign", id, "/dev/null", pins: ["0000"]).status == 4)
+        }
         let (status, check) = try await examine("lockout", machine)
         #expect(status == 0)
         #expect(check["state"] == "warning")
@@ -50,12 +57,14 @@ struct DoctorTests {
     func `a TPM full of other programs' objects is reported with the next step`() async throws {
         let machine = try machine()
         for name in ["a", "b", "c"] {
-            try await tpmTool("tpm2_createprimary", "-Q", "-G", "ecc", "-c", machine.directory.path(of: name))
+            try await tpmTool(
+                "tpm2_createprimary", "-Q", "-G", "ecc", "-c", machine.directory.path(of: name))
         }
         let (status, check) = try await examine("tpm", machine)
         #expect(status == 10)
         #expect(check["state"] == "problem")
-        #expect(check["finding"]?.string?.contains("other programs use all memory of the TPM") == true)
+        #expect(
+            check["finding"]?.string?.contains("other programs use all memory of the TPM") == true)
         #expect(check["advice"]?.string?.contains("/dev/tpmrm0") == true)
         #expect(try await machine.run("key", "create", "--policy", "none").status == 10)
         try await tpmTool("tpm2_flushcontext", "--transient-object")
@@ -64,43 +73,59 @@ struct DoctorTests {
 
     @Test func `a device without a resource manager is a warning`() async throws {
         let machine = try machine()
-        let (raw, managed) = (machine.directory.path(of: "tpm7"), machine.directory.path(of: "tpmrm7"))
+        let (raw, managed) = (
+            machine.directory.path(of: "tpm7"), machine.directory.path(of: "tpmrm7")
+        )
         for path in [raw, managed] {
-            try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: "/dev/null")
+            try FileManager.default.createSymbolicLink(
+                atPath: path, withDestinationPath: "/dev/null")
         }
-        let (_, check) = try await examine("tpm-device", machine, extra: ["LATCHKEY_TCTI": "device:\(raw)"])
+        let (_, check) = try await examine(
+            "tpm-device", machine, extra: ["LATCHKEY_TCTI": "device:\(raw)"])
         #expect(check["state"] == "warning")
         #expect(check["advice"]?.string?.contains("--tcti device:\(managed)") == true)
-        let checks = try await machine.run("doctor", "--json", extra: ["LATCHKEY_TCTI": "device:\(managed)"]).json()
+        let checks = try await machine.run(
+            "doctor", "--json", extra: ["LATCHKEY_TCTI": "device:\(managed)"]
+        ).json()
         #expect(checks["checks"]?.array?.contains { $0["name"] == "tpm-device" } == false)
     }
 
     /// p11-kit does not read a user's own configuration for root, so the tool runs as another user.
-    @Test(.requires(program: "setpriv"), .enabled(if: Self.isRoot, "needs root: it runs as another user"))
+    @Test(
+        .requires(program: "setpriv"),
+        .enabled(if: Self.isRoot, "needs root: it runs as another user"))
     func `the modules of p11-kit are those of token list`() async throws {
         let machine = try machine()
         let modules = machine.directory.path(of: "elsewhere/pkcs11/modules")
         try FileManager.default.createDirectory(atPath: modules, withIntermediateDirectories: true)
         for (name, text) in [
-            ("own", "module: /nonexistent/own.so"), ("off", "module: /nonexistent/off.so\nenable-in: other"),
+            ("own", "module: /nonexistent/own.so"),
+            ("off", "module: /nonexistent/off.so\nenable-in: other"),
             ("trust", "module: /nonexistent/trust.so\ntrust-policy: yes"), ("empty", "priority: 1"),
         ] {
             try Data("\(text)\n".utf8).write(to: URL(filePath: "\(modules)/\(name).module"))
         }
         try #require(chmod(machine.directory.path, 0o755) == 0)
-        let user = ["--reuid", "65534", "--regid", "65534", "--clear-groups", Products.latchkey.string]
+        let user = [
+            "--reuid", "65534", "--regid", "65534", "--clear-groups", Products.latchkey.string,
+        ]
         let place = ["XDG_CONFIG_HOME": machine.directory.path(of: "elsewhere")]
-        let doctor = try await machine.run(user + ["doctor", "--json"], extra: place, program: "/usr/bin/setpriv")
-        let finding = try doctor.json()["checks"]?.array?.first { $0["name"] == "tokens" }?["finding"]?.string
+        let doctor = try await machine.run(
+            user + ["doctor", "--json"], extra: place, program: "/usr/bin/setpriv")
+        let finding = try doctor.json()["checks"]?.array?.first { $0["name"] == "tokens" }?[
+            "finding"]?.string
         let names = try #require(finding?.split { ", .".contains($0) }.map(String.init))
         #expect(names.contains("own"))
-        #expect(!names.contains("off") && !names.contains("trust") && !names.contains("empty"), "\(names)")
+        #expect(
+            !names.contains("off") && !names.contains("trust") && !names.contains("empty"),
+            "\(names)")
         #expect(!names.contains("p11-kit-trust"), "it holds certificates only")
     }
 
     /// Root has permission for every device, so the tool runs as another user.
     @Test(
-        .requires(program: "setpriv"), .enabled(if: Self.isRoot, "needs root: it runs as another user"),
+        .requires(program: "setpriv"),
+        .enabled(if: Self.isRoot, "needs root: it runs as another user"),
         arguments: [("tpm0", 0), ("tpm0", 1), ("tpmrm0", 1), ("sda", 1)])
     func `without permission for the device, doctor names the group that has it and the next step`(
         name: String, group: UInt32
@@ -111,17 +136,20 @@ struct DoctorTests {
         // /dev/null under another name.
         try #require(mknod(device, S_IFCHR | 0o660, 1 << 8 | 3) == 0)
         try #require(
-            chown(device, 0, group) == 0 && chmod(device, 0o660) == 0 && chmod(machine.directory.path, 0o711) == 0)
+            chown(device, 0, group) == 0 && chmod(device, 0o660) == 0
+                && chmod(machine.directory.path, 0o711) == 0)
         let outcome = try await machine.run(
             [
-                "--reuid", "65534", "--regid", "65534", "--clear-groups", Products.latchkey.string, "doctor", "--json",
+                "--reuid", "65534", "--regid", "65534", "--clear-groups", Products.latchkey.string,
+                "doctor", "--json",
             ], extra: ["LATCHKEY_TCTI": "device:\(device)"], program: "/usr/bin/setpriv")
         let check = try outcome.json()["checks"]?.array?.first { $0["name"] == "tpm" }
         #expect(check?["state"] == "problem")
         // With Latchkey's package installed, its group is named.
         let isInstalled = getgrnam("latchkey") != nil
         let named =
-            name == "sda" ? "its name is not a TPM's" : isInstalled ? ": the group latchkey has" : finding
+            name == "sda"
+            ? "its name is not a TPM's" : isInstalled ? ": the group latchkey has" : finding
         #expect(check?["finding"]?.string?.contains(named) == true, "\(outcome.output)")
         let advice = try #require(check?["advice"]?.string)
         #expect(!advice.replacing("usermod -aG latchkey", with: "").contains("usermod"))
@@ -132,10 +160,13 @@ struct DoctorTests {
         let machine = try machine()
         #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
         let other = try await SoftwareTPM()
-        let (status, check) = try await examine("srk", machine, extra: ["LATCHKEY_TCTI": other.tcti])
+        let (status, check) = try await examine(
+            "srk", machine, extra: ["LATCHKEY_TCTI": other.tcti])
         #expect(status == 8)
         #expect(check["state"] == "problem")
-        #expect(check["finding"]?.string == "The store's keys belong to another TPM, or this TPM was cleared.")
+        #expect(
+            check["finding"]?.string
+                == "The store's keys belong to another TPM, or this TPM was cleared.")
         #expect(check["advice"]?.string?.contains("latchkey store reset") == true)
         await other.cutPower()
     }
@@ -152,9 +183,11 @@ struct DoctorTests {
     }
 
     @Test(.requires(program: "tpm2_changeauth"))
-    func `a pending revocation: the command warns, and doctor warns until it is done`() async throws {
+    func `a pending revocation: the command warns, and doctor warns until it is done`() async throws
+    {
         let machine = try machine()
-        let stored = try await machine.run("vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
+        let stored = try await machine.run(
+            "vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
         #expect(stored.status == 0, "\(stored.errors)")
         try await tpmTool("tpm2_changeauth", "-c", "owner", "secret")
         let owned = try await examine("revocation", machine).check["finding"]?.string
@@ -164,7 +197,8 @@ struct DoctorTests {
         #expect(reset.status == 0)
         #expect(
             try reset.json() == [
-                "name": "app", "state": "empty", "biometricsEnabled": false, "revocationPending": true,
+                "name": "app", "state": "empty", "biometricsEnabled": false,
+                "revocationPending": true,
             ])
         #expect(reset.errors.contains("has not revoked"))
         let waiting = try await examine("revocation", machine).check["finding"]?.string
@@ -172,7 +206,8 @@ struct DoctorTests {
         try await tpmTool("tpm2_changeauth", "-c", "owner", "-p", "secret")
         let (status, check) = try await examine("revocation", machine)
         #expect(status == 0 && check["state"] == "warning")
-        #expect(check["finding"]?.string?.hasPrefix("Revocation of deleted or replaced keys") == true)
+        #expect(
+            check["finding"]?.string?.hasPrefix("Revocation of deleted or replaced keys") == true)
         #expect(try await machine.run("vault", "store", "app", input: "s3cret").status == 0)
         #expect(try await examine("revocation", machine).check["state"] == "ok")
     }
@@ -203,7 +238,9 @@ struct DoctorTests {
         #expect(check["advice"]?.string == "Install that version of Latchkey.")
     }
 
-    @Test func `a store that others can read and an unwritable directory are problems`() async throws {
+    @Test func `a store that others can read and an unwritable directory are problems`()
+        async throws
+    {
         let machine = try machine()
         #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
         try #require(chmod(machine.directory.path(of: "data/latchkey"), 0o777) == 0)
@@ -211,8 +248,11 @@ struct DoctorTests {
         #expect(status == 7)
         #expect(open["state"] == "problem")
         #expect(open["advice"]?.string?.contains("chmod") == true, "\(open)")
-        let (_, nowhere) = try await examine("store", machine, extra: ["LATCHKEY_STORE": "/proc/self/store"])
+        let (_, nowhere) = try await examine(
+            "store", machine, extra: ["LATCHKEY_STORE": "/proc/self/store"])
         #expect(nowhere["state"] == "problem")
-        #expect(nowhere["finding"]?.string?.contains("/proc/self is not writable") == true, "\(nowhere)")
+        #expect(
+            nowhere["finding"]?.string?.contains("/proc/self is not writable") == true, "\(nowhere)"
+        )
     }
 }

@@ -13,9 +13,13 @@ import Testing
             "Sources/Core/Latchkey/Latchkey.docc/Recovery.md",
             "Sources/Hardware/LatchkeyPKCS11/LatchkeyPKCS11.docc/TokensAndYubiKeys.md",
         ]
-        let texts = documents.compactMap { try? String(contentsOf: root.appending(path: $0), encoding: .utf8) }
-        let lines = texts.joined().matches(of: /(?m)^ *\$ latchkey (?:--token \S+ )?(?<words>[a-z][a-z -]*)/)
-        return Set(lines.map { $0.words.prefix { $0 != "-" }.trimmingCharacters(in: .whitespaces) }).sorted()
+        let texts = documents.compactMap {
+            try? String(contentsOf: root.appending(path: $0), encoding: .utf8)
+        }
+        let lines = texts.joined().matches(
+            of: /(?m)^ *\$ latchkey (?:--token \S+ )?(?<words>[a-z][a-z -]*)/)
+        return Set(lines.map { $0.words.prefix { $0 != "-" }.trimmingCharacters(in: .whitespaces) })
+            .sorted()
     }()
 
     @Test func `there are commands in the documentation`() {
@@ -23,12 +27,15 @@ import Testing
         #expect(Self.commands.count > 20)
     }
 
-    @Test(arguments: commands) func `each documented command exists`(_ command: String) async throws {
+    @Test(arguments: commands) func `each documented command exists`(_ command: String) async throws
+    {
         let words = command.split(separator: " ").map(String.init)
         let help = try await Machine(tcti: nil).run(words + ["--help"])
-        let usage = try #require(help.output.firstMatch(of: /USAGE: latchkey (?<path>[a-z -]+)(?<rest>.*)/))
+        let usage = try #require(
+            help.output.firstMatch(of: /USAGE: latchkey (?<path>[a-z -]+)(?<rest>.*)/))
         // The help of the group means that the command does not exist.
         #expect(!usage.rest.contains("<subcommand>"), "\(help.output)")
-        #expect(command.hasPrefix(usage.path.prefix { $0 != "-" }.trimmingCharacters(in: .whitespaces)))
+        #expect(
+            command.hasPrefix(usage.path.prefix { $0 != "-" }.trimmingCharacters(in: .whitespaces)))
     }
 }

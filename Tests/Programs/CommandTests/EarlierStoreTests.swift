@@ -4,8 +4,8 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// A store, a TPM and a server's database that the programs of commit c6b1978 wrote: before logins were bound to their
-/// server, and keys to their ID and label.
+/// A store, a TPM and a server's database that the programs of commit c6b1978 wrote: before logins
+/// were bound to their server, and keys to their ID and label.
 @Suite(
     .serialized, .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
     .requires(program: "openssl"), .timeLimit(.minutes(15)))
@@ -25,7 +25,8 @@ struct EarlierStoreTests {
         let machine = try Machine(tcti: tpm.tcti)
         let store = machine.directory.path(of: "data/latchkey/default")
         try FileManager.default.createDirectory(
-            atPath: store, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            atPath: store, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700]
+        )
         try copy("latchkey.sqlite", to: store)
         try copy("identity.sqlite", to: machine.directory.path)
         return machine
@@ -37,14 +38,17 @@ struct EarlierStoreTests {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
     }
 
-    private func withServer(_ machine: Machine, _ body: (Machine) async throws -> Void) async throws {
+    private func withServer(_ machine: Machine, _ body: (Machine) async throws -> Void) async throws
+    {
         try await IdentityProcess.withRunning(
             database: machine.directory.path(of: "identity.sqlite"), port: "\(Self.port)"
         ) { server in
             var machine = machine
             machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
             machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-            machine.environment["BROWSER"] = try ScriptedBrowser(user: server.users[0], in: machine.directory).path
+            machine.environment["BROWSER"] = try ScriptedBrowser(
+                user: server.users[0], in: machine.directory
+            ).path
             try await body(machine)
         }
     }
@@ -55,7 +59,8 @@ struct EarlierStoreTests {
         let (signature, key, message) = ("signature", "key.pem", "message")
         try Data("hello".utf8).write(to: URL(filePath: machine.directory.path(of: message)))
         let signed = try await machine.run(
-            "key", "sign", label, machine.directory.path(of: message), "--format", "der", "--output",
+            "key", "sign", label, machine.directory.path(of: message), "--format", "der",
+            "--output",
             machine.directory.path(of: signature), pins: pins)
         #expect(signed.status == 0, "\(signed.errors)")
         let exported = try await machine.run("key", "export", label, "--format", "pem")
@@ -71,9 +76,13 @@ struct EarlierStoreTests {
     @Test func `vaults open and credentials are found`() async throws {
         let machine = try await machine()
         #expect(try await machine.run("vault", "show", "machine").output == "machine secret")
-        #expect(try await machine.run("vault", "show", "guarded", pins: [Self.pin]).output == "guarded secret")
+        #expect(
+            try await machine.run("vault", "show", "guarded", pins: [Self.pin]).output
+                == "guarded secret")
         #expect(try await machine.run("vault", "show", "guarded", pins: ["0000"]).status == 4)
-        let found = try await machine.run("credential", "list", "--where", "service=purchase", "--json").json()
+        let found = try await machine.run(
+            "credential", "list", "--where", "service=purchase", "--json"
+        ).json()
         #expect(found["credentials"]?.array?.count == 1)
     }
 
@@ -82,8 +91,12 @@ struct EarlierStoreTests {
         let changed = try await machine.run("pin", "change", "release", pins: [Self.pin, "258013"])
         #expect(changed.status == 0, "\(changed.errors)")
         let digest = String(repeating: "ab", count: 32)
-        #expect(try await machine.run("key", "sign", "release", "--digest", digest, pins: ["258013"]).status == 0)
-        #expect(try await machine.run("key", "sign", "release", "--digest", digest, pins: [Self.pin]).status == 4)
+        #expect(
+            try await machine.run("key", "sign", "release", "--digest", digest, pins: ["258013"])
+                .status == 0)
+        #expect(
+            try await machine.run("key", "sign", "release", "--digest", digest, pins: [Self.pin])
+                .status == 4)
     }
 
     @Test func `the login is bound to its server at the first use, and works`() async throws {
@@ -93,10 +106,12 @@ struct EarlierStoreTests {
         try await withServer(machine) { machine in
             let undecided = try await machine.run("authenticate", "--json", pins: [Self.pin])
             #expect(undecided.status == 10, "\(undecided.output)")
-            let bound = try await machine.run("authenticate", "--bind-server", "--json", pins: [Self.pin])
+            let bound = try await machine.run(
+                "authenticate", "--bind-server", "--json", pins: [Self.pin])
             #expect(bound.status == 0, "\(bound.errors)")
             let other = ["LATCHKEY_ENDPOINT": "http://127.0.0.1:9"]
-            #expect(try await machine.run("authenticate", pins: [Self.pin], extra: other).status == 10)
+            #expect(
+                try await machine.run("authenticate", pins: [Self.pin], extra: other).status == 10)
             #expect(try await machine.run("logout", "--keep-biometric").status == 0)
             #expect(try await machine.run("authenticate", pins: [Self.pin]).status == 0)
             let disabled = try await machine.run("disable", "--json")
@@ -106,12 +121,16 @@ struct EarlierStoreTests {
 
     @Test func `the locker opens its texts and starts by the PIN`() async throws {
         try await withServer(machine()) { machine in
-            for (level, pins) in [("base", []), ("background", []), ("offline", [Self.pin]), ("active", [Self.pin])] {
-                let text = try String(contentsOf: Self.files.appending(path: "note.\(level)"), encoding: .utf8)
+            for (level, pins) in [
+                ("base", []), ("background", []), ("offline", [Self.pin]), ("active", [Self.pin]),
+            ] {
+                let text = try String(
+                    contentsOf: Self.files.appending(path: "note.\(level)"), encoding: .utf8)
                 let opened = try await machine.run(["locker", "decrypt"], pins: pins, input: text)
                 #expect(opened.output == "note of level \(level)", "\(opened.errors)")
             }
-            let started = try await machine.run("locker", "start", "--level", "easy", "--json", pins: [Self.pin])
+            let started = try await machine.run(
+                "locker", "start", "--level", "easy", "--json", pins: [Self.pin])
             #expect(try started.json()["phase"] == "activeViaEasyAccess", "\(started.errors)")
         }
     }

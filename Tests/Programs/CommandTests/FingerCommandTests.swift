@@ -5,10 +5,12 @@ import LatchkeyTesting
 import SystemPackage
 import Testing
 
-/// Fingerprints with the tool, the presence broker, fprintd, the bus, a resource manager and the TPM as processes.
+/// Fingerprints with the tool, the presence broker, fprintd, the bus, a resource manager and the
+/// TPM as processes.
 @Suite(
     .softwareTPM, .virtualFinger, .requires(program: "swtpm"), .requires(program: "tpm2-abrmd"),
-    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
+    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"),
+    .requires(program: "gdbus"),
     .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct FingerCommandTests {
     private static let hex = String(repeating: "ab", count: 32)
@@ -45,34 +47,46 @@ struct FingerCommandTests {
         return outcome
     }
 
-    private func makeKey(_ machine: Machine, _ policy: String, pins: [String]? = nil) async throws -> String {
+    private func makeKey(_ machine: Machine, _ policy: String, pins: [String]? = nil) async throws
+        -> String
+    {
         let made = try await machine.run("key", "create", "--policy", policy, "--json", pins: pins)
         #expect(made.status == 0, "\(made.errors)")
         return try #require(made.json()["id"]?.string)
     }
 
-    @Test func `a vault with biometrics opens with a finger unless its policy is pin`() async throws {
+    @Test func `a vault with biometrics opens with a finger unless its policy is pin`() async throws
+    {
         try await with { machine, reader, _ in
-            let stored = try await machine.run("vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
+            let stored = try await machine.run(
+                "vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
             #expect(stored.status == 0, "\(stored.errors)")
             let shown = try await run(
-                machine, "vault", "show", "app", "--presence", "finger", at: reader, showing: .finger("mine"))
+                machine, "vault", "show", "app", "--presence", "finger", at: reader,
+                showing: .finger("mine"))
             #expect(shown.status == 0 && shown.output == "s3cret", "\(shown.errors)")
-            #expect(try await machine.run("vault", "show", "app", pins: ["2580"]).output == "s3cret")
+            #expect(
+                try await machine.run("vault", "show", "app", pins: ["2580"]).output == "s3cret")
             let downgraded = try await run(
-                machine, "vault", "downgrade", "app", "--presence", "finger", at: reader, showing: .finger("mine"))
+                machine, "vault", "downgrade", "app", "--presence", "finger", at: reader,
+                showing: .finger("mine"))
             #expect(downgraded.status == 0, "\(downgraded.errors)")
-            let upgraded = try await machine.run("vault", "upgrade", "app", "--policy", "pin", pins: ["2580"])
+            let upgraded = try await machine.run(
+                "vault", "upgrade", "app", "--policy", "pin", pins: ["2580"])
             #expect(upgraded.status == 0, "\(upgraded.errors)")
             #expect(
-                try await machine.run("vault", "show", "app", "--presence", "finger", pins: ["2580"]).output == "s3cret"
+                try await machine.run(
+                    "vault", "show", "app", "--presence", "finger", pins: ["2580"]
+                ).output == "s3cret"
             )
         }
     }
 
     @Test func `enabling and logging in work with a finger`() async throws {
         try await with { machine, reader, _ in
-            try await IdentityProcess.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
+            try await IdentityProcess.withRunning(
+                database: machine.directory.path(of: "identity.sqlite")
+            ) { server in
                 var machine = machine
                 let browser = try ScriptedBrowser(user: server.users[0], in: machine.directory)
                 machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
@@ -80,32 +94,44 @@ struct FingerCommandTests {
                 machine.environment["BROWSER"] = browser.path
                 #expect(try await machine.run("login").status == 0)
                 let enabled = try await run(
-                    machine, "enable", "--policy", "biometry-any", "--json", at: reader, showing: .finger("mine"))
+                    machine, "enable", "--policy", "biometry-any", "--json", at: reader,
+                    showing: .finger("mine"))
                 #expect(enabled.status == 0, "\(enabled.errors)")
                 #expect(try enabled.json()["policy"] == "biometry-any")
                 #expect(try enabled.json()["enforcedPresence"] == "finger")
                 let back = try await run(
-                    machine, "authenticate", "--json", at: reader, showing: .tooShort, .finger("mine"))
+                    machine, "authenticate", "--json", at: reader, showing: .tooShort,
+                    .finger("mine"))
                 #expect(back.status == 0, "\(back.errors)")
                 #expect(try back.json()["kid"] == enabled.json()["kid"])
-                #expect(back.errors.contains("asks for a finger of \(NSUserName()). Its reason: “log in to "))
-                let other = try await run(machine, "authenticate", at: reader, showing: .finger("another's"))
+                #expect(
+                    back.errors.contains(
+                        "asks for a finger of \(NSUserName()). Its reason: “log in to "))
+                let other = try await run(
+                    machine, "authenticate", at: reader, showing: .finger("another's"))
                 #expect(other.status == 4)
                 #expect(try await machine.run("disable", "--force").status == 0)
                 let either = try await machine.run("enable", "--json", pins: ["2580"])
                 #expect(either.status == 0, "\(either.errors)")
-                #expect(try either.json()["policy"] == "user-presence", "the default where a finger can be checked")
+                #expect(
+                    try either.json()["policy"] == "user-presence",
+                    "the default where a finger can be checked")
                 let finger = try await run(
-                    machine, "authenticate", "--presence", "finger", at: reader, showing: .finger("mine"))
+                    machine, "authenticate", "--presence", "finger", at: reader,
+                    showing: .finger("mine"))
                 #expect(finger.status == 0, "\(finger.errors)")
-                #expect(try await machine.run("authenticate", "--presence", "pin", pins: ["2580"]).status == 0)
+                #expect(
+                    try await machine.run("authenticate", "--presence", "pin", pins: ["2580"])
+                        .status == 0)
             }
         }
     }
 
     @Test func `a finger or the PIN starts a session of the locker`() async throws {
         try await with { machine, reader, _ in
-            try await IdentityProcess.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
+            try await IdentityProcess.withRunning(
+                database: machine.directory.path(of: "identity.sqlite")
+            ) { server in
                 var machine = machine
                 let browser = try ScriptedBrowser(user: server.users[0], in: machine.directory)
                 machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
@@ -116,17 +142,20 @@ struct FingerCommandTests {
                 #expect(enrolled.status == 0, "\(enrolled.errors)")
                 #expect(try enrolled.json()["phase"] == "activeViaStrongAuth")
                 let text = try await machine.run(
-                    "locker", "encrypt", "--level", "active", "--presence", "pin", pins: ["2580"], input: "s3cret")
+                    "locker", "encrypt", "--level", "active", "--presence", "pin", pins: ["2580"],
+                    input: "s3cret")
                 #expect(text.status == 0, "\(text.errors)")
 
                 let start = ["locker", "start", "--level", "easy", "--json"]
                 let finger = try await run(
-                    machine, "locker", "start", "--level", "easy", "--json", "--presence", "finger", at: reader,
+                    machine, "locker", "start", "--level", "easy", "--json", "--presence", "finger",
+                    at: reader,
                     showing: .finger("mine"))
                 #expect(finger.status == 0, "\(finger.errors)")
                 #expect(try finger.json()["phase"] == "activeViaEasyAccess")
                 let other = try await run(
-                    machine, "locker", "start", "--presence", "finger", at: reader, showing: .finger("another's"))
+                    machine, "locker", "start", "--presence", "finger", at: reader,
+                    showing: .finger("another's"))
                 #expect(other.status == 4)
                 let pin = try await machine.run(start + ["--presence", "pin"], pins: ["2580"])
                 #expect(try pin.json()["phase"] == "activeViaEasyAccess", "\(pin.errors)")
@@ -158,7 +187,9 @@ struct FingerCommandTests {
             #expect(orphan.errors.contains("the presence broker did not answer"))
             try await broker.start()
             #expect(try await run(.finger("mine")) == 0)
-            #expect(try await machine.run(sign + ["--presence", "pin"]).status != 0, "the key has no PIN")
+            #expect(
+                try await machine.run(sign + ["--presence", "pin"]).status != 0,
+                "the key has no PIN")
         }
     }
 
@@ -180,22 +211,29 @@ struct FingerCommandTests {
             #expect(dead.status == 8)
             #expect(dead.errors.contains("the enrolled fingers changed"))
             let alive = try await run(
-                machine, "key", "sign", free, "--digest", Self.hex, at: reader, showing: .finger("another"))
+                machine, "key", "sign", free, "--digest", Self.hex, at: reader,
+                showing: .finger("another"))
             #expect(alive.status == 0)
         }
     }
 
-    @Test func `a container with only a vault shows the user's own counter, also when it is locked`() async throws {
+    @Test
+    func `a container with only a vault shows the user's own counter, also when it is locked`()
+        async throws
+    {
         try await with { machine, _, _ in
             let stored = try await machine.run(
-                "vault", "store", "app", "--biometrics", "--presence", "pin", pins: ["2580"], input: "s3cret")
+                "vault", "store", "app", "--biometrics", "--presence", "pin", pins: ["2580"],
+                input: "s3cret")
             #expect(stored.status == 0, "\(stored.errors)")
             #expect(try await machine.run("pin", "status", "--json").json()["attemptLimit"] == 10)
             for _ in 0..<10 {
-                let wrong = try await machine.run("vault", "show", "app", "--presence", "pin", pins: ["9999"])
+                let wrong = try await machine.run(
+                    "vault", "show", "app", "--presence", "pin", pins: ["9999"])
                 #expect(wrong.status == 4)
             }
-            let locked = try await machine.run("vault", "show", "app", "--presence", "pin", pins: ["2580"])
+            let locked = try await machine.run(
+                "vault", "show", "app", "--presence", "pin", pins: ["2580"])
             #expect(locked.status == 5)
             #expect(locked.errors.contains("man latchkey-presenced"))
             #expect(try await machine.run("pin", "status", "--json").json()["lockedOut"] == true)
@@ -213,19 +251,24 @@ struct FingerCommandTests {
             #expect(shown["pinProtection"] == "user")
             #expect(shown["enforcedPresence"] == "finger-or-pin")
             let sign = ["key", "sign", key, "--digest", Self.hex]
-            #expect(try await machine.run(sign + ["--presence", "pin"], pins: ["2580"]).status == 0)
-            #expect(try await machine.run(sign + ["--presence", "pin"], pins: ["9999"]).status == 4)
+            #expect(
+                try await machine.run(sign + ["--presence", "pin"], pins: ["2580"]).status == 0)
+            #expect(
+                try await machine.run(sign + ["--presence", "pin"], pins: ["9999"]).status == 4)
             #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 9)
             #expect(
                 try await run(
-                    machine, "key", "sign", key, "--digest", Self.hex, "--presence", "finger", at: reader,
+                    machine, "key", "sign", key, "--digest", Self.hex, "--presence", "finger",
+                    at: reader,
                     showing: .finger("mine")
                 ).status == 0)
             let doctor = try await machine.run("doctor")
             #expect(doctor.status == 0)
             #expect(doctor.output.contains("you have a finger enrolled"))
             let second = try await makeKey(machine, "pin", pins: ["2580"])
-            #expect(try await machine.run("key", "sign", second, "--digest", Self.hex, pins: ["2580"]).status == 0)
+            #expect(
+                try await machine.run("key", "sign", second, "--digest", Self.hex, pins: ["2580"])
+                    .status == 0)
         }
     }
 
@@ -234,8 +277,10 @@ struct FingerCommandTests {
         let text = try await program(
             "gdbus",
             [
-                "call", "--address", reader.busAddress, "--dest", "net.reactivated.Fprint", "--object-path",
-                "/net/reactivated/Fprint/Device/0", "--method", "org.freedesktop.DBus.Properties.Get",
+                "call", "--address", reader.busAddress, "--dest", "net.reactivated.Fprint",
+                "--object-path",
+                "/net/reactivated/Fprint/Device/0", "--method",
+                "org.freedesktop.DBus.Properties.Get",
                 "net.reactivated.Fprint.Device", "finger-needed",
             ])
         return !text.contains("true")

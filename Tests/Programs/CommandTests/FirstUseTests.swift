@@ -13,7 +13,9 @@ struct FirstUseTests {
                 for try await outcome in group { outcomes.append(outcome) }
                 return outcomes
             }
-            for outcome in outcomes { #expect(outcome.status == 0, "round \(round): \(outcome.errors)") }
+            for outcome in outcomes {
+                #expect(outcome.status == 0, "round \(round): \(outcome.errors)")
+            }
         }
     }
 }

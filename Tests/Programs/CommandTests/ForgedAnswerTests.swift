@@ -7,7 +7,9 @@ import TPM2
 import Testing
 
 /// `latchkey` with an attacker on the TPM's bus who forges error responses.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
+@Suite(
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
+    .timeLimit(.minutes(15)))
 struct ForgedAnswerTests {
     /// TPM_RC_HANDLE of the first handle, to all of a process's NV_ReadPublic.
     private func denyIndices(_ bus: FaultyTPM) {
@@ -19,10 +21,15 @@ struct ForgedAnswerTests {
         bus.arm(.code(0x14b, times: 1000), atCommand: TPMCommandCode.nvDefineSpace.rawValue)
     }
 
-    @Test func `key delete fails if the TPM denies the index, and the revocation is finished later`() async throws {
+    @Test
+    func `key delete fails if the TPM denies the index, and the revocation is finished later`()
+        async throws
+    {
         let bus = try FaultyTPM(try SoftwareTPM.current)
         let machine = try Machine(tcti: bus.tcti)
-        let created = try await machine.run("key", "create", "--revocable", "--json", pins: ["2580"]).json()
+        let created = try await machine.run(
+            "key", "create", "--revocable", "--json", pins: ["2580"]
+        ).json()
         let id = try #require(created["id"]?.string)
         let copy = try machine.copy()
         denyIndices(bus)
@@ -30,7 +37,9 @@ struct ForgedAnswerTests {
         #expect(denied.status == 7, "\(denied.errors)")
         #expect(try denied.json()["error"]?["code"] == "unavailable")
         bus.arm()
-        #expect(try await copy.run("key", "sign", id, "/dev/null", pins: ["2580"]).status == 0, "the control")
+        #expect(
+            try await copy.run("key", "sign", id, "/dev/null", pins: ["2580"]).status == 0,
+            "the control")
         let checks = try await machine.run("doctor", "--json").json()["checks"]?.array
         let check = try #require(checks?.first { $0["name"] == "revocation" })
         #expect(check["finding"]?.string?.contains("is pending") == true)
@@ -39,7 +48,8 @@ struct ForgedAnswerTests {
         #expect(try dead.json()["error"]?["code"] == "invalidated")
     }
 
-    @Test func `vault reset reports a pending revocation if the TPM denies the index`() async throws {
+    @Test func `vault reset reports a pending revocation if the TPM denies the index`() async throws
+    {
         let bus = try FaultyTPM(try SoftwareTPM.current)
         let machine = try Machine(tcti: bus.tcti)
         let stored = try await machine.run(
@@ -55,19 +65,25 @@ struct ForgedAnswerTests {
         #expect(try weaker.json()["isRevocable"] == false)
     }
 
-    @Test func `key create with --revocable creates no key if the TPM reports no space`() async throws {
+    @Test func `key create with --revocable creates no key if the TPM reports no space`()
+        async throws
+    {
         let bus = try FaultyTPM(try SoftwareTPM.current)
         let machine = try Machine(tcti: bus.tcti)
         #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
         let before = try await machine.run("key", "list", "--json").json()
         denyRoom(bus)
-        let refused = try await machine.run("key", "create", "--revocable", "--json", pins: ["2580"])
+        let refused = try await machine.run(
+            "key", "create", "--revocable", "--json", pins: ["2580"])
         #expect(refused.status == 1)
         #expect(try refused.json()["error"]?["code"] == "unsupported")
         #expect(try await machine.run("key", "list", "--json").json() == before)
     }
 
-    @Test func `enable reports that its key is not revocable, and disable that the revocation is pending`() async throws
+    @Test
+    func
+        `enable reports that its key is not revocable, and disable that the revocation is pending`()
+        async throws
     {
         try await Machine.withServer { machine in
             let bus = try FaultyTPM(try SoftwareTPM.current)
@@ -78,7 +94,9 @@ struct ForgedAnswerTests {
             let weaker = try await machine.run("enable", "--json", pins: ["2580"])
             #expect(weaker.status == 0, "\(weaker.errors)")
             #expect(try weaker.json()["isRevocable"] == false)
-            #expect(try weaker.json()["notRevocableReason"]?.string?.contains("no memory for another") == true)
+            #expect(
+                try weaker.json()["notRevocableReason"]?.string?.contains("no memory for another")
+                    == true)
             bus.arm()
             #expect(try await machine.run("disable").status == 0)
             let enabled = try await machine.run("enable", "--json", pins: ["2580"]).json()

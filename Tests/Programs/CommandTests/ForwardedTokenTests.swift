@@ -14,10 +14,14 @@ struct ForwardedTokenTests {
             var machine = try Machine(tcti: "device:/nonexistent/tpm")
             machine.environment.merge(forwarded.environment) { $1 }
             machine.environment["LATCHKEY_TOKEN"] = forwarded.uri
-            try await IdentityProcess.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
+            try await IdentityProcess.withRunning(
+                database: machine.directory.path(of: "identity.sqlite")
+            ) { server in
                 machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
                 machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-                machine.environment["BROWSER"] = try ScriptedBrowser(user: server.users[0], in: machine.directory).path
+                machine.environment["BROWSER"] = try ScriptedBrowser(
+                    user: server.users[0], in: machine.directory
+                ).path
                 let login = try await machine.run("login", "--json", pins: ["123456"])
                 #expect(login.status == 0, "\(login.errors)")
                 let enabled = try await machine.run("enable", "--json", pins: ["123456"])
@@ -41,7 +45,9 @@ struct ForwardedTokenTests {
             }
             return try await group.reduce(into: []) { $0.append($1) }
         }
-        let failures = outcomes.filter { $0.status != 0 }.map { "exit \($0.status ?? -1): \($0.errors)" }
+        let failures = outcomes.filter { $0.status != 0 }.map {
+            "exit \($0.status ?? -1): \($0.errors)"
+        }
         #expect(failures == [])
         #expect(try await machine.run("key", "list", "--json").json()["keys"]?.array?.count == 21)
         withExtendedLifetime(token) {}
@@ -53,7 +59,9 @@ struct ForwardedTokenTests {
         machine.environment["TSS2_LOG"] = nil
         let uri = "pkcs11:?module-path=\(tpmModule)"
         #expect(try await machine.run("--token", uri, "token", "list").errors == "")
-        #expect(try await machine.run("--token", uri, "token", "list", "--verbose").errors.contains("ERROR"))
+        #expect(
+            try await machine.run("--token", uri, "token", "list", "--verbose").errors.contains(
+                "ERROR"))
     }
 }
 

@@ -8,20 +8,26 @@ import Testing
 /// Control characters in text from a server, a token and a label.
 @Suite(.timeLimit(.minutes(15)))
 struct HostileTextTests {
-    /// Clear screen, direction override, C1 control, line separator, direction mark, zero-width space.
+    /// Clear screen, direction override, C1 control, line separator, direction mark, zero-width
+    /// space.
     private static let hostile = "a\u{1B}[2Jb\u{202E}c\u{9B}d\u{2028}e\u{200F}f\u{200B}g"
 
-    private func expectHarmless(_ outcome: Outcome, sourceLocation: SourceLocation = #_sourceLocation) {
+    private func expectHarmless(
+        _ outcome: Outcome, sourceLocation: SourceLocation = #_sourceLocation
+    ) {
         for text in [outcome.output, outcome.errors] {
             let control = text.unicodeScalars.first { !$0.isVisible && $0 != "\n" }
             #expect(control == nil, "\(text.debugDescription)", sourceLocation: sourceLocation)
         }
     }
 
-    @Test(.requires(program: "softhsm2-util")) func `a token's label cannot control the terminal`() async throws {
+    @Test(.requires(program: "softhsm2-util")) func `a token's label cannot control the terminal`()
+        async throws
+    {
         let (machine, token) = try await Machine.withToken(label: "a\u{1B}[2Jb\u{202E}c")
         for arguments in [
-            ["token", "list"], ["token", "list", "--verbose"], ["token", "list", "--json"], ["doctor"],
+            ["token", "list"], ["token", "list", "--verbose"], ["token", "list", "--json"],
+            ["doctor"],
             ["key", "create"],
         ] {
             let outcome = try await machine.run(arguments, pins: ["123456"])
@@ -31,9 +37,12 @@ struct HostileTextTests {
         withExtendedLifetime(token) {}
     }
 
-    @Test(.requires(program: "softhsm2-util")) func `a key's label cannot control the terminal`() async throws {
+    @Test(.requires(program: "softhsm2-util")) func `a key's label cannot control the terminal`()
+        async throws
+    {
         let (machine, token) = try await Machine.withToken()
-        let created = try await machine.run("key", "create", "--label", Self.hostile, pins: ["123456"])
+        let created = try await machine.run(
+            "key", "create", "--label", Self.hostile, pins: ["123456"])
         #expect(created.status == 0, "\(created.errors)")
         expectHarmless(created)
         let listed = try await machine.run("key", "list")
@@ -42,16 +51,21 @@ struct HostileTextTests {
         withExtendedLifetime(token) {}
     }
 
-    @Test(.requires(program: "python3"), .softwareTPM) func `a server's text cannot control the terminal`() async throws
-    {
-        let server = try RunningProgram(URL(filePath: "/usr/bin/python3"), ["-c", Self.server, Self.hostile])
+    @Test(.requires(program: "python3"), .softwareTPM)
+    func `a server's text cannot control the terminal`() async throws {
+        let server = try RunningProgram(
+            URL(filePath: "/usr/bin/python3"), ["-c", Self.server, Self.hostile])
         let address = await server.output { $0.hasPrefix("http") }.trimmingCharacters(in: .newlines)
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         for arguments in [
-            ["login"], ["login", "--json"], ["login", "--verbose"], ["doctor"], ["status"], ["locker", "start"],
+            ["login"], ["login", "--json"], ["login", "--verbose"], ["doctor"], ["status"],
+            ["locker", "start"],
         ] {
             let outcome = try await machine.run(
-                arguments, extra: ["LATCHKEY_ENDPOINT": address, "LATCHKEY_CLIENT_ID": "app", "BROWSER": "true"])
+                arguments,
+                extra: [
+                    "LATCHKEY_ENDPOINT": address, "LATCHKEY_CLIENT_ID": "app", "BROWSER": "true",
+                ])
             expectHarmless(outcome)
         }
         await server.stop(SIGKILL)

@@ -9,8 +9,8 @@ import Testing
     .requires(program: "python3"), .requires(program: "setpriv"),
     .enabled(if: geteuid() == 0, "needs root, to become another user"), .timeLimit(.minutes(15)))
 struct InspectionTests {
-    /// Starts a program, waits until it runs, and tries to read its memory. A parent may do that to its child unless Yama
-    /// forbids it (`ptrace_scope` 2 or more).
+    /// Starts a program, waits until it runs, and tries to read its memory. A parent may do that to
+    /// its child unless Yama forbids it (`ptrace_scope` 2 or more).
     private static let watcher = #"""
         import ctypes, json, os, select, signal, socket, subprocess, sys, tempfile
         signal.alarm(300)
@@ -51,7 +51,10 @@ struct InspectionTests {
     private func look(at command: [String]) async throws -> Sight {
         let text = try await program(
             "setpriv",
-            ["--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", Self.watcher] + command)
+            [
+                "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c",
+                Self.watcher,
+            ] + command)
         return try JSONDecoder().decode(Sight.self, from: Data(text.utf8))
     }
 
@@ -59,14 +62,18 @@ struct InspectionTests {
         [Products.latchkey.string, "doctor"], [Products.presenceBroker.string],
         [Products.identityServer.string, "serve", "--demo"],
     ])
-    func `another process of the user can neither read nor trace the program`(_ command: [String]) async throws {
+    func `another process of the user can neither read nor trace the program`(_ command: [String])
+        async throws
+    {
         let sight = try await look(at: command)
         #expect(sight.ready && !sight.ended)
         #expect(sight.found.isEmpty)
     }
 
     @Test func `a program without protection can be read`() async throws {
-        let sight = try await look(at: ["/usr/bin/python3", "-uc", "print('ready'); __import__('time').sleep(60)"])
+        let sight = try await look(at: [
+            "/usr/bin/python3", "-uc", "print('ready'); __import__('time').sleep(60)",
+        ])
         #expect(sight.found == ["mem", "environ", "maps", "fd", "ptrace"])
     }
 }

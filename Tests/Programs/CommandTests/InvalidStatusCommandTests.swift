@@ -19,11 +19,14 @@ struct InvalidStatusCommandTests {
             end.sendall(('HTTP/1.1 %s Status\r\nContent-Length: 2\r\n\r\n{}' % status).encode())
             end.close()
         """#
-    private static let statuses = ["000", "001", "099", "0", "99", "101", "600", "999", "1000", "-1", "", "2x0"]
+    private static let statuses = [
+        "000", "001", "099", "0", "99", "101", "600", "999", "1000", "-1", "", "2x0",
+    ]
 
     @Test func `an invalid status is refused and does not end the program`() async throws {
         let server = try RunningProgram(
-            URL(filePath: "/usr/bin/python3"), ["-c", Self.server, Self.statuses.joined(separator: ",")])
+            URL(filePath: "/usr/bin/python3"),
+            ["-c", Self.server, Self.statuses.joined(separator: ",")])
         let port = await server.output { _ in true }.trimmingCharacters(in: .whitespacesAndNewlines)
         var machine = try Machine(tcti: nil)
         machine.environment["LATCHKEY_ENDPOINT"] = "http://127.0.0.1:\(port)"

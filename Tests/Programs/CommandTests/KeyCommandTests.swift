@@ -11,8 +11,11 @@ import Testing
 struct KeyCommandTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 
-    private func createKey(_ machine: Machine, policy: String = "pin", pin: String = "2580") async throws -> String {
-        let outcome = try await machine.run("key", "create", "--policy", policy, "--json", pins: [pin])
+    private func createKey(_ machine: Machine, policy: String = "pin", pin: String = "2580")
+        async throws -> String
+    {
+        let outcome = try await machine.run(
+            "key", "create", "--policy", policy, "--json", pins: [pin])
         #expect(outcome.status == 0, "\(outcome.errors)")
         return try #require(outcome.json()["id"]?.string)
     }
@@ -24,10 +27,12 @@ struct KeyCommandTests {
 
     @Test func `a key's JSON has the fields of the contract`() async throws {
         let machine = try machine()
-        let outcome = try await machine.run("key", "create", "--label", "mine", "--json", pins: ["2580"])
+        let outcome = try await machine.run(
+            "key", "create", "--label", "mine", "--json", pins: ["2580"])
         let created = try outcome.json()
         let expected: Set = [
-            "assurance", "backend", "createdAt", "enforcedPresence", "id", "isAttestable", "isRevocable", "label",
+            "assurance", "backend", "createdAt", "enforcedPresence", "id", "isAttestable",
+            "isRevocable", "label",
             "pinProtection", "policy", "publicKeyJWK", "uri",
         ]
         #expect(Set(created.keys) == expected)
@@ -39,7 +44,10 @@ struct KeyCommandTests {
         #expect(created["publicKeyJWK"]?["crv"] == "P-256")
         let id = try #require(created["id"]?.string)
         #expect(try await machine.run("key", "show", id, "--json").json() == created)
-        #expect(try await machine.run("key", "list", "--json").json() == ["keys": .array([.object(created)])])
+        #expect(
+            try await machine.run("key", "list", "--json").json() == [
+                "keys": .array([.object(created)])
+            ])
     }
 
     @Test func `a signature over a file and over its digest verify`() async throws {
@@ -51,13 +59,16 @@ struct KeyCommandTests {
         let hex = digest.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         let key = try await publicKey(machine, id)
         for what in [[file], ["--digest", hex]] {
-            let outcome = try await machine.run(["key", "sign", id, "--json"] + what, pins: ["2580"])
+            let outcome = try await machine.run(
+                ["key", "sign", id, "--json"] + what, pins: ["2580"])
             let bytes = try #require(outcome.json()["signature"]?.string.flatMap(Base64URL.decode))
-            #expect(key.isValid(try #require(ECDSASignature(rawRepresentation: bytes)), for: digest))
+            #expect(
+                key.isValid(try #require(ECDSASignature(rawRepresentation: bytes)), for: digest))
         }
     }
 
-    @Test(.requires(program: "openssl")) func `openssl verifies the der form with the exported pem`() async throws {
+    @Test(.requires(program: "openssl"))
+    func `openssl verifies the der form with the exported pem`() async throws {
         let machine = try machine()
         let id = try await createKey(machine, policy: "none")
         let paths = ["message", "signature", "public.pem"].map(machine.directory.path(of:))
@@ -76,11 +87,13 @@ struct KeyCommandTests {
         let machine = try machine()
         let id = try await createKey(machine, policy: "none")
         let path = machine.directory.path(of: "key.pem")
-        let wrapped = try await machine.run("key", "export", id, "--format", "tss2", "--json").output
+        let wrapped = try await machine.run("key", "export", id, "--format", "tss2", "--json")
+            .output
         #expect(wrapped.hasPrefix("-----BEGIN TSS2 PRIVATE KEY-----\n"))
         try Data(wrapped.utf8).write(to: URL(filePath: path))
         let read = try await program(
-            "openssl", ["pkey", "-provider", "tpm2", "-provider", "default", "-in", path, "-pubout"],
+            "openssl",
+            ["pkey", "-provider", "tpm2", "-provider", "default", "-in", path, "-pubout"],
             environment: ["TPM2OPENSSL_TCTI": SoftwareTPM.current.tcti])
         #expect(read == (try await machine.run("key", "export", id, "--format", "pem").output))
     }
@@ -106,7 +119,8 @@ struct KeyCommandTests {
     @Test func `an attestation has all its parts`() async throws {
         let machine = try machine()
         let id = try await createKey(machine, policy: "none")
-        let outcome = try await machine.run("key", "attest", id, "--challenge", "MDEyMzQ1Njc4OWFiY2RlZg", "--json")
+        let outcome = try await machine.run(
+            "key", "attest", id, "--challenge", "MDEyMzQ1Njc4OWFiY2RlZg", "--json")
         let attestation = try outcome.json()
         #expect(attestation["format"] == "tpm")
         let statement = try #require(attestation["statement"]?.string.flatMap(Base64URL.decode))
@@ -119,7 +133,10 @@ struct KeyCommandTests {
     @Test func `a deleted key is not found`() async throws {
         let machine = try machine()
         let id = try await createKey(machine, policy: "none")
-        #expect(try await machine.run("key", "delete", id, "--json").json() == ["id": .string(id), "deleted": true])
+        #expect(
+            try await machine.run("key", "delete", id, "--json").json() == [
+                "id": .string(id), "deleted": true,
+            ])
         #expect(try await machine.run("key", "delete", id).status == 6)
         #expect(try await machine.run("key", "sign", id, "/dev/null").status == 6)
     }
@@ -127,7 +144,9 @@ struct KeyCommandTests {
     @Test func `a key is found by its ID, the first characters of it, or its label`() async throws {
         let machine = try machine()
         func make(_ label: String) async throws -> String {
-            let created = try await machine.run("key", "create", "--policy", "none", "--label", label, "--json").json()
+            let created = try await machine.run(
+                "key", "create", "--policy", "none", "--label", label, "--json"
+            ).json()
             return try #require(created["id"]?.string)
         }
         func shown(_ name: String) async throws -> JSON? {
@@ -150,9 +169,12 @@ struct KeyCommandTests {
         #expect(try await shown(id) == nil)
         #expect(try await machine.run("key", "list").output.contains("\(other)  none"))
         #expect(try await shown(other.lowercased()) == .string(other))
-        #expect(try await machine.run("key", "create", "--policy", "none", "--label", "").status == 2)
-        let unwritten = try await machine.run("key", "sign", other, "/dev/null", "--output", "/nonexistent/x")
-        #expect(unwritten.status == 2 && !unwritten.errors.contains("NSCocoa"), "\(unwritten.errors)")
+        #expect(
+            try await machine.run("key", "create", "--policy", "none", "--label", "").status == 2)
+        let unwritten = try await machine.run(
+            "key", "sign", other, "/dev/null", "--output", "/nonexistent/x")
+        #expect(
+            unwritten.status == 2 && !unwritten.errors.contains("NSCocoa"), "\(unwritten.errors)")
     }
 
     @Test func `a container does not show the keys of another one`() async throws {
@@ -168,9 +190,12 @@ struct KeyCommandTests {
     @Test func `after a PIN change the new PIN works and the old PIN is wrong`() async throws {
         let machine = try machine()
         let id = try await createKey(machine)
-        let change = try await machine.run("pin", "change", "--json", pins: ["2580", "neue Losung"])
+        let change = try await machine.run(
+            "pin", "change", "--json", pins: ["2580", "neue Losung"])
         #expect(try change.json()["changed"] == 1)
-        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["neue Losung"]).status == 0)
+        #expect(
+            try await machine.run("key", "sign", id, "/dev/null", pins: ["neue Losung"]).status == 0
+        )
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["2580"]).status == 4)
     }
 
@@ -179,19 +204,23 @@ struct KeyCommandTests {
         let first = try await createKey(machine)
         let second = try await createKey(machine, pin: "1357")
         let vault = try await machine.run(
-            ["vault", "store", "v", "--biometrics", "--policy", "pin"], pins: ["8642"], input: "secret")
+            ["vault", "store", "v", "--biometrics", "--policy", "pin"], pins: ["8642"],
+            input: "secret")
         #expect(vault.status == 0, "\(vault.errors)")
         let all = try await machine.run("pin", "change", pins: ["2580", "new one"])
         #expect(all.status == 4)
         #expect(all.errors.contains("latchkey pin change KEY"))
         for (arguments, pins) in [
-            ([first], ["2580", "first"]), ([second], ["1357", "second"]), (["--secrets"], ["8642", "third"]),
+            ([first], ["2580", "first"]), ([second], ["1357", "second"]),
+            (["--secrets"], ["8642", "third"]),
         ] {
             let change = try await machine.run(["pin", "change", "--json"] + arguments, pins: pins)
             #expect(try change.json()["changed"] == 1, "\(change.errors)")
         }
-        #expect(try await machine.run("key", "sign", first, "/dev/null", pins: ["first"]).status == 0)
-        #expect(try await machine.run("key", "sign", second, "/dev/null", pins: ["second"]).status == 0)
+        #expect(
+            try await machine.run("key", "sign", first, "/dev/null", pins: ["first"]).status == 0)
+        #expect(
+            try await machine.run("key", "sign", second, "/dev/null", pins: ["second"]).status == 0)
         #expect(try await machine.run("vault", "show", "v", pins: ["third"]).output == "secret")
         #expect(try await machine.run("pin", "change", first, "--secrets").status == 2)
     }
@@ -199,34 +228,46 @@ struct KeyCommandTests {
     @Test func `pin change names the keys in its prompt, result and errors`() async throws {
         let machine = try machine()
         func make(_ arguments: String...) async throws {
-            let outcome = try await machine.run(["key", "create", "--label"] + arguments, pins: ["2580"])
+            let outcome = try await machine.run(
+                ["key", "create", "--label"] + arguments, pins: ["2580"])
             #expect(outcome.status == 0, "\(outcome.errors)")
         }
         try await make("open", "--policy", "none")
         try await make("mine")
         let open = try await machine.run("pin", "change", "open", pins: [])
-        #expect(open.status == 6 && open.errors.contains("the key ‘open’ has no PIN (its policy is ‘none’)"))
+        #expect(
+            open.status == 6
+                && open.errors.contains("the key ‘open’ has no PIN (its policy is ‘none’)"))
         let secrets = try await machine.run("pin", "change", "--secrets", pins: [])
         #expect(secrets.status == 6 && secrets.errors.contains("no vault or credential with a PIN"))
         let wrong = try await machine.run("pin", "change", "mine", pins: ["0000", "1357"])
-        #expect(wrong.errors.contains("Could not change the PIN of the key ‘mine’: the PIN is wrong"))
+        #expect(
+            wrong.errors.contains("Could not change the PIN of the key ‘mine’: the PIN is wrong"))
         for (arguments, text) in [(["mine"], "the key ‘mine’"), ([], "one key")] {
-            let change = try await machine.run(["pin", "change"] + arguments, pins: ["2580", "2580"])
+            let change = try await machine.run(
+                ["pin", "change"] + arguments, pins: ["2580", "2580"])
             #expect(change.output == "The new PIN is set for \(text) of the container ‘default’.\n")
         }
         #expect(
             try await machine.run(
-                ["vault", "store", "v", "--biometrics", "--policy", "pin"], pins: ["2580"], input: "x"
+                ["vault", "store", "v", "--biometrics", "--policy", "pin"], pins: ["2580"],
+                input: "x"
             )
             .status == 0)
         let all = try await machine.run("pin", "change", pins: ["2580", "2580"])
-        #expect(all.output.contains("for one key and the vaults and credentials of"), "\(all.output) \(all.errors)")
+        #expect(
+            all.output.contains("for one key and the vaults and credentials of"),
+            "\(all.output) \(all.errors)")
     }
 
-    @Test func `an error names the label that two keys share, and --slot without a token is reported`() async throws {
+    @Test
+    func `an error names the label that two keys share, and --slot without a token is reported`()
+        async throws
+    {
         let machine = try machine()
         for isSecond in [false, true] {
-            let made = try await machine.run("key", "create", "--policy", "none", "--label", "r", "--slot", "9a")
+            let made = try await machine.run(
+                "key", "create", "--policy", "none", "--label", "r", "--slot", "9a")
             #expect(made.status == 0 && made.errors.contains("--slot has no effect"))
             #expect(made.errors.contains("Another key has the label ‘r’.") == isSecond)
         }
@@ -234,26 +275,35 @@ struct KeyCommandTests {
         #expect(ambiguous.errors.contains("2 keys of the container ‘default’ have the label ‘r’"))
     }
 
-    @Test func `a descriptor for output, or with the data to sign, is not a source of PINs`() async throws {
+    @Test func `a descriptor for output, or with the data to sign, is not a source of PINs`()
+        async throws
+    {
         let machine = try machine()
         let id = try await createKey(machine)
         let output = try await machine.run("key", "sign", id, "/dev/null", "--pin-source", "fd:2")
         #expect(output.status == 2)
-        #expect(output.errors.contains("descriptor 2, which is standard error, is open for writing only"))
-        let both = try await machine.run("key", "sign", id, "-", "--pin-source", "fd:0", input: "data\n2580\n")
+        #expect(
+            output.errors.contains(
+                "descriptor 2, which is standard error, is open for writing only"))
+        let both = try await machine.run(
+            "key", "sign", id, "-", "--pin-source", "fd:0", input: "data\n2580\n")
         #expect(both.status == 7)
         #expect(
-            both.errors.contains("standard input contains the data and cannot be the source of PINs"), "\(both.errors)")
+            both.errors.contains(
+                "standard input contains the data and cannot be the source of PINs"),
+            "\(both.errors)")
     }
 
     /// Other descriptors are the tool's own files.
-    @Test func `a descriptor that was not open at the start is not a source of PINs`() async throws {
+    @Test func `a descriptor that was not open at the start is not a source of PINs`() async throws
+    {
         let machine = try machine()
         for number in 6...12 {
             let outcome = try await machine.run("key", "create", "--pin-source", "fd:\(number)")
             #expect(outcome.status == 2)
             #expect(
-                outcome.errors.contains("descriptor \(number) was not open when the program started"),
+                outcome.errors.contains(
+                    "descriptor \(number) was not open when the program started"),
                 "\(outcome.errors)")
         }
     }
@@ -268,10 +318,17 @@ struct KeyCommandTests {
         }
     }
 
-    @Test func `a copy of a revocable key does not sign with an old PIN or after the key was deleted`() async throws {
+    @Test
+    func `a copy of a revocable key does not sign with an old PIN or after the key was deleted`()
+        async throws
+    {
         let machine = try machine()
-        #expect(try await machine.run("key", "show", createKey(machine), "--json").json()["isRevocable"] == false)
-        let created = try await machine.run("key", "create", "--revocable", "--json", pins: ["2580"]).json()
+        #expect(
+            try await machine.run("key", "show", createKey(machine), "--json").json()["isRevocable"]
+                == false)
+        let created = try await machine.run(
+            "key", "create", "--revocable", "--json", pins: ["2580"]
+        ).json()
         #expect(created["isRevocable"] == true)
         let id = try #require(created["id"]?.string)
         let copy = try machine.copy()
@@ -289,9 +346,13 @@ struct KeyCommandTests {
         #expect(dead?["code"] == "invalidated" && dead?["underlying"]?["code"]?.number == 0x18B)
     }
 
-    @Test func `deleting a revocable key with --forget revokes it and reports it as deleted`() async throws {
+    @Test func `deleting a revocable key with --forget revokes it and reports it as deleted`()
+        async throws
+    {
         let machine = try machine()
-        let created = try await machine.run("key", "create", "--revocable", "--json", pins: ["2580"]).json()
+        let created = try await machine.run(
+            "key", "create", "--revocable", "--json", pins: ["2580"]
+        ).json()
         let id = try #require(created["id"]?.string)
         let copy = try machine.copy()
         let forgotten = try await machine.run("key", "delete", id, "--forget", "--json")
@@ -303,31 +364,45 @@ struct KeyCommandTests {
 
     @Test func `deleting a revocable key with --forget works without its TPM`() async throws {
         let machine = try machine()
-        let created = try await machine.run("key", "create", "--revocable", "--json", pins: ["2580"]).json()
+        let created = try await machine.run(
+            "key", "create", "--revocable", "--json", pins: ["2580"]
+        ).json()
         let id = try #require(created["id"]?.string)
         let off = ["LATCHKEY_TCTI": "swtpm:path=/nonexistent"]
         let forgotten = try await machine.run("key", "delete", id, "--forget", "--json", extra: off)
         #expect(forgotten.status == 0, "\(forgotten.errors)")
-        #expect(try forgotten.json() == ["id": .string(id), "deleted": false, "revocationPending": true])
+        #expect(
+            try forgotten.json() == [
+                "id": .string(id), "deleted": false, "revocationPending": true,
+            ])
         #expect(forgotten.errors.contains("has not revoked"))
     }
 
-    @Test func `wrong PINs end with 4 and the attempts left, then with 5 and the time`() async throws {
+    @Test func `wrong PINs end with 4 and the attempts left, then with 5 and the time`()
+        async throws
+    {
         let machine = try machine()
         let id = try await createKey(machine)
         for left in [2, 1, 0] {
-            let outcome = try await machine.run("key", "sign", id, "/dev/null", "--json", pins: ["0000"])
+            let outcome = try await machine.run(
+                "key", "sign", id, "/dev/null", "--json", pins: ["0000"])
             #expect(outcome.status == 4)
             let error = try #require(outcome.json()["error"])
             #expect(error["code"] == "wrongProof")
             #expect(error["attemptsLeft"]?.number == Double(left))
             #expect(error["underlying"]?["code"]?.number == 0x98E)
         }
-        // A new PIN is proven once, so nothing with a PIN of its own can be created during the lockout; the error has its end.
-        for arguments in [["key", "create", "--revocable"], ["vault", "store", "app", "--biometrics"]] {
-            let refused = try await machine.run(arguments + ["--json"], pins: ["1357"], input: "secret")
+        // A new PIN is proven once, so nothing with a PIN of its own can be created during the
+        // lockout; the error has its end.
+        for arguments in [
+            ["key", "create", "--revocable"], ["vault", "store", "app", "--biometrics"],
+        ] {
+            let refused = try await machine.run(
+                arguments + ["--json"], pins: ["1357"], input: "secret")
             #expect(refused.status == 5)
-            #expect(try refused.json()["error"]?["recovery"]?.string?.contains("at most") == true, "\(refused.output)")
+            #expect(
+                try refused.json()["error"]?["recovery"]?.string?.contains("at most") == true,
+                "\(refused.output)")
         }
         #expect(try await machine.run("doctor").output.contains("revocable keys cannot be created"))
         let locked = try await machine.run("key", "sign", id, "/dev/null", "--json", pins: ["2580"])
@@ -348,7 +423,8 @@ struct KeyCommandTests {
         let row = try storedKey(machine, id)
         let other = try await SoftwareTPM()
         let outcome = try await machine.run(
-            "key", "sign", id, "/dev/null", "--json", pins: ["2580"], extra: ["LATCHKEY_TCTI": other.tcti])
+            "key", "sign", id, "/dev/null", "--json", pins: ["2580"],
+            extra: ["LATCHKEY_TCTI": other.tcti])
         #expect(outcome.status == 8)
         #expect(try outcome.json()["error"]?["code"] == "wrongDevice")
         #expect(try storedKey(machine, id) == row)
@@ -357,10 +433,12 @@ struct KeyCommandTests {
     }
 
     @Test(arguments: ["truncated", "edited", "emptied"])
-    func `a key with changed stored bytes ends with 8 and is not modified`(how: String) async throws {
+    func `a key with changed stored bytes ends with 8 and is not modified`(how: String) async throws
+    {
         let machine = try machine()
         let id = try await createKey(machine)
-        var key = try JSONDecoder().decode(HardwareKey.self, from: Data(try storedKey(machine, id).utf8))
+        var key = try JSONDecoder().decode(
+            HardwareKey.self, from: Data(try storedKey(machine, id).utf8))
         switch how {
         case "truncated": key = key.replacing(blob: key.blob.dropLast(9))
         case "edited":
@@ -372,7 +450,8 @@ struct KeyCommandTests {
         }
         let text = String(decoding: try JSONEncoder().encode(key), as: UTF8.self)
         try store(machine, id, text)
-        let outcome = try await machine.run("key", "sign", id, "/dev/null", "--json", pins: ["2580"])
+        let outcome = try await machine.run(
+            "key", "sign", id, "/dev/null", "--json", pins: ["2580"])
         #expect(outcome.status == 8, "\(outcome.errors)")
         #expect(try storedKey(machine, id) == text)
     }
@@ -383,7 +462,8 @@ struct KeyCommandTests {
         let checks = try #require(outcome.json()["checks"]?.array)
         #expect(
             checks.compactMap { $0["name"]?.string } == [
-                "store", "tpm", "srk", "lockout", "revocation", "tokens", "finger", "attestation", "pin-source",
+                "store", "tpm", "srk", "lockout", "revocation", "tokens", "finger", "attestation",
+                "pin-source",
                 "passkeys", "server",
             ])
         #expect(checks.allSatisfy { $0["state"] != "problem" })

@@ -25,7 +25,9 @@ struct KeyRowTests {
                 let created = try await machine.run(
                     ["key", "create", "--label", label, "--json"] + extra, pins: [KeyRowTests.pin])
                 let id = try #require(created.json()["id"]?.string, "\(created.errors)")
-                keys.append(try JSONDecoder().decode(HardwareKey.self, from: Data(storedKey(machine, id).utf8)))
+                keys.append(
+                    try JSONDecoder().decode(
+                        HardwareKey.self, from: Data(storedKey(machine, id).utf8)))
             }
             (test, other) = (keys[0], keys[1])
         }
@@ -36,11 +38,14 @@ struct KeyRowTests {
         }
 
         func sign(_ name: String = "test") async throws -> Outcome {
-            try await machine.run("key", "sign", name, "/dev/null", "--json", pins: [KeyRowTests.pin])
+            try await machine.run(
+                "key", "sign", name, "/dev/null", "--json", pins: [KeyRowTests.pin])
         }
 
         var attemptsLeft: Double? {
-            get async throws { try await machine.run("pin", "status", "--json").json()["attemptsLeft"]?.number }
+            get async throws {
+                try await machine.run("pin", "status", "--json").json()["attemptsLeft"]?.number
+            }
         }
     }
 
@@ -49,7 +54,9 @@ struct KeyRowTests {
     }
 
     @Test(arguments: Swap.allCases, [[], ["--revocable"]])
-    func `swapped parts of two rows are reported as damage without a PIN attempt`(swap: Swap, extra: [String])
+    func `swapped parts of two rows are reported as damage without a PIN attempt`(
+        swap: Swap, extra: [String]
+    )
         async throws
     {
         let pair = try await Pair(extra)
@@ -74,10 +81,12 @@ struct KeyRowTests {
         case .rowNames:
             let database = try DatabaseQueue.raw(at: pair.machine.databasePath)
             for (old, new) in [
-                (test.id.rawValue, "x"), (other.id.rawValue, test.id.rawValue), ("x", other.id.rawValue),
+                (test.id.rawValue, "x"), (other.id.rawValue, test.id.rawValue),
+                ("x", other.id.rawValue),
             ] {
                 try await database.write {
-                    try $0.execute(sql: "UPDATE record SET id = ? WHERE id = ?", arguments: [new, old])
+                    try $0.execute(
+                        sql: "UPDATE record SET id = ? WHERE id = ?", arguments: [new, old])
                 }
             }
         }
@@ -89,15 +98,19 @@ struct KeyRowTests {
         #expect(try await pair.attemptsLeft == before)
     }
 
-    /// The binding is not secret: an attacker can write the right one, with the digest of the whole row.
+    /// The binding is not secret: an attacker can write the right one, with the digest of the whole
+    /// row.
     @Test(arguments: [[], ["--revocable"]])
-    func `another key with the right binding for its new row does not sign`(extra: [String]) async throws {
+    func `another key with the right binding for its new row does not sign`(extra: [String])
+        async throws
+    {
         let pair = try await Pair(extra)
         let old = Data(KeyBinding(pair.other).digest)
         let new = Data(KeyBinding(pair.test).digest)
         var structure = pair.other.blob.dropLast(SHA256.byteCount)
         structure.replaceSubrange(try #require(structure.firstRange(of: old)), with: new)
-        let forged = pair.other.replacing(blob: Data(structure) + Data(SHA256.hash(data: structure)))
+        let forged = pair.other.replacing(
+            blob: Data(structure) + Data(SHA256.hash(data: structure)))
         try pair.put(forged.with(id: pair.test.id, label: "test"), into: pair.test)
         let outcome = try await pair.sign()
         #expect(outcome.status == 4, "\(outcome.output)")
@@ -111,9 +124,11 @@ struct KeyRowTests {
         let (machine, id) = (pair.machine, pair.test.id.rawValue)
         #expect(try await machine.run("key", "rename", id, "").status == 2)
         if extra.last != "none" {
-            #expect(try await machine.run("key", "rename", "test", "new", pins: ["000000"]).status == 4)
+            #expect(
+                try await machine.run("key", "rename", "test", "new", pins: ["000000"]).status == 4)
         }
-        let renamed = try await machine.run("key", "rename", "test", "new", "--json", pins: [Self.pin])
+        let renamed = try await machine.run(
+            "key", "rename", "test", "new", "--json", pins: [Self.pin])
         #expect(renamed.status == 0, "\(renamed.errors)")
         #expect(try renamed.json()["label"] == "new")
         #expect(try await machine.run("key", "show", "new", "--json").json() == renamed.json())
@@ -121,7 +136,8 @@ struct KeyRowTests {
         #expect(try await pair.sign("new").status == 0)
         #expect(try await pair.sign("other").status == 0)
         #expect(
-            try await machine.run("pin", "change", pins: [Self.pin, "654321"]).status == (extra.last == "none" ? 6 : 0))
+            try await machine.run("pin", "change", pins: [Self.pin, "654321"]).status
+                == (extra.last == "none" ? 6 : 0))
         #expect(try await machine.run("key", "delete", id).status == 0)
     }
 }
@@ -129,7 +145,8 @@ struct KeyRowTests {
 extension HardwareKey {
     fileprivate func with(id: KeyID? = nil, label: String) -> HardwareKey {
         HardwareKey(
-            id: id ?? self.id, backend: backend, policy: policy, assurance: assurance, publicKey: publicKey,
+            id: id ?? self.id, backend: backend, policy: policy, assurance: assurance,
+            publicKey: publicKey,
             label: label, createdAt: createdAt, blob: blob, authorization: authorization)
     }
 }

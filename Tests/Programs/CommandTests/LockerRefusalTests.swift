@@ -7,10 +7,14 @@ import RawDatabase
 import Testing
 
 /// Errors that `latchkey locker` and related commands report before they prompt.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
+@Suite(
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
+    .timeLimit(.minutes(15)))
 struct LockerRefusalTests {
     /// A browser that only records its calls.
-    private func watchedBrowser(_ machine: Machine) throws -> (variables: [String: String], wasCalled: () -> Bool) {
+    private func watchedBrowser(_ machine: Machine) throws -> (
+        variables: [String: String], wasCalled: () -> Bool
+    ) {
         let note = machine.directory.path(of: "visited-\(UInt32.random(in: 0 ... .max))")
         let browser = try machine.directory.makeScript(
             "watched-\(UInt32.random(in: 0 ... .max))", "#!/bin/sh\n: > '\(note)'\nexit 1\n")
@@ -23,10 +27,14 @@ struct LockerRefusalTests {
         } ?? []
     }
 
-    @Test func `the locker's keys are not listed, and do not sign and cannot be deleted`() async throws {
+    @Test func `the locker's keys are not listed, and do not sign and cannot be deleted`()
+        async throws
+    {
         try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
-            #expect(try await machine.run("key", "list").output.hasPrefix("There are no keys that you created"))
+            #expect(
+                try await machine.run("key", "list").output.hasPrefix(
+                    "There are no keys that you created"))
             let keys = try await lockerKeys(machine)
             #expect(keys.count == 2)
             let digest = String(repeating: "0", count: 64)
@@ -41,7 +49,9 @@ struct LockerRefusalTests {
                     #expect(outcome.errors.contains("latchkey locker end --mode destroy"))
                 }
             }
-            #expect(try await machine.run("locker", "start", "--level", "easy", pins: ["2580"]).status == 0)
+            #expect(
+                try await machine.run("locker", "start", "--level", "easy", pins: ["2580"]).status
+                    == 0)
         }
     }
 
@@ -49,7 +59,8 @@ struct LockerRefusalTests {
     func `a damaged enrolment can be destroyed and replaced`(label: String) async throws {
         try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
-            let key = try await #require(lockerKeys(machine).first { $0["label"] == .string(label) })
+            let key = try await #require(
+                lockerKeys(machine).first { $0["label"] == .string(label) })
             let id = try #require(key["id"]?.string)
             try await DatabaseQueue.raw(at: machine.databasePath).write { database in
                 try database.execute(sql: "DELETE FROM record WHERE id = ?", arguments: [id])
@@ -59,7 +70,9 @@ struct LockerRefusalTests {
             #expect(end.status == 0, "\(end.errors)")
             #expect(try end.json()["phase"] == "unregistered")
             // Only the device's key can authenticate the removal to the server.
-            #expect(end.errors.contains("Remove this machine at the server") == (label == "locker: device"))
+            #expect(
+                end.errors.contains("Remove this machine at the server")
+                    == (label == "locker: device"))
             #expect(try await lockerKeys(machine).isEmpty)
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
         }
@@ -74,13 +87,17 @@ struct LockerRefusalTests {
             #expect(try await machine.run("locker", "end", "--mode", "destroy").status == 0)
 
             let browser = try watchedBrowser(machine)
-            let levels = ["base", "background", "offline", "active"].map { ["encrypt", "--level", $0] }
+            let levels = ["base", "background", "offline", "active"].map {
+                ["encrypt", "--level", $0]
+            }
             for arguments in levels + [
                 ["decrypt"], ["background"], ["easy-access", "enable"], ["easy-access", "disable"],
-                ["start", "--level", "easy"], ["end", "--mode", "lock"], ["end", "--mode", "destroy"],
+                ["start", "--level", "easy"], ["end", "--mode", "lock"],
+                ["end", "--mode", "destroy"],
             ] {
                 let outcome = try await machine.run(
-                    ["locker"] + arguments + ["--json"], pins: ["2580"], input: sealed, extra: browser.variables)
+                    ["locker"] + arguments + ["--json"], pins: ["2580"], input: sealed,
+                    extra: browser.variables)
                 #expect(outcome.status == 6, "\(arguments)")
                 #expect(try outcome.json()["error"]?["code"] == "notEnrolled")
                 #expect(outcome.errors.contains("Enrol it with ‘latchkey locker start’."))
@@ -89,7 +106,8 @@ struct LockerRefusalTests {
 
             // No prompt for a text of another enrolment.
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
-            let foreign = try await machine.run(["locker", "decrypt", "--json"], pins: [], input: sealed)
+            let foreign = try await machine.run(
+                ["locker", "decrypt", "--json"], pins: [], input: sealed)
             #expect(foreign.status == 8)
             #expect(try foreign.json()["error"]?["code"] == "wrongEnrolment")
         }
@@ -103,7 +121,9 @@ struct LockerRefusalTests {
             #expect(status["endpoint"] == .string(endpoint))
             #expect(status["levelShares"] == true)
             #expect(status["isConfigured"] == true)
-            #expect(status["enrolmentID"]?.string?.isEmpty == false && status["userID"]?.string?.isEmpty == false)
+            #expect(
+                status["enrolmentID"]?.string?.isEmpty == false
+                    && status["userID"]?.string?.isEmpty == false)
 
             let nowhere = ["LATCHKEY_ENDPOINT": "", "LATCHKEY_CLIENT_ID": ""]
             let alone = try await machine.run("locker", "status", "--json", extra: nowhere)
@@ -113,9 +133,13 @@ struct LockerRefusalTests {
             let slash = try await machine.run("locker", "background", "--endpoint", "\(endpoint)/")
             #expect(slash.status == 0, "\(slash.errors)")
             let other = ["--endpoint", "http://127.0.0.1:1"]
-            #expect(try await machine.run(["locker", "status", "--json"] + other).json()["isConfigured"] == false)
+            #expect(
+                try await machine.run(["locker", "status", "--json"] + other).json()["isConfigured"]
+                    == false)
             for command in [["background"], ["start"], ["end", "--mode", "destroy"]] {
-                #expect(try await machine.run(["locker"] + command + other, pins: ["2580"]).status == 10)
+                #expect(
+                    try await machine.run(["locker"] + command + other, pins: ["2580"]).status == 10
+                )
             }
         }
     }
@@ -129,7 +153,10 @@ struct LockerRefusalTests {
 
             var last = try await machine.run("locker", "start", "--level", "easy", pins: ["0000"])
             for _ in 0..<10 {
-                guard try await machine.run("locker", "status", "--json").json()["easyAccessEnabled"] == true else {
+                guard
+                    try await machine.run("locker", "status", "--json").json()["easyAccessEnabled"]
+                        == true
+                else {
                     break
                 }
                 last = try await machine.run("locker", "start", "--level", "easy", pins: ["0000"])
@@ -140,23 +167,30 @@ struct LockerRefusalTests {
 
             let browser = try watchedBrowser(machine)
             for change in ["disable", "change"] {
-                let off = try await machine.run("locker", "easy-access", change, pins: [], extra: browser.variables)
+                let off = try await machine.run(
+                    "locker", "easy-access", change, pins: [], extra: browser.variables)
                 #expect(off.status == 6)
             }
             #expect(!browser.wasCalled())
         }
     }
 
-    @Test func `a missing server is reported before the prompt, with --allow-offline if it helps`() async throws {
+    @Test func `a missing server is reported before the prompt, with --allow-offline if it helps`()
+        async throws
+    {
         let (machine, active, offline) = try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             var texts: [String] = []
             for level in ["active", "offline"] {
                 texts.append(
-                    try await machine.run(["locker", "encrypt", "--level", level], pins: ["2580"], input: "x").output)
+                    try await machine.run(
+                        ["locker", "encrypt", "--level", level], pins: ["2580"], input: "x"
+                    ).output)
             }
             let doctor = try await machine.run("doctor", "--json").json()["checks"]?.array?.last
-            #expect(doctor?["state"] == "ok" && doctor?["finding"]?.string?.hasSuffix("and the locker.") == true)
+            #expect(
+                doctor?["state"] == "ok"
+                    && doctor?["finding"]?.string?.hasSuffix("and the locker.") == true)
             return (machine, texts[0], texts[1])
         }
         let decrypt = try await machine.run(
@@ -179,8 +213,12 @@ struct LockerRefusalTests {
             let secret = String(repeating: "a", count: 1 << 20)
             let sealed = try await machine.run(encrypt, input: secret).output
             #expect(try await machine.run(["locker", "decrypt"], input: sealed).output == secret)
-            #expect(try await machine.run(["locker", "decrypt"], input: String(sealed.prefix(40))).status == 8)
-            #expect(try await machine.run(["locker", "decrypt"], input: String(sealed.dropLast(9))).status == 8)
+            #expect(
+                try await machine.run(["locker", "decrypt"], input: String(sealed.prefix(40)))
+                    .status == 8)
+            #expect(
+                try await machine.run(["locker", "decrypt"], input: String(sealed.dropLast(9)))
+                    .status == 8)
             #expect(try await machine.run(encrypt, input: secret + "a").status == 2)
             let both = try await machine.run(
                 ["locker", "decrypt", "--pin-source", "fd:0"], input: "2580\n")
@@ -188,11 +226,16 @@ struct LockerRefusalTests {
         }
     }
 
-    @Test func `without a way to prompt for the PIN or finger there is no login first`() async throws {
+    @Test func `without a way to prompt for the PIN or finger there is no login first`()
+        async throws
+    {
         try await Machine.withServer { machine in
             let browser = try watchedBrowser(machine)
-            let mute = ["LATCHKEY_PIN_SOURCE": "pinentry", "PINENTRY_PROGRAM": "/nonexistent/pinentry"]
-            let start = try await machine.run("locker", "start", extra: browser.variables.merging(mute) { $1 })
+            let mute = [
+                "LATCHKEY_PIN_SOURCE": "pinentry", "PINENTRY_PROGRAM": "/nonexistent/pinentry",
+            ]
+            let start = try await machine.run(
+                "locker", "start", extra: browser.variables.merging(mute) { $1 })
             #expect(start.status == 7)
             let brokerless = ["DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent"]
             let finger = try await machine.run(
@@ -200,7 +243,8 @@ struct LockerRefusalTests {
                 extra: browser.variables.merging(brokerless) { $1 })
             #expect(finger.status == 7)
             #expect(!browser.wasCalled())
-            let doctor = try await machine.run("doctor", "--json", extra: mute).json()["checks"]?.array
+            let doctor = try await machine.run("doctor", "--json", extra: mute).json()["checks"]?
+                .array
             #expect(doctor?.first { $0["name"] == "pin-source" }?["state"] == "warning")
         }
     }
@@ -208,8 +252,10 @@ struct LockerRefusalTests {
     @Test(arguments: [["login"], ["locker", "start"]])
     func `Ctrl-C at the login page cancels, with a JSON error`(command: [String]) async throws {
         try await Machine.withServer { machine in
-            let browser = try machine.directory.makeScript("interrupting", "#!/bin/sh\nkill -INT $PPID\n")
-            let outcome = try await machine.run(command + ["--json"], pins: ["2580"], extra: ["BROWSER": browser])
+            let browser = try machine.directory.makeScript(
+                "interrupting", "#!/bin/sh\nkill -INT $PPID\n")
+            let outcome = try await machine.run(
+                command + ["--json"], pins: ["2580"], extra: ["BROWSER": browser])
             #expect(outcome.status == 3, "\(outcome.errors)")
             #expect(try outcome.json()["error"]?["recovery"]?.string?.isEmpty == false)
         }

@@ -7,9 +7,11 @@ import LatchkeyTesting
 import Subprocess
 import Testing
 
-/// Biometric login, one process per command, with a real server, a software TPM and a scripted browser.
+/// Biometric login, one process per command, with a real server, a software TPM and a scripted
+/// browser.
 @Suite(
-    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .requires(program: "tpm2_getcap"),
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
+    .requires(program: "tpm2_getcap"),
     .timeLimit(.minutes(15)))
 struct LoginCommandTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
@@ -51,7 +53,8 @@ struct LoginCommandTests {
     @Test func `doctor checks that the server knows the client`() async throws {
         try await withServer(try machine()) { machine, _, server in
             func finding(_ arguments: String...) async throws -> (String?, String?) {
-                let checks = try await machine.run(["doctor", "--json"] + arguments).json()["checks"]?.array
+                let checks = try await machine.run(["doctor", "--json"] + arguments).json()[
+                    "checks"]?.array
                 let check = try #require(checks?.first { $0["name"] == "server" })
                 return (check["state"]?.string, check["finding"]?.string)
             }
@@ -81,7 +84,10 @@ struct LoginCommandTests {
                     "clientID": .string(server.clientID), "isConfiguredServer": true,
                 ])
             let enable = try await machine.run("enable", "--json", pins: ["2580"]).json()
-            #expect(Set(enable.keys) == ["kid", "policy", "assurance", "enforcedPresence", "isRevocable"])
+            #expect(
+                Set(enable.keys) == [
+                    "kid", "policy", "assurance", "enforcedPresence", "isRevocable",
+                ])
             #expect(enable["isRevocable"] == true)
             #expect(enable["policy"] == "pin")
             #expect(enable["assurance"] == "simulated(swtpm)")
@@ -122,27 +128,36 @@ struct LoginCommandTests {
             let out = try await machine.run("logout", "--keep-biometric", "--json").json()
             #expect(out["sessionState"] == "NO_SESSION")
             #expect(out["biometricEnabled"] == true)
-            #expect(try await machine.run("authenticate", "--json", pins: ["2580"]).json()["kid"] == .string(kid))
+            #expect(
+                try await machine.run("authenticate", "--json", pins: ["2580"]).json()["kid"]
+                    == .string(kid))
             let gone = try await machine.run("logout", "--json").json()
             #expect(gone["sessionState"] == "NO_SESSION")
             #expect(gone["biometricEnabled"] == false)
         }
     }
 
-    @Test func `a wrong PIN, a declined prompt and a lockout leave biometric login enabled`() async throws {
+    @Test func `a wrong PIN, a declined prompt and a lockout leave biometric login enabled`()
+        async throws
+    {
         try await withServer(machine()) { machine, _, _ in
             _ = try await enable(machine)
-            for (pins, status) in [(["0000"], 4), ([], 7), (["0000"], 4), (["0000"], 4), (["2580"], 5)]
+            for (pins, status) in [
+                (["0000"], 4), ([], 7), (["0000"], 4), (["0000"], 4), (["2580"], 5),
+            ]
                 as [([String], Int32)]
             {
                 let outcome = try await machine.run("authenticate", "--json", pins: pins)
                 #expect(outcome.status == status, "\(outcome.errors)")
-                #expect(try await machine.run("status", "--json").json()["biometricEnabled"] == true)
+                #expect(
+                    try await machine.run("status", "--json").json()["biometricEnabled"] == true)
             }
         }
     }
 
-    @Test func `a device that was removed on the settings page ends with 6 and is deleted here`() async throws {
+    @Test func `a device that was removed on the settings page ends with 6 and is deleted here`()
+        async throws
+    {
         try await withServer(machine()) { machine, browser, server in
             _ = try await enable(machine)
             try await browser.removeDevice(at: server.endpoint)
@@ -163,7 +178,9 @@ struct LoginCommandTests {
             #expect(empty["biometricEnabled"] == false)
             let login = try await other.run("--container", "bob", "login", "--json").json()
             #expect(login["userInfo"]?["preferred_username"] == "bob")
-            #expect(try await other.run("--container", "bob", "authenticate", pins: ["2580"]).status == 6)
+            #expect(
+                try await other.run("--container", "bob", "authenticate", pins: ["2580"]).status
+                    == 6)
             #expect(try await other.run("--container", "bob", "disable").status == 6)
             #expect(try await machine.run("status", "--json").json()["kid"] == .string(kid))
         }
@@ -174,7 +191,8 @@ struct LoginCommandTests {
             _ = try await enable(machine)
             let stranger = try introduce(machine, to: server, as: 1).machine
             let before = try await machine.run("status", "--json").json()
-            // The request names alice, so the server asks for her password. Bob's browser fails, and bob cancels.
+            // The request names alice, so the server asks for her password. Bob's browser fails,
+            // and bob cancels.
             let browser = try #require(stranger.environment["BROWSER"])
             let givingUp = try machine.directory.makeScript(
                 "giving-up", "#!/bin/sh\n'\(browser)' \"$@\" || kill -TERM $PPID\n")
@@ -191,7 +209,9 @@ struct LoginCommandTests {
             async let first = machine.run("enable", "--json", pins: ["2580"])
             async let second = machine.run("enable", "--json", pins: ["2580"])
             let outcomes = try await [first, second]
-            let winners = try outcomes.filter { try $0.status == 0 && $0.json()["wasAlreadyEnabled"] == nil }
+            let winners = try outcomes.filter {
+                try $0.status == 0 && $0.json()["wasAlreadyEnabled"] == nil
+            }
             try #require(winners.count == 1, "\(outcomes)")
             let kid = try #require(winners[0].json()["kid"])
             // The other one ends with a conflict, or finds the key if it begins later.
@@ -199,7 +219,9 @@ struct LoginCommandTests {
                 #expect(other["error"]?["code"] == "conflict", "\(outcomes)")
             }
             #expect(try await machine.run("status", "--json").json()["kid"] == kid)
-            #expect(try await machine.run("authenticate", "--json", pins: ["2580"]).json()["kid"] == kid)
+            #expect(
+                try await machine.run("authenticate", "--json", pins: ["2580"]).json()["kid"] == kid
+            )
         }
     }
 
@@ -211,34 +233,46 @@ struct LoginCommandTests {
                 (#"{"sub":"other",\#(named)}"#, []), (#"{"sub":"other"}"#, ["--bind-server"]),
             ] {
                 try store(machine, "login.key", attributes: attributes)
-                let outcome = try await machine.run(["authenticate", "--json"] + options, pins: ["2580"])
+                let outcome = try await machine.run(
+                    ["authenticate", "--json"] + options, pins: ["2580"])
                 #expect(outcome.status == 8, "\(outcome.errors)")
                 #expect(try outcome.json()["error"]?["code"] == "damaged")
             }
         }
     }
 
-    @Test func `errors about biometric login name the commands, and key show finds its key`() async throws {
+    @Test func `errors about biometric login name the commands, and key show finds its key`()
+        async throws
+    {
         try await withServer(machine()) { machine, _, _ in
             #expect(try await machine.run("login").status == 0)
             let early = try await machine.run("disable", "--json")
             #expect(try early.json()["error"]?["recovery"] == "There is nothing to disable.")
             let id = try await enable(machine)
             let again = try await machine.run("enable")
-            #expect(again.status == 0 && again.output.contains("already enabled with the key \(id)"), "\(again.errors)")
+            #expect(
+                again.status == 0 && again.output.contains("already enabled with the key \(id)"),
+                "\(again.errors)")
             #expect(try await machine.run("enable", "--json").json()["wasAlreadyEnabled"] == true)
             let stricter = try await machine.run("enable", "--policy", "biometry-any")
-            #expect(stricter.status == 10 && stricter.errors.contains("‘latchkey disable’ first"), "\(stricter.errors)")
+            #expect(
+                stricter.status == 10 && stricter.errors.contains("‘latchkey disable’ first"),
+                "\(stricter.errors)")
             let other = try await machine.run("logout", "--endpoint", "http://127.0.0.1:1")
-            #expect(other.status == 10 && other.errors.contains("latchkey logout --force"), "\(other.errors)")
+            #expect(
+                other.status == 10 && other.errors.contains("latchkey logout --force"),
+                "\(other.errors)")
             let commands = [
-                ["key", "sign", id, "/dev/null"], ["key", "delete", id], ["key", "rename", String(id.prefix(4)), "x"],
+                ["key", "sign", id, "/dev/null"], ["key", "delete", id],
+                ["key", "rename", String(id.prefix(4)), "x"],
                 ["pin", "change", id],
             ]
             for command in commands {
                 let outcome = try await machine.run(command, pins: ["2580"])
                 #expect(outcome.status == 6)
-                #expect(outcome.errors.contains("the key \(id) belongs to biometric login"), "\(outcome.errors)")
+                #expect(
+                    outcome.errors.contains("the key \(id) belongs to biometric login"),
+                    "\(outcome.errors)")
                 #expect(outcome.errors.contains("latchkey authenticate"))
             }
             #expect(try await machine.run("key", "show", id, "--json").json()["usedBy"] == "login")
@@ -254,37 +288,50 @@ struct LoginCommandTests {
         #expect(try outcome.json()["error"]?["recovery"]?.string?.isEmpty == false)
     }
 
-    @Test func `if the browser fails, the user sees the address and the login waits`() async throws {
+    @Test func `if the browser fails, the user sees the address and the login waits`() async throws
+    {
         try await withServer(machine()) { machine, browser, _ in
             // It continues in the background, like a user who opens the address in another browser.
             let failing = try machine.directory.makeScript(
-                "failing", "#!/bin/sh\n'\(browser.path)' \"$@\" </dev/null >/dev/null 2>&1 &\nexit 3\n")
-            let outcome = try await machine.run("login", "--quiet", "--json", extra: ["BROWSER": failing])
+                "failing",
+                "#!/bin/sh\n'\(browser.path)' \"$@\" </dev/null >/dev/null 2>&1 &\nexit 3\n")
+            let outcome = try await machine.run(
+                "login", "--quiet", "--json", extra: ["BROWSER": failing])
             #expect(outcome.status == 0, "\(outcome.errors)")
             #expect(outcome.errors.contains("failed. Open this address in a browser yourself"))
         }
     }
 
-    @Test func `the browser's arguments, which other users can read, do not give access`() async throws {
+    @Test func `the browser's arguments, which other users can read, do not give access`()
+        async throws
+    {
         try await withServer(machine()) { machine, browser, _ in
             let seen = machine.directory.path(of: "arguments")
             let spy = try machine.directory.makeScript(
-                "spy", "#!/bin/sh\nprintf '%s\\n' \"$@\" >'\(seen)'\nexec '\(browser.path)' \"$@\"\n")
+                "spy",
+                "#!/bin/sh\nprintf '%s\\n' \"$@\" >'\(seen)'\nexec '\(browser.path)' \"$@\"\n")
             let outcome = try await machine.run("login", extra: ["BROWSER": spy])
             #expect(outcome.status == 0, "\(outcome.errors)")
             let arguments = try String(contentsOfFile: seen, encoding: .utf8)
-            #expect(arguments.wholeMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+\/start\/[A-Za-z0-9_-]{43}\n/) != nil)
+            #expect(
+                arguments.wholeMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+\/start\/[A-Za-z0-9_-]{43}\n/)
+                    != nil)
             #expect(outcome.errors.contains(arguments))
-            #expect(!outcome.errors.contains("state=") && !outcome.errors.contains("code_challenge"))
+            #expect(
+                !outcome.errors.contains("state=") && !outcome.errors.contains("code_challenge"))
         }
     }
 
-    @Test func `no secret is in the output, in the store's clear text, or on the TPM's wire`() async throws {
+    @Test func `no secret is in the output, in the store's clear text, or on the TPM's wire`()
+        async throws
+    {
         let pin = "Zq9!longer-PIN"
         try await withServer(machine()) { machine, _, _ in
             #expect(try await machine.run("login").status == 0)
-            let (enabled, first) = try await TPMTraffic.recording(machine, ["enable", "--verbose"], pins: [pin])
-            let (back, second) = try await TPMTraffic.recording(machine, ["authenticate", "--verbose"], pins: [pin])
+            let (enabled, first) = try await TPMTraffic.recording(
+                machine, ["enable", "--verbose"], pins: [pin])
+            let (back, second) = try await TPMTraffic.recording(
+                machine, ["authenticate", "--verbose"], pins: [pin])
             #expect([enabled.status, back.status] == [0, 0])
             #expect(!first.commands.isEmpty && !second.commands.isEmpty)
             for text in [enabled.output, enabled.errors, back.output, back.errors] {

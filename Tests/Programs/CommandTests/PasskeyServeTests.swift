@@ -1,17 +1,18 @@
 import Foundation
 import Glibc
+import LatchkeyPlatform
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
 import SystemPackage
 import Testing
-import LatchkeyPlatform
 
-/// `latchkey passkey serve`, which runs the `latchkey-passkeys` in its folder, and `latchkey-passkeys` as a process.
+/// `latchkey passkey serve`, which runs the `latchkey-passkeys` in its folder, and
+/// `latchkey-passkeys` as a process.
 @Suite(.timeLimit(.minutes(15)))
 struct PasskeyServeTests {
-    /// Runs `body` with a hard link to `latchkey` in a new folder, which is among the built programs because a hard link cannot
-    /// cross file systems.
+    /// Runs `body` with a hard link to `latchkey` in a new folder, which is among the built
+    /// programs because a hard link cannot cross file systems.
     ///
     /// - Parameters:
     ///   - script: The script `latchkey-passkeys` in the same folder; nil for none.
@@ -22,7 +23,8 @@ struct PasskeyServeTests {
         _ body: (FilePath) async throws -> Void
     ) async throws {
         let folder = Products.directory.appending("siblings-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(atPath: folder.string, withIntermediateDirectories: false)
+        try FileManager.default.createDirectory(
+            atPath: folder.string, withIntermediateDirectories: false)
         defer { try? FileManager.default.removeItem(atPath: folder.string) }
         let latchkey = folder.appending("latchkey")
         try FileManager.default.linkItem(atPath: Products.latchkey.string, toPath: latchkey.string)
@@ -45,14 +47,18 @@ struct PasskeyServeTests {
             """
         try await withLatchkey(script: script) { latchkey in
             let outcome = try await Machine(tcti: nil).run(
-                "passkey", "serve", "--store", "/a b", "--tcti", "swtpm:path=/x", "--container", "passkey",
-                "--verbose", "--policy", "pin", "--relay", "/r", "--presence", "finger", "--token-login", "pin",
+                "passkey", "serve", "--store", "/a b", "--tcti", "swtpm:path=/x", "--container",
+                "passkey",
+                "--verbose", "--policy", "pin", "--relay", "/r", "--presence", "finger",
+                "--token-login", "pin",
                 "--allow-short-pin", "--endpoint", "https://a.example", program: latchkey)
             #expect(outcome.status == 5)
             #expect(
                 outcome.output.split(separator: "\n").map(String.init) == [
-                    "--container=passkey", "--store=/a b", "--tcti=swtpm:path=/x", "--token-login=pin",
-                    "--presence=finger", "--policy=pin", "--relay=/r", "--allow-short-pin", "--verbose",
+                    "--container=passkey", "--store=/a b", "--tcti=swtpm:path=/x",
+                    "--token-login=pin",
+                    "--presence=finger", "--policy=pin", "--relay=/r", "--allow-short-pin",
+                    "--verbose",
                     "blocked 0000000000000000",
                 ])
             #expect(outcome.errors.isEmpty)
@@ -76,18 +82,23 @@ struct PasskeyServeTests {
         folderMode: mode_t, scriptMode: mode_t
     ) async throws {
         let script = "#!/bin/sh\necho started\nexit 5\n"
-        try await withLatchkey(script: script, folderMode: folderMode, scriptMode: scriptMode) { latchkey in
+        try await withLatchkey(script: script, folderMode: folderMode, scriptMode: scriptMode) {
+            latchkey in
             let outcome = try await Machine(tcti: nil).run("passkey", "serve", program: latchkey)
             #expect(outcome.status == 1)
             #expect(outcome.output.isEmpty)
-            #expect(outcome.errors.contains("/latchkey-passkeys is not trusted: other users can write"))
-            #expect(outcome.errors.contains("Run latchkey in a directory in which only you and root can write"))
+            #expect(
+                outcome.errors.contains("/latchkey-passkeys is not trusted: other users can write"))
+            #expect(
+                outcome.errors.contains(
+                    "Run latchkey in a directory in which only you and root can write"))
         }
     }
 
     @Test func `serve refuses wrong options before the program starts`() async throws {
         try await withLatchkey(script: "#!/bin/sh\nexit 5\n") { latchkey in
-            let outcome = try await Machine(tcti: nil).run("passkey", "serve", "--policy", "none", program: latchkey)
+            let outcome = try await Machine(tcti: nil).run(
+                "passkey", "serve", "--policy", "none", program: latchkey)
             #expect(outcome.status == 2)
         }
     }
@@ -98,10 +109,14 @@ struct PasskeyServeTests {
                 ["--relay", "/nonexistent/relay"], 7,
                 "/nonexistent/relay: No such file or directory. Install the package"
             ),
-            (["--tcti", "device:/etc/hostname"], 2, "Set a TPM with --tcti"), (["--policy", "none"], 64, "--policy"),
+            (["--tcti", "device:/etc/hostname"], 2, "Set a TPM with --tcti"),
+            (["--policy", "none"], 64, "--policy"),
             (["--presence", "maybe"], 64, "any, pin or finger"),
             (["--pin-source", "fd:9"], 2, "descriptor 9 was not open when the program started"),
-            (["--pin-source", "fd:2"], 2, "descriptor 2, which is standard error, is open for writing only"),
+            (
+                ["--pin-source", "fd:2"], 2,
+                "descriptor 2, which is standard error, is open for writing only"
+            ),
         ] as [([String], Int32, String)])
     func `the service's exit status tells systemd whether to restart it`(
         arguments: [String], status: Int32, text: String
@@ -111,10 +126,13 @@ struct PasskeyServeTests {
         #expect(outcome.errors.contains(text), "\(outcome.errors)")
     }
 
-    @Test func `a configuration file that others can write ends the service without a restart`() async throws {
+    @Test func `a configuration file that others can write ends the service without a restart`()
+        async throws
+    {
         let machine = try Machine(tcti: nil)
         let directory = machine.directory.path(of: "config/latchkey")
-        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: true)
         let file = "\(directory)/config.json"
         try Data("{}".utf8).write(to: URL(filePath: file))
         try #require(chmod(directory, 0o755) == 0 && chmod(file, 0o646) == 0)
@@ -124,7 +142,9 @@ struct PasskeyServeTests {
     }
 
     @Test(.softwareTPM, .requires(program: "swtpm"), arguments: [SIGTERM, SIGINT])
-    func `serve answers packets of the relay, and a signal ends it with 0`(signal: Int32) async throws {
+    func `serve answers packets of the relay, and a signal ends it with 0`(signal: Int32)
+        async throws
+    {
         try await withService { service, relay in
             try await Self.openChannel(relay)
             #expect(await service.stop(signal) == 0)
@@ -158,7 +178,8 @@ struct PasskeyServeTests {
         try await withService(extra: ["PINENTRY_PROGRAM": pinentry]) { service, relay in
             let channel = try await Self.openChannel(relay)
             // CTAPHID_CBOR with authenticatorSelection, which prompts for this device.
-            let answer = await Self.exchange(channel + [0x90, 0, 1, 0x0B] + [UInt8](repeating: 0, count: 56), relay)
+            let answer = await Self.exchange(
+                channel + [0x90, 0, 1, 0x0B] + [UInt8](repeating: 0, count: 56), relay)
             // CTAPHID_KEEPALIVE
             #expect(answer.starts(with: channel + [0xBB]), "\(answer)")
             #expect(await poll { promptID() != nil })
@@ -170,20 +191,24 @@ struct PasskeyServeTests {
         }
     }
 
-    /// Whether this process can see the descriptors of a process that protects its memory: it has CAP_SYS_PTRACE.
+    /// Whether this process can see the descriptors of a process that protects its memory: it has
+    /// CAP_SYS_PTRACE.
     private static let seesDescriptors: Bool = {
         let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
-        let set = status.firstMatch(of: /CapEff:\s*([0-9a-f]+)/).flatMap { UInt64($0.1, radix: 16) } ?? 0
+        let set =
+            status.firstMatch(of: /CapEff:\s*([0-9a-f]+)/).flatMap { UInt64($0.1, radix: 16) } ?? 0
         return set & (1 << 19) != 0
     }()
 
     @Test(
-        .softwareTPM, .requires(program: "swtpm"), .enabled(if: seesDescriptors, "takes the capability CAP_SYS_PTRACE"))
+        .softwareTPM, .requires(program: "swtpm"),
+        .enabled(if: seesDescriptors, "takes the capability CAP_SYS_PTRACE"))
     func `a closed standard error becomes no other file`() async throws {
         let command = ["/bin/sh", "-c", #"exec "$0" "$@" 2>&-"#, Products.passkeys.string]
         try await withService(command) { service, relay in
             try await Self.openChannel(relay)
-            let file = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(service.id)/fd/2")
+            let file = try FileManager.default.destinationOfSymbolicLink(
+                atPath: "/proc/\(service.id)/fd/2")
             #expect(file == "/dev/null")
             #expect(await service.stop() == 0)
         }
@@ -193,13 +218,15 @@ struct PasskeyServeTests {
     ///
     /// - Parameter command: The words before the service's options.
     private func withService(
-        _ command: [String] = [Products.latchkey.string, "passkey", "serve"], extra: [String: String] = [:],
+        _ command: [String] = [Products.latchkey.string, "passkey", "serve"],
+        extra: [String: String] = [:],
         _ body: (RunningProgram, Int32) async throws -> Void
     ) async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         defer { withExtendedLifetime(machine) {} }
         let path = machine.directory.path(of: "relay")
-        let listener = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        let listener = socket(
+            AF_UNIX, Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(listener) }
         let address = try #require(UNIXSocketAddress(path: path))
         try #require(address.withPointer { bind(listener, $0, $1) } == 0)
@@ -208,7 +235,9 @@ struct PasskeyServeTests {
         variables["DBUS_SYSTEM_BUS_ADDRESS"] = "unix:path=\(machine.directory.path(of: "no-bus"))"
         let service = try RunningProgram(
             URL(filePath: "/usr/bin/env"),
-            variables.map { "\($0.key)=\($0.value)" } + command + ["--relay", path, "--pin-source", "pinentry"])
+            variables.map { "\($0.key)=\($0.value)" } + command + [
+                "--relay", path, "--pin-source", "pinentry",
+            ])
         try await withTeardown({ await service.stop(SIGKILL) }) {
             let connection = await Self.connection(to: listener)
             let relay = try #require(connection)
@@ -218,30 +247,35 @@ struct PasskeyServeTests {
         }
     }
 
-    /// Opens a channel of the device, with CTAPHID_INIT on the broadcast channel and a nonce of 8 bytes.
+    /// Opens a channel of the device, with CTAPHID_INIT on the broadcast channel and a nonce of 8
+    /// bytes.
     ///
     /// - Returns: The channel's four bytes.
     @discardableResult
     private static func openChannel(_ relay: Int32) async throws -> [UInt8] {
-        let request: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF, 0x86, 0, 8] + [UInt8](repeating: 7, count: 57)
+        let request: [UInt8] =
+            [0xFF, 0xFF, 0xFF, 0xFF, 0x86, 0, 8] + [UInt8](repeating: 7, count: 57)
         let answer = await exchange(request, relay)
         try #require(answer.count == 64)
-        let start: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF, 0x86, 0, 17] + [UInt8](repeating: 7, count: 8)
+        let start: [UInt8] =
+            [0xFF, 0xFF, 0xFF, 0xFF, 0x86, 0, 17] + [UInt8](repeating: 7, count: 8)
         #expect(answer.starts(with: start), "\(answer)")
         return Array(answer[15..<19])
     }
 
-    /// Waits for a connection, on another thread. nil if the service ends or does not connect within `hangLimit`.
+    /// Waits for a connection, on another thread. nil if the service ends or does not connect
+    /// within `hangLimit`.
     private static func connection(to listener: Int32) async -> Int32? {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
-                continuation.resume(returning: Self.isReadable(listener) ? accept(listener, nil, nil) : nil)
+                continuation.resume(
+                    returning: Self.isReadable(listener) ? accept(listener, nil, nil) : nil)
             }
         }
     }
 
-    /// Sends a packet and reads the answer, on another thread. The answer is empty if the service ends or does not answer within
-    /// `hangLimit`.
+    /// Sends a packet and reads the answer, on another thread. The answer is empty if the service
+    /// ends or does not answer within `hangLimit`.
     private static func exchange(_ packet: [UInt8], _ relay: Int32) async -> [UInt8] {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {

@@ -8,7 +8,8 @@ import Testing
 /// Networks that reach servers through an HTTP proxy.
 @Suite(.requires(program: "python3"), .requires(program: "openssl"), .timeLimit(.minutes(15)))
 struct ProxyCommandTests {
-    /// A proxy that connects each client to one TLS server, or answers with a status. Prints the proxy's port and its requests.
+    /// A proxy that connects each client to one TLS server, or answers with a status. Prints the
+    /// proxy's port and its requests.
     private static let proxy = #"""
         import socket, ssl, sys, threading
         certificate, key, status = sys.argv[1:]
@@ -48,15 +49,20 @@ struct ProxyCommandTests {
 
     /// Runs a proxy to a server with a certificate for identity.test.
     private func withProxy(
-        status: String = "200", _ body: (Machine, _ certificate: String, RunningProgram) async throws -> Void
+        status: String = "200",
+        _ body: (Machine, _ certificate: String, RunningProgram) async throws -> Void
     ) async throws {
         var machine = try Machine(tcti: nil)
-        let (certificate, key) = (machine.directory.path(of: "cert"), machine.directory.path(of: "key"))
+        let (certificate, key) = (
+            machine.directory.path(of: "cert"), machine.directory.path(of: "key")
+        )
         try await program(
             "openssl",
             [
-                "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
-                "-out", certificate, "-days", "2", "-subj", "/CN=x", "-addext", "subjectAltName=DNS:identity.test",
+                "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                "-keyout", key,
+                "-out", certificate, "-days", "2", "-subj", "/CN=x", "-addext",
+                "subjectAltName=DNS:identity.test",
             ])
         let proxy = try RunningProgram(
             URL(filePath: "/usr/bin/python3"), ["-c", Self.proxy, certificate, key, status])
@@ -77,13 +83,20 @@ struct ProxyCommandTests {
 
     @Test(
         .requires(program: "unshare"),
-        .enabled(if: geteuid() == 0, "needs root: it adds an authority to the system's, for one process"))
+        .enabled(
+            if: geteuid() == 0, "needs root: it adds an authority to the system's, for one process")
+    )
     func `https uses the proxy, except for the hosts of no_proxy`() async throws {
         try await withProxy { machine, certificate, proxy in
-            let script = #"mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && exec "$2" doctor --json"#
-            let arguments = ["-m", "/bin/sh", "-c", script, "sh", certificate, Products.latchkey.string]
+            let script =
+                #"mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && exec "$2" doctor --json"#
+            let arguments = [
+                "-m", "/bin/sh", "-c", script, "sh", certificate, Products.latchkey.string,
+            ]
             let trusted = try await machine.run(arguments, program: "/usr/bin/unshare")
-            #expect(try finding(trusted) == "The server at https://identity.test is not an identity server.")
+            #expect(
+                try finding(trusted)
+                    == "The server at https://identity.test is not an identity server.")
             let direct = try await machine.run(
                 arguments, extra: ["no_proxy": "identity.test"], program: "/usr/bin/unshare")
             #expect(try finding(direct).contains("no address is known for identity.test"))
@@ -91,17 +104,25 @@ struct ProxyCommandTests {
             let heads = await proxy.remainder().output.split(separator: "\n")
             #expect(heads.count == 1, "\(heads)")
             #expect(
-                heads.first?.hasPrefix(#"b'CONNECT identity.test:443 HTTP/1.1\r\nHost: identity.test:443\r\n"#) == true)
+                heads.first?.hasPrefix(
+                    #"b'CONNECT identity.test:443 HTTP/1.1\r\nHost: identity.test:443\r\n"#) == true
+            )
         }
     }
 
-    @Test func `environment variables do not make a server trusted or show the keys of TLS`() async throws {
+    @Test func `environment variables do not make a server trusted or show the keys of TLS`()
+        async throws
+    {
         try await withProxy { machine, certificate, _ in
             let keys = machine.directory.path(of: "keys")
-            let variables = ["SSL_CERT_FILE": certificate, "CURL_CA_BUNDLE": certificate, "SSLKEYLOGFILE": keys]
+            let variables = [
+                "SSL_CERT_FILE": certificate, "CURL_CA_BUNDLE": certificate, "SSLKEYLOGFILE": keys,
+            ]
             let outcome = try await machine.run("login", "--json", extra: variables)
             #expect(outcome.status == 7)
-            #expect(outcome.output.contains("the TLS certificate of identity.test is not trusted"), "\(outcome.output)")
+            #expect(
+                outcome.output.contains("the TLS certificate of identity.test is not trusted"),
+                "\(outcome.output)")
             #expect(!FileManager.default.fileExists(atPath: keys))
         }
     }
@@ -110,7 +131,8 @@ struct ProxyCommandTests {
         try await withProxy(status: "407") { machine, _, _ in
             let outcome = try await machine.run("login", "--json")
             #expect(outcome.status == 7)
-            let reason = "the proxy does not connect to identity.test: it answered with the HTTP status 407"
+            let reason =
+                "the proxy does not connect to identity.test: it answered with the HTTP status 407"
             #expect(outcome.output.contains(reason), "\(outcome.output)")
             #expect(outcome.output.contains("https_proxy"))
         }

@@ -4,13 +4,15 @@ import LatchkeyTesting
 import SystemPackage
 import Testing
 
-/// The interface that scripts depend on, compared with the records in `Golden`: commands, options and value names in
-/// `commands.txt`, the fields of JSON results in `json-fields.txt`. A change adds lines there; it never changes one.
+/// The interface that scripts depend on, compared with the records in `Golden`: commands, options
+/// and value names in `commands.txt`, the fields of JSON results in `json-fields.txt`. A change
+/// adds lines there; it never changes one.
 @Suite(.timeLimit(.minutes(15)))
 struct RecordedInterfaceTests {
     private static func lines(of record: String) throws -> [String] {
         let path = FilePath(#filePath).removingLastComponent().appending("Golden/\(record)")
-        return try String(contentsOfFile: path.string, encoding: .utf8).split(separator: "\n").map(String.init)
+        return try String(contentsOfFile: path.string, encoding: .utf8).split(separator: "\n").map(
+            String.init)
     }
 
     // MARK: Commands and options
@@ -40,11 +42,15 @@ struct RecordedInterfaceTests {
 
             /// - Parameter position: The place among the command's positional arguments, from 1.
             func line(position: Int) -> String {
-                var words = [kind, names?.map(\.text).sorted().joined(separator: " ") ?? "\(position)"]
+                var words = [
+                    kind, names?.map(\.text).sorted().joined(separator: " ") ?? "\(position)",
+                ]
                 if kind != "flag" { words.append("<\(valueName)>") }
                 if !isOptional { words.append("required") }
                 if isRepeating { words.append("repeating") }
-                if let allValues, !allValues.isEmpty { words.append("values=\(allValues.joined(separator: ","))") }
+                if let allValues, !allValues.isEmpty {
+                    words.append("values=\(allValues.joined(separator: ","))")
+                }
                 if let defaultValue { words.append("default=\(defaultValue)") }
                 return "  " + words.joined(separator: " ")
             }
@@ -69,34 +75,43 @@ struct RecordedInterfaceTests {
             lines.insert(argument.line(position: position))
         }
         let subcommands = command.subcommands ?? []
-        return [Page(name: path.joined(separator: " "), lines: lines, isGroup: !subcommands.isEmpty)]
+        return [
+            Page(name: path.joined(separator: " "), lines: lines, isGroup: !subcommands.isEmpty)
+        ]
             + subcommands.flatMap { pages($0, in: path) }
     }
 
     @Test func `commands, options and value names are the recorded ones`() async throws {
         let dump = try await Machine(tcti: nil).run("--experimental-dump-help")
-        let pages = Self.pages(try JSONDecoder().decode(Dump.self, from: Data(dump.output.utf8)).command)
+        let pages = Self.pages(
+            try JSONDecoder().decode(Dump.self, from: Data(dump.output.utf8)).command)
         let commands = pages.filter { !$0.isGroup }
-        let shared = commands.dropFirst().reduce(commands.first?.lines ?? []) { $0.intersection($1.lines) }
+        let shared = commands.dropFirst().reduce(commands.first?.lines ?? []) {
+            $0.intersection($1.lines)
+        }
         var lines = ["every command"] + shared.sorted()
         for page in pages.sorted(by: { $0.name < $1.name }) {
-            lines += [page.name] + (page.isGroup ? page.lines : page.lines.subtracting(shared)).sorted()
+            lines +=
+                [page.name] + (page.isGroup ? page.lines : page.lines.subtracting(shared)).sorted()
         }
         #expect(lines == (try Self.lines(of: "commands.txt")))
     }
 
     // MARK: JSON fields
 
-    /// The names of a value's fields, sorted, nested ones in braces. The members of objects that a server or the user
-    /// fills are left out.
+    /// The names of a value's fields, sorted, nested ones in braces. The members of objects that a
+    /// server or the user fills are left out.
     private static func fields(_ value: JSON) -> String {
         switch value {
         case .object(let members):
             members.keys.sorted().map { name in
-                let nested = ["userInfo", "claims", "tags"].contains(name) ? "" : members[name].map(fields) ?? ""
+                let nested =
+                    ["userInfo", "claims", "tags"].contains(name)
+                    ? "" : members[name].map(fields) ?? ""
                 return nested.isEmpty ? name : "\(name){\(nested)}"
             }.joined(separator: " ")
-        case .array(let values): Set(values.map(fields)).subtracting([""]).sorted().joined(separator: " | ")
+        case .array(let values):
+            Set(values.map(fields)).subtracting([""]).sorted().joined(separator: " | ")
         default: ""
         }
     }
@@ -106,13 +121,17 @@ struct RecordedInterfaceTests {
     /// - Parameter name: The name in the record; nil for the first two words.
     @discardableResult
     private func expectRecorded(
-        _ arguments: String..., as name: String? = nil, on machine: Machine, pins: [String]? = nil, input: String = "",
+        _ arguments: String..., as name: String? = nil, on machine: Machine, pins: [String]? = nil,
+        input: String = "",
         sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> [String: JSON] {
         let outcome = try await machine.run(arguments + ["--json"], pins: pins, input: input)
         let result = try outcome.json(sourceLocation: sourceLocation)
-        let line = "\(name ?? arguments.prefix(2).joined(separator: " ")): \(Self.fields(.object(result)))"
-        #expect(try Self.lines(of: "json-fields.txt").contains(line), "\(line)", sourceLocation: sourceLocation)
+        let line =
+            "\(name ?? arguments.prefix(2).joined(separator: " ")): \(Self.fields(.object(result)))"
+        #expect(
+            try Self.lines(of: "json-fields.txt").contains(line), "\(line)",
+            sourceLocation: sourceLocation)
         return result
     }
 
@@ -120,20 +139,25 @@ struct RecordedInterfaceTests {
     func `results for keys and PINs have the recorded fields`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let digest = String(repeating: "0a", count: 32)
-        let created = try await expectRecorded("key", "create", "--label", "k", on: machine, pins: ["2580"])
+        let created = try await expectRecorded(
+            "key", "create", "--label", "k", on: machine, pins: ["2580"])
         let id = try #require(created["id"]?.string)
         try await expectRecorded("key", "list", on: machine)
         try await expectRecorded("key", "sign", id, "--digest", digest, on: machine, pins: ["2580"])
-        try await expectRecorded("key", "csr", id, "--subject", "CN=Ann", on: machine, pins: ["2580"])
+        try await expectRecorded(
+            "key", "csr", id, "--subject", "CN=Ann", on: machine, pins: ["2580"])
         for format in ["pem", "jwk"] {
-            try await expectRecorded("key", "export", id, "--format", format, as: "key export \(format)", on: machine)
+            try await expectRecorded(
+                "key", "export", id, "--format", format, as: "key export \(format)", on: machine)
         }
-        try await expectRecorded("key", "attest", id, "--challenge", "MDEyMzQ1Njc4OWFiY2RlZg", on: machine)
+        try await expectRecorded(
+            "key", "attest", id, "--challenge", "MDEyMzQ1Njc4OWFiY2RlZg", on: machine)
         try await expectRecorded("key", "rename", id, "other", on: machine, pins: ["2580"])
         try await expectRecorded("pin", "change", on: machine, pins: ["2580", "1357"])
         try await expectRecorded("pin", "status", on: machine)
         try await expectRecorded(
-            "key", "sign", id, "--digest", digest, as: "error of a wrong PIN", on: machine, pins: ["2580"])
+            "key", "sign", id, "--digest", digest, as: "error of a wrong PIN", on: machine,
+            pins: ["2580"])
         try await expectRecorded("doctor", as: "doctor", on: machine)
         try await expectRecorded("key", "delete", id, on: machine)
         try await expectRecorded("key", "show", id, as: "error of an unknown key", on: machine)
@@ -146,18 +170,26 @@ struct RecordedInterfaceTests {
     func `results for SSH keys have the recorded fields`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         try await expectRecorded(
-            "key", "create", "--ssh", "--label", "k", as: "key create for SSH", on: machine, pins: ["2580"])
+            "key", "create", "--ssh", "--label", "k", as: "key create for SSH", on: machine,
+            pins: ["2580"])
         let certificate = machine.directory.path(of: "k-cert.pub")
-        let line = try await expectRecorded("ssh", "export", "k", on: machine)["publicKey"]?.string ?? ""
+        let line =
+            try await expectRecorded("ssh", "export", "k", on: machine)["publicKey"]?.string ?? ""
         try Data(line.utf8).write(to: URL(filePath: machine.directory.path(of: "k.pub")))
-        try await program("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", machine.directory.path(of: "ca")])
+        try await program(
+            "ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", machine.directory.path(of: "ca")])
         try await program(
             "ssh-keygen",
-            ["-q", "-s", machine.directory.path(of: "ca"), "-I", "a", "-n", "ada", machine.directory.path(of: "k.pub")])
+            [
+                "-q", "-s", machine.directory.path(of: "ca"), "-I", "a", "-n", "ada",
+                machine.directory.path(of: "k.pub"),
+            ])
         try await expectRecorded("ssh", "certificate", "k", certificate, on: machine)
-        try await expectRecorded("ssh", "export", "k", "--certificate", as: "ssh export certificate", on: machine)
         try await expectRecorded(
-            "ssh", "restrict", "k", "--host", "SHA256:\(String(repeating: "x", count: 43))", on: machine)
+            "ssh", "export", "k", "--certificate", as: "ssh export certificate", on: machine)
+        try await expectRecorded(
+            "ssh", "restrict", "k", "--host", "SHA256:\(String(repeating: "x", count: 43))",
+            on: machine)
         try await expectRecorded("ssh", "list", on: machine)
         let installed = try await expectRecorded("ssh", "install", "--write", on: machine)
         #expect(installed["isConfigured"] == true)
@@ -170,23 +202,28 @@ struct RecordedInterfaceTests {
         try await Machine.withServer { machine in
             try await expectRecorded("login", as: "login", on: machine)
             try await expectRecorded("enable", as: "enable", on: machine, pins: ["2580"])
-            try await expectRecorded("authenticate", as: "authenticate", on: machine, pins: ["2580"])
+            try await expectRecorded(
+                "authenticate", as: "authenticate", on: machine, pins: ["2580"])
             try await expectRecorded("disable", as: "disable", on: machine)
 
             try await expectRecorded("locker", "start", on: machine, pins: ["2580"])
             try await expectRecorded("locker", "status", on: machine)
             try await expectRecorded("locker", "background", on: machine)
-            let sealed = try await expectRecorded("locker", "encrypt", "--level", "base", on: machine, input: "text")
+            let sealed = try await expectRecorded(
+                "locker", "encrypt", "--level", "base", on: machine, input: "text")
             let text = try #require(sealed["encrypted"]?.string)
             try await expectRecorded("locker", "decrypt", on: machine, input: text)
             try await expectRecorded(
-                "locker", "easy-access", "change", as: "locker easy-access change", on: machine, pins: ["2580", "1357"])
+                "locker", "easy-access", "change", as: "locker easy-access change", on: machine,
+                pins: ["2580", "1357"])
             try await expectRecorded("locker", "end", "--mode", "destroy", on: machine)
 
             let answer = #"{"access_token":"a","token_type":"Bearer","expires_in":60}"#
             for command in ["remove", "revoke"] {
-                let added = try await machine.run("credential", "add", "--json", input: answer).json()
-                try await expectRecorded("credential", command, #require(added["id"]?.string), on: machine)
+                let added = try await machine.run("credential", "add", "--json", input: answer)
+                    .json()
+                try await expectRecorded(
+                    "credential", command, #require(added["id"]?.string), on: machine)
             }
             #expect(try await machine.run("vault", "store", "app", input: "secret").status == 0)
             try await expectRecorded("vault", "list", on: machine)
@@ -201,6 +238,7 @@ struct RecordedInterfaceTests {
         try await expectRecorded("token", "keys", on: machine)
         try await expectRecorded("token", "pin", on: machine, pins: ["123456", "654321"])
         try await expectRecorded(
-            "token", "init", "--label", "other", "--erase", on: machine, pins: [token.securityOfficerPIN, "123456"])
+            "token", "init", "--label", "other", "--erase", on: machine,
+            pins: [token.securityOfficerPIN, "123456"])
     }
 }

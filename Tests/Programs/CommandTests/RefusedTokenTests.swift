@@ -4,11 +4,13 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// Tokens of other projects that can't have Latchkey's keys: NSS softoken and IBM's opencryptoki. Both need files in fixed
-/// places, which a script mounts in its own namespaces.
+/// Tokens of other projects that can't have Latchkey's keys: NSS softoken and IBM's opencryptoki.
+/// Both need files in fixed places, which a script mounts in its own namespaces.
 @Suite(
     .enabled("needs CAP_SYS_ADMIN, to mount over the directories of p11-kit and opencryptoki") {
-        try await SystemProgram("unshare").result(of: ["-m", "mount", "-t", "tmpfs", "tmpfs", "/run"]).isSuccess
+        try await SystemProgram("unshare").result(of: [
+            "-m", "mount", "-t", "tmpfs", "tmpfs", "/run",
+        ]).isSuccess
     },
     .timeLimit(.minutes(15)))
 struct RefusedTokenTests {
@@ -18,14 +20,15 @@ struct RefusedTokenTests {
 
         var code: String? { json["error"]?["code"]?.string }
         var message: String {
-            json["error"].map { "\($0["message"]?.string ?? "") \($0["recovery"]?.string ?? "")" } ?? ""
+            json["error"].map { "\($0["message"]?.string ?? "") \($0["recovery"]?.string ?? "")" }
+                ?? ""
         }
         /// The problem that `doctor` reports.
         var problem: JSON? { json["checks"]?.array?.first { $0["state"] == "problem" } }
     }
 
-    /// Runs a script as root of its own namespaces, in which `run NAME PINS ARGUMENTS…` runs the tool; its processes end with
-    /// it.
+    /// Runs a script as root of its own namespaces, in which `run NAME PINS ARGUMENTS…` runs the
+    /// tool; its processes end with it.
     ///
     /// - Returns: The results by name.
     private func results(_ token: String, _ script: String) async throws -> [String: Result] {
@@ -55,8 +58,12 @@ struct RefusedTokenTests {
 
     @Test(
         .requires(program: "certutil"),
-        .enabled(if: FileManager.default.fileExists(atPath: "\(libraries)/libsoftokn3.so"), "needs libnss3"))
-    func `NSS softoken gets its parameters from p11-kit's configuration, and is refused before a prompt`() async throws
+        .enabled(
+            if: FileManager.default.fileExists(atPath: "\(libraries)/libsoftokn3.so"),
+            "needs libnss3"))
+    func
+        `NSS softoken gets its parameters from p11-kit's configuration, and is refused before a prompt`()
+        async throws
     {
         let results = try await results(
             "pkcs11:token=NSS%20Certificate%20DB",
@@ -79,16 +86,21 @@ struct RefusedTokenTests {
         let unconfigured = try #require(results["unconfigured"])
         #expect(unconfigured.status == 7)
         #expect(unconfigured.message.contains("x-init-reserved"), "\(unconfigured.message)")
-        let labels = results["list"]?.json["tokens"]?.array?.compactMap { $0["label"]?.string } ?? []
+        let labels =
+            results["list"]?.json["tokens"]?.array?.compactMap { $0["label"]?.string } ?? []
         #expect(labels.contains("NSS Certificate DB"), "\(labels)")
         for name in ["create", "open", "path"] {
             let result = try #require(results[name])
             #expect(result.status == 1 && result.code == "refused", "\(name): \(result)")
-            #expect(result.message.contains("NSS softoken keeps keys in files"), "\(name): \(result.message)")
+            #expect(
+                result.message.contains("NSS softoken keeps keys in files"),
+                "\(name): \(result.message)")
         }
         let doctor = try #require(results["doctor"])
         #expect(doctor.status == 1, "\(doctor)")
-        #expect(doctor.problem?["finding"]?.string?.contains("NSS softoken keeps keys in files") == true, "\(doctor)")
+        #expect(
+            doctor.problem?["finding"]?.string?.contains("NSS softoken keeps keys in files")
+                == true, "\(doctor)")
         let proxy = try #require(results["proxy"])
         #expect(proxy.status == 7)
         #expect(proxy.message.contains("Remove `module-path=`"), "\(proxy.message)")
@@ -96,8 +108,11 @@ struct RefusedTokenTests {
 
     @Test(
         .requires(program: "expect"),
-        .enabled(if: FileManager.default.fileExists(atPath: "/usr/sbin/pkcsslotd"), "needs opencryptoki"))
-    func `opencryptoki is initialized with its factory PIN, and refused because it has no elliptic curves`()
+        .enabled(
+            if: FileManager.default.fileExists(atPath: "/usr/sbin/pkcsslotd"), "needs opencryptoki")
+    )
+    func
+        `opencryptoki is initialized with its factory PIN, and refused because it has no elliptic curves`()
         async throws
     {
         let results = try await results(

@@ -5,11 +5,13 @@ import Testing
 
 /// The tool with a login at one server and another server configured.
 @Suite(
-    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .requires(program: "setsid"),
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
+    .requires(program: "setsid"),
     .timeLimit(.minutes(15)))
 struct ServerBindingCommandTests {
     private static let commands = [
-        ["login"], ["enable"], ["authenticate"], ["disable"], ["logout"], ["logout", "--keep-biometric"],
+        ["login"], ["enable"], ["authenticate"], ["disable"], ["logout"],
+        ["logout", "--keep-biometric"],
     ]
 
     private func withLogin(_ body: (Machine, _ kid: JSON) async throws -> Void) async throws {
@@ -33,25 +35,33 @@ struct ServerBindingCommandTests {
                 #expect(error?["code"] == "conflict")
                 let message = error?["message"]?.string ?? ""
                 #expect(message.contains("‘\(endpoint)’ (client ‘latchkey-demo’)"), "\(message)")
-                #expect(message.contains("‘\(silent.address)’ (client ‘latchkey-demo’)"), "\(message)")
+                #expect(
+                    message.contains("‘\(silent.address)’ (client ‘latchkey-demo’)"), "\(message)")
                 #expect(!silent.hadVisitor(), "\(command)")
             }
-            let status = try await machine.run("status", "--endpoint", silent.address, "--json").json()
+            let status = try await machine.run("status", "--endpoint", silent.address, "--json")
+                .json()
             #expect(status["server"] == .string(endpoint))
             #expect(status["isConfiguredServer"] == false)
             #expect(status["kid"] == kid)
             let text = try await machine.run("status", "--endpoint", silent.address).output
             #expect(text.contains("\nThe configured server is a different one"), "\(text)")
-            #expect(try await machine.run("authenticate", "--json", pins: ["2580"]).json()["kid"] == kid)
+            #expect(
+                try await machine.run("authenticate", "--json", pins: ["2580"]).json()["kid"] == kid
+            )
         }
     }
 
-    @Test func `force removes the login from this machine and the other server sees no connection`() async throws {
+    @Test func `force removes the login from this machine and the other server sees no connection`()
+        async throws
+    {
         try await withLogin { machine, _ in
             let silent = try SilentServer()
-            let disabled = try await machine.run("disable", "--force", "--endpoint", silent.address, "--json")
+            let disabled = try await machine.run(
+                "disable", "--force", "--endpoint", silent.address, "--json")
             #expect(disabled.status == 0, "\(disabled.errors)")
-            let out = try await machine.run("logout", "--force", "--endpoint", silent.address, "--json")
+            let out = try await machine.run(
+                "logout", "--force", "--endpoint", silent.address, "--json")
             #expect(out.status == 0, "\(out.errors)")
             #expect(try out.json()["sessionState"] == "NO_SESSION")
             #expect(try out.json()["kid"] == .null)
@@ -59,17 +69,24 @@ struct ServerBindingCommandTests {
         }
     }
 
-    @Test func `without a terminal a login of an earlier version requires --bind-server`() async throws {
+    @Test func `without a terminal a login of an earlier version requires --bind-server`()
+        async throws
+    {
         try await withLogin { machine, kid in
             try await machine.forgetServers()
             // A process in a new session has no terminal.
             let refused = try await machine.run(
-                "-w", Products.latchkey.string, "authenticate", "--json", pins: ["2580"], program: "/usr/bin/setsid")
+                "-w", Products.latchkey.string, "authenticate", "--json", pins: ["2580"],
+                program: "/usr/bin/setsid")
             #expect(refused.status == 10, "\(refused.errors)")
-            #expect(try refused.json()["error"]?["recovery"]?.string?.contains("--bind-server") == true)
-            let bound = try await machine.run("authenticate", "--bind-server", "--json", pins: ["2580"])
+            #expect(
+                try refused.json()["error"]?["recovery"]?.string?.contains("--bind-server") == true)
+            let bound = try await machine.run(
+                "authenticate", "--bind-server", "--json", pins: ["2580"])
             #expect(try bound.json()["kid"] == kid, "\(bound.errors)")
-            #expect(try await machine.run("authenticate", "--json", pins: ["2580"]).json()["kid"] == kid)
+            #expect(
+                try await machine.run("authenticate", "--json", pins: ["2580"]).json()["kid"] == kid
+            )
         }
     }
 }

@@ -10,7 +10,8 @@ import VirtualSmartCard
 
 /// The tool with a card that other processes use at the same time.
 @Suite(
-    .virtualYubiKey, .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
+    .virtualYubiKey,
+    .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
     .timeLimit(.minutes(60)))
 struct SharedCardTests {
     private static let pin = CardProfile.defaultPIN
@@ -37,29 +38,37 @@ struct SharedCardTests {
                 for machine in machines {
                     group.addTask {
                         try await machine.run(
-                            "key", "create", "--json", pins: [VirtualYubiKey.factoryManagementKey, Self.pin])
+                            "key", "create", "--json",
+                            pins: [VirtualYubiKey.factoryManagementKey, Self.pin])
                     }
                 }
                 return try await group.reduce(into: []) { $0.append($1) }
             }
             let present = Set(card.publicPoints.values)
             for outcome in made {
-                let key = try? JSONDecoder().decode(Made.self, from: Data(outcome.output.utf8)).publicKeyJWK.publicKey()
+                let key = try? JSONDecoder().decode(Made.self, from: Data(outcome.output.utf8))
+                    .publicKeyJWK.publicKey()
                 guard outcome.status == 0 else {
                     failed.append("pair \(pair): exit \(outcome.status ?? -1): \(outcome.errors)")
-                    // A reset by the other process can end a command with a recovery text. No key is lost.
+                    // A reset by the other process can end a command with a recovery text. No key
+                    // is lost.
                     #expect([7, 10].contains(outcome.status), "\(outcome.errors)")
                     continue
                 }
-                if key.map({ present.contains(Array($0.x963Representation)) }) != true { lost.append("pair \(pair)") }
+                if key.map({ present.contains(Array($0.x963Representation)) }) != true {
+                    lost.append("pair \(pair)")
+                }
             }
         }
         #expect(lost == [])
-        #expect(failed.count <= max(2, pairs / 25), "of \(2 * pairs) commands these failed: \(failed)")
+        #expect(
+            failed.count <= max(2, pairs / 25), "of \(2 * pairs) commands these failed: \(failed)")
     }
 
     @Test(arguments: [SIGTERM, SIGHUP, SIGINT])
-    func `a signal while the card waits for a touch leaves the card locked`(_ signal: Int32) async throws {
+    func `a signal while the card waits for a touch leaves the card locked`(_ signal: Int32)
+        async throws
+    {
         let yubiKey = try VirtualYubiKey.current
         try await yubiKey.provision(.authentication, touchPolicy: .always)
         let machine = try machine(naming: "id=%01")
@@ -73,11 +82,14 @@ struct SharedCardTests {
         let variables = machine.environment.merging(["LATCHKEY_PIN_SOURCE": "file:\(pins)"]) { $1 }
         let tool = try RunningProgram(
             URL(filePath: "/usr/bin/env"),
-            ["-i"] + variables.map { "\($0)=\($1)" } + [Products.latchkey.string, "key", "sign", id, "/dev/null"])
+            ["-i"] + variables.map { "\($0)=\($1)" } + [
+                Products.latchkey.string, "key", "sign", id, "/dev/null",
+            ])
         try await yubiKey.waitUntilTouchIsWanted()
         kill(tool.id, signal)
         if signal == SIGINT {
-            // The tool reports the interrupt after at most 3 s, although the module still waits for the card.
+            // The tool reports the interrupt after at most 3 s, although the module still waits for
+            // the card.
             #expect(await tool.wait() == 3)
             yubiKey.card.press()
         } else {

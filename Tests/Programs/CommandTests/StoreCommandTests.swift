@@ -16,9 +16,12 @@ struct StoreCommandTests {
             elsewhere.environment["LATCHKEY_TCTI"] = other.tcti
             let refused = try await elsewhere.run("vault", "show", "app", "--json")
             #expect(refused.status == 8)
-            #expect(try refused.json()["error"]?["recovery"]?.string?.contains("latchkey store reset") == true)
+            #expect(
+                try refused.json()["error"]?["recovery"]?.string?.contains("latchkey store reset")
+                    == true)
             let status = try await elsewhere.run("status")
-            #expect(status.errors.contains("‘latchkey store reset’ archives them"), "\(status.errors)")
+            #expect(
+                status.errors.contains("‘latchkey store reset’ archives them"), "\(status.errors)")
 
             let undecided = try await elsewhere.run("store", "reset")
             #expect(undecided.status == 2)
@@ -38,7 +41,9 @@ struct StoreCommandTests {
     @Test func `the files of a damaged store are renamed`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         #expect(try await machine.run("vault", "store", "app", input: "secret").status == 0)
-        let damage = Data("not a database, but long enough for a header ".utf8 + [UInt8](repeating: 7, count: 4096))
+        let damage = Data(
+            "not a database, but long enough for a header ".utf8
+                + [UInt8](repeating: 7, count: 4096))
         try damage.write(to: URL(filePath: machine.databasePath))
         #expect(try await machine.run("vault", "show", "app").status == 8)
         let reset = try await machine.run("store", "reset", "--yes", "--json")

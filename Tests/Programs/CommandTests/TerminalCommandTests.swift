@@ -7,10 +7,12 @@ import SystemPackage
 import Testing
 
 /// The tool at a terminal.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
+@Suite(
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
+    .timeLimit(.minutes(15)))
 struct TerminalCommandTests {
-    /// Runs a program in a new session with a controlling terminal. Prints its process ID, then its exit code or
-    /// the negative number of the signal that ended it.
+    /// Runs a program in a new session with a controlling terminal. Prints its process ID, then its
+    /// exit code or the negative number of the signal that ended it.
     private static let launcher = #"""
         import os, sys
         child = os.fork()
@@ -23,7 +25,9 @@ struct TerminalCommandTests {
         """#
 
     @Test(arguments: [SIGINT: 3, SIGTERM: -SIGTERM, SIGHUP: -SIGHUP, SIGQUIT: -SIGQUIT])
-    func `a signal during a PIN prompt restores the terminal`(signal: Int32, expected: Int32) async throws {
+    func `a signal during a PIN prompt restores the terminal`(signal: Int32, expected: Int32)
+        async throws
+    {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let made = try await machine.run("key", "create", "--json", pins: ["258036"])
         let id = try #require(made.json()["id"]?.string, "\(made.errors)")
@@ -31,7 +35,9 @@ struct TerminalCommandTests {
         let variables = machine.environment.merging(["LATCHKEY_PIN_SOURCE": "tty"]) { $1 }
         let launcher = try RunningProgram(
             URL(filePath: "/usr/bin/env"),
-            ["-i"] + variables.map { "\($0)=\($1)" } + ["python3", "-c", Self.launcher, terminal.path]
+            ["-i"] + variables.map { "\($0)=\($1)" } + [
+                "python3", "-c", Self.launcher, terminal.path,
+            ]
                 + [Products.latchkey.string, "key", "sign", id, "/dev/null"])
         let process = try #require(await launcher.output { _ in true }.firstNumber)
         try await terminal.wait(for: "PIN: ")

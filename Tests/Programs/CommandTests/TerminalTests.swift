@@ -5,7 +5,9 @@ import SystemPackage
 import Testing
 
 /// The tool on a terminal with typed input and the default PIN source.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
+@Suite(
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
+    .timeLimit(.minutes(15)))
 struct TerminalTests {
     /// Runs the tool on a new terminal and types one line at each prompt.
     private static let typist = """
@@ -45,7 +47,8 @@ struct TerminalTests {
     }
 
     private func type(
-        _ keys: [String], at machine: Machine, program executable: FilePath = Products.latchkey, _ arguments: String...
+        _ keys: [String], at machine: Machine, program executable: FilePath = Products.latchkey,
+        _ arguments: String...
     ) async throws -> Result {
         try await type(keys, at: machine, program: executable, arguments)
     }
@@ -60,26 +63,33 @@ struct TerminalTests {
         return try JSONDecoder().decode(Result.self, from: Data(text.utf8))
     }
 
-    @Test func `prompts for PINs are on the terminal, and stdout has only the result`() async throws {
+    @Test func `prompts for PINs are on the terminal, and stdout has only the result`() async throws
+    {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let created = try await type(["2580\r", "2580\r"], at: machine, "key", "create", "--json")
         #expect(created.status == 0, "\(created.screen)")
         #expect(created.screen.contains("New PIN again:"))
-        let id = try #require(JSONDecoder().decode([String: JSON].self, from: Data(created.output.utf8))["id"]?.string)
+        let id = try #require(
+            JSONDecoder().decode([String: JSON].self, from: Data(created.output.utf8))["id"]?.string
+        )
         let signed = try await type(["2580\r"], at: machine, "key", "sign", id, "/dev/null")
         #expect(signed.status == 0)
         #expect(signed.output.utf8.count == 87)
         #expect(
-            signed.screen.contains("asks for your PIN to sign with the key ‘\(id)’ (container ‘default’). 3 attempts"))
+            signed.screen.contains(
+                "asks for your PIN to sign with the key ‘\(id)’ (container ‘default’). 3 attempts"))
         for screen in [created.screen, signed.screen] { #expect(!screen.contains("2580")) }
     }
 
     @Test func `a PIN that is too short is refused before the second prompt`() async throws {
         let tpm = try await SoftwareTPM(hasLockoutPassword: false)
         let machine = try Machine(tcti: tpm.tcti)
-        let created = try await type(["258\r", "258036\r", "258036\r"], at: machine, "key", "create")
+        let created = try await type(
+            ["258\r", "258036\r", "258036\r"], at: machine, "key", "create")
         #expect(created.status == 0, "\(created.screen)")
-        #expect(created.screen.contains("Use at least 6 characters (4 if the TPM's lockout password is set)."))
+        #expect(
+            created.screen.contains(
+                "Use at least 6 characters (4 if the TPM's lockout password is set)."))
         #expect(created.screen.contains("the PIN has fewer than 4 characters"))
         #expect(created.screen.ranges(of: "again:").count == 1)
         await tpm.cutPower()
@@ -92,7 +102,8 @@ struct TerminalTests {
         let id = try #require(created["id"]?.string)
         let declined = try await type([key], at: machine, "key", "sign", id, "/dev/null", "--json")
         #expect(declined.status == 3)
-        let error = try JSONDecoder().decode([String: JSON].self, from: Data(declined.output.utf8))["error"]
+        let error = try JSONDecoder().decode([String: JSON].self, from: Data(declined.output.utf8))[
+            "error"]
         #expect(error?["code"] == "cancelled")
         #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 3)
     }
@@ -107,7 +118,9 @@ struct TerminalTests {
             let outcome = try await type([answer], at: machine, "logout", "--json")
             #expect(outcome.status == status, "\(outcome.screen)")
             let endpoint = try #require(machine.environment["LATCHKEY_ENDPOINT"])
-            #expect(outcome.screen.contains("Does it belong to ‘\(endpoint)’ (client ‘latchkey-demo’)?"))
+            #expect(
+                outcome.screen.contains("Does it belong to ‘\(endpoint)’ (client ‘latchkey-demo’)?")
+            )
             let after = try await machine.run("status", "--json").json()
             #expect(after["sessionState"] == (status == 0 ? "NO_SESSION" : "AUTHENTICATED"))
         }
@@ -117,14 +130,17 @@ struct TerminalTests {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let doctor = "exec \(Products.latchkey) doctor >/dev/tty"
         func screen(_ variables: String...) async throws -> String {
-            try await type([], at: machine, program: "/usr/bin/env", variables + ["sh", "-c", doctor]).screen
+            try await type(
+                [], at: machine, program: "/usr/bin/env", variables + ["sh", "-c", doctor]
+            ).screen
         }
         #expect(try await screen("TERM=xterm").contains("\u{1B}[32mok"))
         for plain in [try await screen("TERM=xterm", "NO_COLOR=1"), try await screen("TERM=dumb")] {
             #expect(plain.contains("ok       store") && !plain.contains("\u{1B}"))
         }
         let failed = try await type(
-            [], at: machine, program: "/usr/bin/env", ["TERM=xterm", Products.latchkey.string, "key", "show", "none"])
+            [], at: machine, program: "/usr/bin/env",
+            ["TERM=xterm", Products.latchkey.string, "key", "show", "none"])
         #expect(failed.screen.contains("\u{1B}[31mlatchkey:\u{1B}[0m Could not show the key"))
         #expect(try await !machine.run("doctor").output.contains("\u{1B}"))
     }
@@ -132,7 +148,8 @@ struct TerminalTests {
     @Test func `the README's first program signs with a new key`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let greeting = try await type(
-            ["2580\r", "2580\r", "2580\r"], at: machine, program: Products.directory.appending("greeting"))
+            ["2580\r", "2580\r", "2580\r"], at: machine,
+            program: Products.directory.appending("greeting"))
         #expect(greeting.status == 0, "\(greeting.screen)")
         let lines = greeting.output.split(separator: "\n")
         #expect(lines.first?.hasPrefix("simulated(swtpm) ") == true)

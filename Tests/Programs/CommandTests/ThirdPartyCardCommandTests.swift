@@ -9,17 +9,21 @@ import VirtualSmartCard
 @Suite(
     .virtualYubiKey(.thirdPartyPIV(serialNumber: 7)), .requires(program: "python3"),
     .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
-    .enabled(if: FileManager.default.fileExists(atPath: openSCModule), "needs opensc-pkcs11"), .timeLimit(.minutes(15)))
+    .enabled(if: FileManager.default.fileExists(atPath: openSCModule), "needs opensc-pkcs11"),
+    .timeLimit(.minutes(15)))
 struct ThirdPartyCardCommandTests {
     private let pin = CardProfile.defaultPIN
-    private let answer = #"{"access_token":"a","token_type":"Bearer","expires_in":60,"refresh_token":"r"}"#
+    private let answer =
+        #"{"access_token":"a","token_type":"Bearer","expires_in":60,"refresh_token":"r"}"#
 
     /// - Parameter browser: The program for `$BROWSER`; nil for a scripted one that logs in.
     private func withServer(
-        _ module: String, key: String = "", browser: String? = nil, _ body: (Machine) async throws -> Void
+        _ module: String, key: String = "", browser: String? = nil,
+        _ body: (Machine) async throws -> Void
     ) async throws {
         let base = try Machine(tcti: "device:/nonexistent/tpm")
-        try await IdentityProcess.withRunning(database: base.directory.path(of: "identity.sqlite")) { server in
+        try await IdentityProcess.withRunning(database: base.directory.path(of: "identity.sqlite"))
+        { server in
             var machine = base
             machine.environment["LATCHKEY_TOKEN"] = "pkcs11:\(key)?module-path=\(module)"
             machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
@@ -31,35 +35,43 @@ struct ThirdPartyCardCommandTests {
     }
 
     private func expect(
-        _ machine: Machine, _ arguments: String..., pins: [String] = [], input: String = "", output: String? = nil,
+        _ machine: Machine, _ arguments: String..., pins: [String] = [], input: String = "",
+        output: String? = nil,
         sourceLocation: SourceLocation = #_sourceLocation
     ) async throws {
         let outcome = try await machine.run(arguments, pins: pins, input: input)
-        #expect(outcome.status == 0, "\(arguments): \(outcome.errors)", sourceLocation: sourceLocation)
+        #expect(
+            outcome.status == 0, "\(arguments): \(outcome.errors)", sourceLocation: sourceLocation)
         if let output { #expect(outcome.output == output, sourceLocation: sourceLocation) }
     }
 
-    /// - Parameter creation: The proofs that the module requires to create a key, in addition to the PIN.
+    /// - Parameter creation: The proofs that the module requires to create a key, in addition to
+    ///   the PIN.
     private func expectWholeLife(_ machine: Machine, creation: [String]) async throws {
         try await expect(machine, "login", pins: creation)
         try await expect(machine, "enable", "--policy", "pin", pins: creation + [pin])
         try await expect(machine, "authenticate", pins: [pin])
 
         try await expect(machine, "vault", "store", "plain", input: "one")
-        try await expect(machine, "vault", "store", "first", "--biometrics", pins: creation + [pin], input: "two")
-        try await expect(machine, "vault", "store", "second", "--biometrics", pins: [pin], input: "three")
+        try await expect(
+            machine, "vault", "store", "first", "--biometrics", pins: creation + [pin], input: "two"
+        )
+        try await expect(
+            machine, "vault", "store", "second", "--biometrics", pins: [pin], input: "three")
         try await expect(machine, "vault", "show", "plain", output: "one")
         try await expect(machine, "vault", "show", "first", pins: [pin], output: "two")
         try await expect(machine, "vault", "reset", "first")
         try await expect(machine, "vault", "reset", "second")
         // No record is sealed under the PIN now.
-        try await expect(machine, "vault", "store", "first", "--biometrics", pins: [pin], input: "four")
+        try await expect(
+            machine, "vault", "store", "first", "--biometrics", pins: [pin], input: "four")
         try await expect(machine, "vault", "show", "first", pins: [pin], output: "four")
         try await expect(machine, "vault", "store", "plain", "--container", "other", input: "five")
         try await expect(machine, "vault", "show", "plain", "--container", "other", output: "five")
 
         try await expect(machine, "credential", "add", input: answer)
-        try await expect(machine, "credential", "add", "--policy", "pin", pins: [pin], input: answer)
+        try await expect(
+            machine, "credential", "add", "--policy", "pin", pins: [pin], input: answer)
         try await expect(machine, "disable")
         #expect(try await machine.run("status", "--json").json()["biometricEnabled"] == false)
     }
@@ -84,15 +96,18 @@ struct ThirdPartyCardCommandTests {
     @Test func `a credential is stored first, in a new store`() async throws {
         try await withServer(yubicoModule) { machine in
             try await expect(
-                machine, "credential", "add", pins: [VirtualYubiKey.factoryManagementKey], input: answer)
+                machine, "credential", "add", pins: [VirtualYubiKey.factoryManagementKey],
+                input: answer)
         }
     }
 
-    /// Another program's key in a slot for sealing. There is no source of PINs, so that a prompt would be exit 7.
+    /// Another program's key in a slot for sealing. There is no source of PINs, so that a prompt
+    /// would be exit 7.
     @Test(arguments: [
         (KeySlot.cardAuthentication, ["login"]), (.cardAuthentication, ["vault", "store", "a"]),
         (.keyManagement, ["vault", "store", "a", "--biometrics"]),
-        (.keyManagement, ["credential", "add", "--policy", "pin"]), (.cardAuthentication, ["credential", "add"]),
+        (.keyManagement, ["credential", "add", "--policy", "pin"]),
+        (.cardAuthentication, ["credential", "add"]),
     ])
     func `a foreign sealing key is refused before a prompt, the browser and a new key`(
         _ slot: KeySlot, _ arguments: [String]
@@ -108,8 +123,12 @@ struct ThirdPartyCardCommandTests {
                 #expect(outcome.status == 1, "\(outcome.output)")
                 let error = try outcome.json()["error"]
                 #expect(error?["code"] == "refused")
-                #expect(error?["message"]?.string?.contains("the card has no attestation") == true, "\(outcome.output)")
-                #expect(error?["recovery"]?.string?.contains("or another token") == true, "\(outcome.output)")
+                #expect(
+                    error?["message"]?.string?.contains("the card has no attestation") == true,
+                    "\(outcome.output)")
+                #expect(
+                    error?["recovery"]?.string?.contains("or another token") == true,
+                    "\(outcome.output)")
             }
             #expect(!FileManager.default.fileExists(atPath: opened))
         }
@@ -123,7 +142,8 @@ struct ThirdPartyCardCommandTests {
             let keys = try outcome.json()["keys"]?.array
             #expect(keys?.map { $0["slot"] } == ["9a"], "\(outcome.errors)")
             let uri = try #require(keys?.first?["uri"]?.string)
-            let adopted = try await machine.run("key", "create", pins: [pin], extra: ["LATCHKEY_TOKEN": uri])
+            let adopted = try await machine.run(
+                "key", "create", pins: [pin], extra: ["LATCHKEY_TOKEN": uri])
             #expect(adopted.status == 0, "\(adopted.errors)")
         }
     }

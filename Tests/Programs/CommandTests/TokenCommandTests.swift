@@ -8,15 +8,20 @@ import Testing
 /// The tool on a SoftHSM2 token, one process per command, on a machine without a TPM.
 @Suite(.requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct TokenCommandTests {
-    private func createKey(_ machine: Machine, policy: String = "pin", pin: String = "123456") async throws -> String {
-        let outcome = try await machine.run("key", "create", "--policy", policy, "--json", pins: [pin])
+    private func createKey(_ machine: Machine, policy: String = "pin", pin: String = "123456")
+        async throws -> String
+    {
+        let outcome = try await machine.run(
+            "key", "create", "--policy", policy, "--json", pins: [pin])
         #expect(outcome.status == 0, "\(outcome.errors)")
         return try #require(outcome.json()["id"]?.string)
     }
 
     @Test func `a key's JSON has the fields of the contract`() async throws {
         let (machine, token) = try await Machine.withToken()
-        let created = try await machine.run("key", "create", "--label", "mine", "--json", pins: ["123456"]).json()
+        let created = try await machine.run(
+            "key", "create", "--label", "mine", "--json", pins: ["123456"]
+        ).json()
         #expect(created["policy"] == "pin")
         #expect(created["assurance"] == "simulated(softhsm)")
         #expect(created["enforcedPresence"] == "pin")
@@ -24,16 +29,26 @@ struct TokenCommandTests {
         #expect(created["pinProtection"] == .null)
         let id = try #require(created["id"]?.string)
         let shown = try await machine.run("key", "show", id).output
-        #expect(shown.contains("PIN guard:  none: a software token may accept any number of wrong PINs"), "\(shown)")
-        #expect(try await machine.run("key", "show", String(id.prefix(6)), "--json").json() == created)
-        #expect(try await machine.run("key", "list", "--json").json() == ["keys": .array([.object(created)])])
+        #expect(
+            shown.contains(
+                "PIN guard:  none: a software token may accept any number of wrong PINs"),
+            "\(shown)")
+        #expect(
+            try await machine.run("key", "show", String(id.prefix(6)), "--json").json() == created)
+        #expect(
+            try await machine.run("key", "list", "--json").json() == [
+                "keys": .array([.object(created)])
+            ])
         withExtendedLifetime(token) {}
     }
 
-    @Test(.requires(program: "openssl")) func `signatures and requests verify with openssl`() async throws {
+    @Test(.requires(program: "openssl")) func `signatures and requests verify with openssl`()
+        async throws
+    {
         let (machine, token) = try await Machine.withToken()
         let id = try await createKey(machine)
-        let paths = ["message", "signature", "public.pem", "request.pem"].map(machine.directory.path(of:))
+        let paths = ["message", "signature", "public.pem", "request.pem"].map(
+            machine.directory.path(of:))
         try Data("what is signed".utf8).write(to: URL(filePath: paths[0]))
         let signed = try await machine.run(
             "key", "sign", id, paths[0], "--format", "der", "--output", paths[1], pins: ["123456"])
@@ -43,11 +58,13 @@ struct TokenCommandTests {
         let verdict = try await program(
             "openssl", ["dgst", "-sha256", "-verify", paths[2], "-signature", paths[1], paths[0]])
         #expect(verdict.contains("Verified OK"))
-        let request = try await machine.run("key", "csr", id, "--subject", "CN=Ann,O=Example", pins: ["123456"])
+        let request = try await machine.run(
+            "key", "csr", id, "--subject", "CN=Ann,O=Example", pins: ["123456"])
         #expect(request.status == 0, "\(request.errors)")
         try Data(request.output.utf8).write(to: URL(filePath: paths[3]))
         #expect(
-            try await program("openssl", ["req", "-in", paths[3], "-verify", "-noout", "-pubkey"]) == pem)
+            try await program("openssl", ["req", "-in", paths[3], "-verify", "-noout", "-pubkey"])
+                == pem)
         withExtendedLifetime(token) {}
     }
 
@@ -57,7 +74,8 @@ struct TokenCommandTests {
         let wrapped = try await machine.run("key", "export", id, "--format", "tss2", "--json")
         #expect(wrapped.status == 1)
         #expect(try wrapped.json()["error"]?["code"] == "unsupported")
-        let attested = try await machine.run("key", "attest", id, "--challenge", "MDEyMzQ1Njc4OWFiY2RlZg", "--json")
+        let attested = try await machine.run(
+            "key", "attest", id, "--challenge", "MDEyMzQ1Njc4OWFiY2RlZg", "--json")
         #expect(attested.status == 1)
         #expect(try attested.json()["error"]?["code"] == "unsupported")
         withExtendedLifetime(token) {}
@@ -66,9 +84,12 @@ struct TokenCommandTests {
     @Test func `after a change of the token's PIN its keys have the new PIN`() async throws {
         let (machine, token) = try await Machine.withToken()
         let id = try await createKey(machine)
-        let changed = try await machine.run("pin", "change", "--json", pins: ["123456", "neue Losung"])
+        let changed = try await machine.run(
+            "pin", "change", "--json", pins: ["123456", "neue Losung"])
         #expect(try changed.json()["changed"] == 1, "\(changed.errors)")
-        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["neue Losung"]).status == 0)
+        #expect(
+            try await machine.run("key", "sign", id, "/dev/null", pins: ["neue Losung"]).status == 0
+        )
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["123456"]).status == 4)
         #expect(try await machine.run("token", "pin", pins: ["neue Losung", "24680"]).status == 0)
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["24680"]).status == 0)
@@ -81,12 +102,16 @@ struct TokenCommandTests {
         let (machine, token) = try await Machine.withToken()
         let id = try await createKey(machine, policy: "none")
         #expect(try await machine.run("key", "delete", String(id.prefix(8)), "--json").status == 2)
-        #expect(try await machine.run("key", "delete", id, "--json").json() == ["id": .string(id), "deleted": true])
+        #expect(
+            try await machine.run("key", "delete", id, "--json").json() == [
+                "id": .string(id), "deleted": true,
+            ])
         #expect(try await machine.run("key", "sign", id, "/dev/null").status == 6)
         withExtendedLifetime(token) {}
     }
 
-    @Test func `deleting a PIN-protected key requires the PIN, and --forget does not`() async throws {
+    @Test func `deleting a PIN-protected key requires the PIN, and --forget does not`() async throws
+    {
         let (machine, token) = try await Machine.withToken()
         let ids = [try await createKey(machine), try await createKey(machine)]
         #expect(try await machine.run("key", "delete", ids[0], pins: ["654321"]).status == 4)
@@ -99,7 +124,8 @@ struct TokenCommandTests {
         let left = try await program(
             "pkcs11-tool",
             [
-                "--module", token.modulePath, "--token-label", token.label, "--login", "--pin", token.userPIN,
+                "--module", token.modulePath, "--token-label", token.label, "--login", "--pin",
+                token.userPIN,
                 "--list-objects", "--type", "privkey",
             ], environment: token.environment)
         #expect(left.components(separatedBy: "Private Key Object").count == 2, "\(left)")
@@ -108,7 +134,8 @@ struct TokenCommandTests {
     @Test func `a token key is not used with the TPM, nor a TPM key with the token`() async throws {
         let (machine, token) = try await Machine.withToken()
         let id = try await createKey(machine, policy: "none")
-        let outcome = try await machine.run("key", "sign", id, "/dev/null", "--json", extra: ["LATCHKEY_TOKEN": ""])
+        let outcome = try await machine.run(
+            "key", "sign", id, "/dev/null", "--json", extra: ["LATCHKEY_TOKEN": ""])
         #expect(outcome.status == 8)
         #expect(try outcome.json()["error"]?["code"] == "wrongDevice")
         #expect(try outcome.json()["error"]?["recovery"]?.string?.contains("--token") == true)
@@ -122,11 +149,14 @@ struct TokenCommandTests {
         try await program(
             "pkcs11-tool",
             [
-                "--module", token.modulePath, "--token-label", token.label, "--login", "--pin", token.userPIN,
-                "--keypairgen", "--key-type", "EC:prime256v1", "--id", "4242", "--label", "theirs", "--usage-sign",
+                "--module", token.modulePath, "--token-label", token.label, "--login", "--pin",
+                token.userPIN,
+                "--keypairgen", "--key-type", "EC:prime256v1", "--id", "4242", "--label", "theirs",
+                "--usage-sign",
             ], environment: token.environment)
         let uri = token.uri.replacing("?", with: ";id=%42%42?")
-        let adopted = try await machine.run("--token", uri, "key", "create", "--json", pins: ["123456"])
+        let adopted = try await machine.run(
+            "--token", uri, "key", "create", "--json", pins: ["123456"])
         #expect(adopted.status == 0, "\(adopted.errors)")
         let id = try #require(adopted.json()["id"]?.string)
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["123456"]).status == 0)
@@ -141,7 +171,8 @@ struct TokenCommandTests {
             extra: other.environment.merging(["LATCHKEY_TOKEN": other.uri]) { $1 })
         #expect(wrong.status == 8, "\(wrong.errors)")
         #expect(try wrong.json()["error"]?["code"] == "wrongDevice")
-        let gone = try await machine.run("key", "sign", id, "/dev/null", "--json", extra: other.environment)
+        let gone = try await machine.run(
+            "key", "sign", id, "/dev/null", "--json", extra: other.environment)
         #expect(gone.status == 7, "\(gone.errors)")
         let module = try await machine.run(
             "key", "sign", id, "/dev/null", "--json",
@@ -149,7 +180,10 @@ struct TokenCommandTests {
         #expect(module.status == 7, "\(module.errors)")
         try await program(
             "softhsm2-util",
-            ["--init-token", "--free", "--label", "Latchkey", "--pin", "123456", "--so-pin", "12345678"],
+            [
+                "--init-token", "--free", "--label", "Latchkey", "--pin", "123456", "--so-pin",
+                "12345678",
+            ],
             environment: token.environment)
         let ambiguous = try await machine.run(
             "key", "sign", id, "/dev/null", "--json",
@@ -169,7 +203,8 @@ struct TokenCommandTests {
         #expect(found["initialized"] == true)
         #expect(found["modulePath"]?.string?.hasSuffix("libsofthsm2.so") == true)
         let uri = try #require(found["uri"]?.string)
-        let key = try await machine.run("--token", uri, "key", "create", "--policy", "none", "--json")
+        let key = try await machine.run(
+            "--token", uri, "key", "create", "--policy", "none", "--json")
         #expect(key.status == 0, "\(key.errors)")
         let text = try await machine.run("token", "list").output
         #expect(text.contains("it does not protect keys") && text.contains(uri))
@@ -177,13 +212,18 @@ struct TokenCommandTests {
 
     @Test func `a module that cannot be used is listed with the reason`() async throws {
         let (machine, token) = try await Machine.withToken()
-        let listed = try await machine.run("--token", "pkcs11:?module-path=/nonexistent.so", "token", "list", "--json")
+        let listed = try await machine.run(
+            "--token", "pkcs11:?module-path=/nonexistent.so", "token", "list", "--json")
         #expect(listed.status == 0)
         #expect(try listed.json()["tokens"] == .array([]))
         let failure = try #require(listed.json()["failures"]?.array?.first)
         #expect(failure["modulePath"] == "/nonexistent.so")
-        #expect(failure["message"]?.string?.isEmpty == false && failure["recovery"]?.string?.isEmpty == false)
-        let text = try await machine.run("--token", "pkcs11:?module-path=/nonexistent.so", "token", "list").output
+        #expect(
+            failure["message"]?.string?.isEmpty == false
+                && failure["recovery"]?.string?.isEmpty == false)
+        let text = try await machine.run(
+            "--token", "pkcs11:?module-path=/nonexistent.so", "token", "list"
+        ).output
         #expect(text.hasPrefix("No tokens were found, and some modules cannot be used:\n"))
         withExtendedLifetime(token) {}
     }
@@ -192,7 +232,8 @@ struct TokenCommandTests {
         let (machine, token) = try await Machine.withToken()
         let blank = "pkcs11:manufacturer=SoftHSM%20project?module-path=\(token.modulePath)"
         let made = try await machine.run(
-            "--token", blank, "token", "init", "--label", "Second", "--json", pins: ["officer 1", "user 1"])
+            "--token", blank, "token", "init", "--label", "Second", "--json",
+            pins: ["officer 1", "user 1"])
         #expect(made.status == 0, "\(made.errors)")
         #expect(try made.json()["label"] == "Second")
         let uri = "pkcs11:token=Second?module-path=\(token.modulePath)"
@@ -207,14 +248,17 @@ struct TokenCommandTests {
         #expect(try await run(["token", "pin", "--unblock"], "officer 2", "user 3") == 0)
         #expect(try await run(["key", "create"], "user 3") == 0)
         #expect(try await run(["token", "init", "--label", "Third"], "officer 2", "user 4") == 10)
-        #expect(try await run(["token", "init", "--label", "Third", "--erase"], "officer 2", "user 4") == 0)
+        #expect(
+            try await run(["token", "init", "--label", "Third", "--erase"], "officer 2", "user 4")
+                == 0)
         #expect(try await run(["key", "create"], "user 4") == 7)
     }
 
     @Test func `a vault on a token is bound to it`() async throws {
         let (machine, token) = try await Machine.withToken()
         let stored = try await machine.run("vault", "store", "app", pins: [], input: "secret")
-        #expect(stored.output.contains("the TPM or token opens it without a PIN"), "\(stored.errors)")
+        #expect(
+            stored.output.contains("the TPM or token opens it without a PIN"), "\(stored.errors)")
         #expect(try await machine.run("vault", "list").output == "app  bound to the TPM or token\n")
         withExtendedLifetime(token) {}
     }
@@ -226,23 +270,28 @@ struct TokenCommandTests {
         let checks = try #require(outcome.json()["checks"]?.array)
         #expect(
             checks.compactMap { $0["name"]?.string } == [
-                "store", "module", "token", "token-pin", "token-key", "revocation", "pin-source", "passkeys",
+                "store", "module", "token", "token-pin", "token-key", "revocation", "pin-source",
+                "passkeys",
                 "server",
             ])
-        #expect(checks.contains { $0["finding"]?.string?.contains("a simulator (softhsm)") == true })
+        #expect(
+            checks.contains { $0["finding"]?.string?.contains("a simulator (softhsm)") == true })
         #expect(!FileManager.default.fileExists(atPath: machine.databasePath))
         withExtendedLifetime(token) {}
     }
 
     @Test(arguments: [
-        ("pkcs11:token=x?module-path=/nonexistent.so", 7, "module"), ("pkcs11:token=x?module-path=MODULE", 7, "token"),
+        ("pkcs11:token=x?module-path=/nonexistent.so", 7, "module"),
+        ("pkcs11:token=x?module-path=MODULE", 7, "token"),
     ])
     func `doctor names the missing part`(uri: String, status: Int32, name: String) async throws {
         let (machine, token) = try await Machine.withToken()
         let outcome = try await machine.run(
-            "doctor", "--json", extra: ["LATCHKEY_TOKEN": uri.replacing("MODULE", with: token.modulePath)])
+            "doctor", "--json",
+            extra: ["LATCHKEY_TOKEN": uri.replacing("MODULE", with: token.modulePath)])
         #expect(outcome.status == status)
-        let problem = try #require(outcome.json()["checks"]?.array?.first { $0["state"] == "problem" })
+        let problem = try #require(
+            outcome.json()["checks"]?.array?.first { $0["state"] == "problem" })
         #expect(problem["name"] == .string(name) || problem["name"] == "readers")
         #expect(problem["advice"]?.string?.isEmpty == false)
     }

@@ -5,7 +5,9 @@ import LatchkeyTesting
 import Testing
 
 /// Other origins of the server that the user trusts.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
+@Suite(
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
+    .timeLimit(.minutes(15)))
 struct TrustedOriginsCommandTests {
     /// A server whose discovery document names another origin.
     private static let server = #"""
@@ -25,7 +27,9 @@ struct TrustedOriginsCommandTests {
         server.serve_forever()
         """#
 
-    @Test func `a list from the environment does not apply to a server from an option`() async throws {
+    @Test func `a list from the environment does not apply to a server from an option`()
+        async throws
+    {
         let server = try RunningProgram(URL(filePath: "/usr/bin/python3"), ["-c", Self.server])
         let port = await server.output { _ in true }.trimmingCharacters(in: .whitespacesAndNewlines)
         let address = "http://127.0.0.1:\(port)"
@@ -37,10 +41,12 @@ struct TrustedOriginsCommandTests {
         machine.environment["LATCHKEY_TRUSTED_ORIGINS"] = "https://login.example"
         let refused = try await machine.run("login", "--endpoint", address, "--json")
         #expect(try refused.json()["error"]?["code"] == "invalidResponse", "\(refused.errors)")
-        #expect(try refused.json()["error"]?["recovery"]?.string?.hasPrefix("Ask the operator") == true)
+        #expect(
+            try refused.json()["error"]?["recovery"]?.string?.hasPrefix("Ask the operator") == true)
         #expect(!FileManager.default.fileExists(atPath: seen))
         // Control: a list from the same source.
-        _ = try await machine.run("login", "--endpoint", address, "--trusted-origins", "https://login.example")
+        _ = try await machine.run(
+            "login", "--endpoint", address, "--trusted-origins", "https://login.example")
         #expect(FileManager.default.fileExists(atPath: seen))
         await server.stop()
     }

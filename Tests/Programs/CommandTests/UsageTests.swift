@@ -13,13 +13,16 @@ struct UsageTests {
     private static let root = FilePath(#filePath).removingLastComponent().removingLastComponent()
         .removingLastComponent().removingLastComponent()
 
-    @Test func `status of an empty container does not prompt or use hardware or network`() async throws {
+    @Test func `status of an empty container does not prompt or use hardware or network`()
+        async throws
+    {
         let outcome = try await machine().run("status", "--json")
         #expect(outcome.status == 0)
         #expect(outcome.errors.isEmpty)
         #expect(
             try outcome.json() == [
-                "container": "default", "lastUserID": nil, "biometricEnabled": false, "sessionState": "NO_SESSION",
+                "container": "default", "lastUserID": nil, "biometricEnabled": false,
+                "sessionState": "NO_SESSION",
                 "kid": nil,
             ])
     }
@@ -30,47 +33,66 @@ struct UsageTests {
 
     @Test func `an option works before and after the command`() async throws {
         let machine = try machine()
-        for arguments in [["--container", "work", "--json", "status"], ["--json", "status", "--container", "work"]] {
+        for arguments in [
+            ["--container", "work", "--json", "status"],
+            ["--json", "status", "--container", "work"],
+        ] {
             #expect(try await machine.run(arguments).json()["container"] == "work")
         }
     }
 
     @Test
-    func `an option overrides the environment, the environment overrides the file, the file overrides the default`()
+    func
+        `an option overrides the environment, the environment overrides the file, the file overrides the default`()
         async throws
     {
         let machine = try machine()
         let directory = machine.directory.path(of: "config/latchkey")
-        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
-        try Data(#"{"container": "filed"}"#.utf8).write(to: URL(filePath: "\(directory)/config.json"))
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: true)
+        try Data(#"{"container": "filed"}"#.utf8).write(
+            to: URL(filePath: "\(directory)/config.json"))
         #expect(try await machine.run("status", "--json").json()["container"] == "filed")
         let variable = ["LATCHKEY_CONTAINER": "exported"]
-        #expect(try await machine.run("status", "--json", extra: variable).json()["container"] == "exported")
-        let option = try await machine.run("status", "--json", "--container", "given", extra: variable)
+        #expect(
+            try await machine.run("status", "--json", extra: variable).json()["container"]
+                == "exported")
+        let option = try await machine.run(
+            "status", "--json", "--container", "given", extra: variable)
         #expect(try option.json()["container"] == "given")
     }
 
     @Test(arguments: ["{", "[]", #"{"container": 7}"#])
-    func `an unreadable configuration file is a usage error with its name`(text: String) async throws {
+    func `an unreadable configuration file is a usage error with its name`(text: String)
+        async throws
+    {
         let machine = try machine()
         let directory = machine.directory.path(of: "config/latchkey")
-        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: true)
         try Data(text.utf8).write(to: URL(filePath: "\(directory)/config.json"))
         let outcome = try await machine.run("status", "--json")
         #expect(outcome.status == 2)
-        #expect(try outcome.json()["error"]?["message"]?.string?.contains("latchkey/config.json") == true)
+        #expect(
+            try outcome.json()["error"]?["message"]?.string?.contains("latchkey/config.json")
+                == true)
     }
 
     @Test(arguments: [
-        ["bogus"], ["--bogus"], ["key", "sign", "ABCDEFGH"], ["key", "sign", "ABCDEFGH", "--digest", "00"],
-        ["key", "sign", "ABCDEFGH", "file", "--digest", String(repeating: "0", count: 64)], ["key", "show", ""],
+        ["bogus"], ["--bogus"], ["key", "sign", "ABCDEFGH"],
+        ["key", "sign", "ABCDEFGH", "--digest", "00"],
+        ["key", "sign", "ABCDEFGH", "file", "--digest", String(repeating: "0", count: 64)],
+        ["key", "show", ""],
         ["key", "attest", "ABCDEFGH", "--challenge", "AA"], ["enable", "--policy", "none"],
-        ["key", "create", "--policy", "face"], ["status", "--pin-source", "env:PIN"], ["key", "export", "ABCDEFGH"],
-        ["status", "--container", ""], ["token", "init"], ["token", "pin", "--so", "--unblock"], ["token", "pin"],
+        ["key", "create", "--policy", "face"], ["status", "--pin-source", "env:PIN"],
+        ["key", "export", "ABCDEFGH"],
+        ["status", "--container", ""], ["token", "init"], ["token", "pin", "--so", "--unblock"],
+        ["token", "pin"],
         ["--token", "x", "status"], ["--token", "pkcs11:pin-value=1234", "status"],
         ["--token", "pkcs11:token=x", "--token-login", "face", "status"],
         ["--token", "pkcs11:token=x", "--token-isolation", "some", "status"],
-        ["key", "create", "--slot", "9f"], ["key", "csr", "ABCDEFGH"], ["key", "csr", "ABCDEFGH", "--subject", "x"],
+        ["key", "create", "--slot", "9f"], ["key", "csr", "ABCDEFGH"],
+        ["key", "csr", "ABCDEFGH", "--subject", "x"],
         ["status", "--tcti", ""], ["key", "create", "--tcti", "device:/etc/passwd"],
         ["locker", "start", "--client-id", "c", "--endpoint", "http://example.org"],
         ["login", "--client-id", "c", "--endpoint", "nonsense"],
@@ -85,7 +107,9 @@ struct UsageTests {
         #expect(!outcome.errors.isEmpty)
     }
 
-    @Test func `an unknown key ends with 6, and stderr has the error and the next step`() async throws {
+    @Test func `an unknown key ends with 6, and stderr has the error and the next step`()
+        async throws
+    {
         let outcome = try await machine().run("key", "show", "NO-SUCH-KEY")
         #expect(outcome.status == 6)
         #expect(outcome.output.isEmpty)
@@ -97,29 +121,56 @@ struct UsageTests {
                 """)
     }
 
-    @Test func `an error names the command, and the option, variable or name to correct`() async throws {
+    @Test func `an error names the command, and the option, variable or name to correct`()
+        async throws
+    {
         let machine = try machine()
         let cases: [(arguments: [String], message: String, recovery: String)] = [
-            (["key", "sign", "zzz", "/dev/null"], "Could not sign: the container", "latchkey key list"),
-            (["key", "sign", "a", "/no/file"], "Could not sign: /no/file cannot be read", "Name a file"),
-            (["status", "--pin-source", "foo"], "pin-source: ‘foo’", "--pin-source, LATCHKEY_PIN_SOURCE or"),
+            (
+                ["key", "sign", "zzz", "/dev/null"], "Could not sign: the container",
+                "latchkey key list"
+            ),
+            (
+                ["key", "sign", "a", "/no/file"], "Could not sign: /no/file cannot be read",
+                "Name a file"
+            ),
+            (
+                ["status", "--pin-source", "foo"], "pin-source: ‘foo’",
+                "--pin-source, LATCHKEY_PIN_SOURCE or"
+            ),
             (["status", "--token", "foo"], "token: ", "--token, LATCHKEY_TOKEN or"),
-            (["key", "list", "--container", ""], "‘’ is not the name of a container", "1 to 128 bytes"),
-            (["key", "list", "--store", "/etc/passwd"], "the store cannot be opened: /etc/passwd", "LATCHKEY_STORE"),
-            (["credential", "add"], "Could not add the credential: standard input is empty", "< FILE"),
+            (
+                ["key", "list", "--container", ""], "‘’ is not the name of a container",
+                "1 to 128 bytes"
+            ),
+            (
+                ["key", "list", "--store", "/etc/passwd"],
+                "the store cannot be opened: /etc/passwd", "LATCHKEY_STORE"
+            ),
+            (
+                ["credential", "add"], "Could not add the credential: standard input is empty",
+                "< FILE"
+            ),
             (["vault", "show", "nope"], "there is no vault ‘nope’", "latchkey vault list"),
             (["key", "sign", "a"], "The data to sign is missing", "‘latchkey key sign --help’"),
         ]
         for expected in cases {
             let error = try await machine.run(expected.arguments + ["--json"]).json()["error"]
-            #expect(error?["message"]?.string?.contains(expected.message) == true, "\(String(describing: error))")
-            #expect(error?["recovery"]?.string?.contains(expected.recovery) == true, "\(String(describing: error))")
+            #expect(
+                error?["message"]?.string?.contains(expected.message) == true,
+                "\(String(describing: error))")
+            #expect(
+                error?["recovery"]?.string?.contains(expected.recovery) == true,
+                "\(String(describing: error))")
         }
         let token = try await machine.run("credential", "add", "--json", input: "x").json()["error"]
-        #expect(token?["message"] == "Could not add the credential: standard input is not a JSON object.")
+        #expect(
+            token?["message"]
+                == "Could not add the credential: standard input is not a JSON object.")
         #expect(try await machine.run("credential", "list").output == "There are no credentials.\n")
         #expect(
-            try await machine.run("credential", "list", "--where", "a=b").output == "There are no such credentials.\n")
+            try await machine.run("credential", "list", "--where", "a=b").output
+                == "There are no such credentials.\n")
     }
 
     @Test func `login without a server is a usage error`() async throws {
@@ -130,7 +181,8 @@ struct UsageTests {
         }
     }
 
-    @Test func `a command that needs the TPM reports a missing TPM and the next step`() async throws {
+    @Test func `a command that needs the TPM reports a missing TPM and the next step`() async throws
+    {
         for arguments in [["key", "create", "--policy", "none"], ["pin", "status"]] {
             let outcome = try await machine().run(arguments + ["--json"])
             #expect(outcome.status == 7)
@@ -147,7 +199,9 @@ struct UsageTests {
         #expect(report["ok"] == false)
         let problem = try #require(report["checks"]?.array?.first { $0["state"] == "problem" })
         #expect(problem["name"] == "tpm")
-        #expect(problem["finding"]?.string == "There is no /nonexistent/tpm: the kernel has found no TPM.")
+        #expect(
+            problem["finding"]?.string
+                == "There is no /nonexistent/tpm: the kernel has found no TPM.")
         #expect(problem["advice"]?.string?.isEmpty == false)
     }
 
@@ -155,7 +209,8 @@ struct UsageTests {
         let machine = try machine()
         let path = machine.directory.path(of: "open")
         try FileManager.default.createDirectory(
-            atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o777])
+            atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o777]
+        )
         let outcome = try await machine.run("status", "--store", path, "--json")
         #expect(outcome.status == 7)
         #expect(try outcome.json()["error"]?["code"] == "unavailable")
@@ -166,7 +221,8 @@ struct UsageTests {
         let version = try await machine.run("--version")
         #expect((version.status, version.output) == (0, "\(Release.version)\n"))
         for command in [
-            [], ["help"], ["--help"], ["key", "--help"], ["help", "key", "sign"], ["demo", "--help"],
+            [], ["help"], ["--help"], ["key", "--help"], ["help", "key", "sign"],
+            ["demo", "--help"],
         ] {
             let help = try await machine.run(command)
             #expect(help.status == 0)
@@ -182,10 +238,13 @@ struct UsageTests {
     }
 
     @Test(arguments: [
-        "latchkey", "latchkey enable", "latchkey key", "latchkey key csr", "latchkey key sign", "latchkey locker",
+        "latchkey", "latchkey enable", "latchkey key", "latchkey key csr", "latchkey key sign",
+        "latchkey locker",
         "latchkey locker background", "latchkey locker decrypt", "latchkey locker easy-access",
-        "latchkey locker encrypt", "latchkey locker end", "latchkey locker start", "latchkey locker status",
-        "latchkey pin", "latchkey ssh", "latchkey ssh restrict", "latchkey token", "latchkey token pin",
+        "latchkey locker encrypt", "latchkey locker end", "latchkey locker start",
+        "latchkey locker status",
+        "latchkey pin", "latchkey ssh", "latchkey ssh restrict", "latchkey token",
+        "latchkey token pin",
     ])
     func `help is the recorded text`(command: String) async throws {
         let page = command.replacing(" ", with: "-")
@@ -197,13 +256,16 @@ struct UsageTests {
     }
 
     @Test func `the man page has every option and every exit code of the help`() async throws {
-        let page = try String(contentsOfFile: "\(Self.root)/packaging/man/latchkey.1", encoding: .utf8)
+        let page = try String(
+            contentsOfFile: "\(Self.root)/packaging/man/latchkey.1", encoding: .utf8)
         let help = try await machine().run("--help").output
         let options = help.split(whereSeparator: \.isWhitespace).filter {
             $0.hasPrefix("--") && !["--version", "--help"].contains($0)
         }
         for option in options where option.dropFirst(2).first?.isLetter == true {
-            #expect(page.contains("Fl -\(option.dropFirst(2).prefix { $0.isLetter || $0 == "-" })"), "\(option)")
+            #expect(
+                page.contains("Fl -\(option.dropFirst(2).prefix { $0.isLetter || $0 == "-" })"),
+                "\(option)")
         }
         for code in 0...10 { #expect(page.contains(".It \(code)\n")) }
     }

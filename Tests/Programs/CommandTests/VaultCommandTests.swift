@@ -13,7 +13,8 @@ struct VaultCommandTests {
         let secret = "s3cret ‘x’\nof two lines"
         let stored = try await machine.run("vault", "store", "app", "--json", input: secret)
         #expect(stored.status == 0, "\(stored.errors)")
-        #expect(try stored.json() == ["name": "app", "state": "keychain", "biometricsEnabled": false])
+        #expect(
+            try stored.json() == ["name": "app", "state": "keychain", "biometricsEnabled": false])
         let shown = try await machine.run("vault", "show", "app")
         #expect(shown.status == 0 && shown.output == secret, "\(shown.errors)")
         #expect(try await machine.run("vault", "show").output == secret)
@@ -25,30 +26,39 @@ struct VaultCommandTests {
 
     @Test func `a vault with biometrics opens only with the PIN`() async throws {
         let machine = try machine()
-        let stored = try await machine.run("vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
+        let stored = try await machine.run(
+            "vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
         #expect(stored.status == 0, "\(stored.errors)")
-        #expect(try await machine.run("vault", "status", "app", "--json").json()["state"] == "locked")
+        #expect(
+            try await machine.run("vault", "status", "app", "--json").json()["state"] == "locked")
         #expect(try await machine.run("vault", "show", "app", pins: ["2580"]).output == "s3cret")
         let wrong = try await machine.run("vault", "show", "app", pins: ["1111"])
         #expect(wrong.status == 4 && wrong.output.isEmpty)
         let nobody = try await machine.run("vault", "show", "app", pins: [])
         #expect(nobody.status != 0 && nobody.output.isEmpty)
         #expect(
-            try await machine.run("vault", "unlock", "app", "--json", pins: ["2580"]).json()["state"] == "biometrics")
+            try await machine.run("vault", "unlock", "app", "--json", pins: ["2580"]).json()[
+                "state"] == "biometrics")
         #expect(try await machine.run("vault", "lock", "app", "--json").json()["state"] == "locked")
-        #expect(try await machine.run("vault", "update", "app", pins: ["2580"], input: "new").status == 0)
         #expect(
-            try await machine.run("vault", "downgrade", "app", "--json", pins: ["2580"]).json()["state"] == "keychain")
+            try await machine.run("vault", "update", "app", pins: ["2580"], input: "new").status
+                == 0)
+        #expect(
+            try await machine.run("vault", "downgrade", "app", "--json", pins: ["2580"]).json()[
+                "state"] == "keychain")
         #expect(try await machine.run("vault", "show", "app").output == "new")
         #expect(
-            try await machine.run("vault", "upgrade", "app", "--json", pins: ["1357"]).json()["state"] == "biometrics")
+            try await machine.run("vault", "upgrade", "app", "--json", pins: ["1357"]).json()[
+                "state"] == "biometrics")
         #expect(try await machine.run("vault", "show", "app", pins: ["1357"]).output == "new")
     }
 
     @Test func `a secret is in no JSON, no argument and no log`() async throws {
         let machine = try machine()
         _ = try await machine.run("vault", "store", "app", input: "canary")
-        for arguments in [["show", "app", "--json"], ["status", "app", "--json"], ["show", "app", "--verbose"]] {
+        for arguments in [
+            ["show", "app", "--json"], ["status", "app", "--json"], ["show", "app", "--verbose"],
+        ] {
             let outcome = try await machine.run(["vault"] + arguments)
             #expect(outcome.status == 0)
             #expect(!outcome.errors.contains("canary"))
@@ -65,13 +75,16 @@ struct VaultCommandTests {
         #expect(try await machine.run("vault", "store", "app", input: "x").status == 0)
         #expect(try await machine.run("vault", "store", "app", input: "x").status == 10)
         #expect(try await machine.run("vault", "unlock", "app").status == 1)
-        #expect(try await machine.run("vault", "upgrade", "app", "--policy", "none", pins: ["2580"]).status == 2)
+        #expect(
+            try await machine.run("vault", "upgrade", "app", "--policy", "none", pins: ["2580"])
+                .status == 2)
         #expect(try await machine.run("vault", "store", "b", input: "y").status == 0)
         #expect(try await machine.run("vault", "show").status == 2)
         let text = try await machine.run("vault", "list").output
         #expect(text == "app  bound to the TPM or token\nb  bound to the TPM or token\n")
         let listed = try await machine.run("vault", "list", "--json")
-        #expect(listed.output.contains(#"{"biometricsEnabled":false,"name":"app","state":"keychain"}"#))
+        #expect(
+            listed.output.contains(#"{"biometricsEnabled":false,"name":"app","state":"keychain"}"#))
         #expect(try await machine.run("vault", "status", "--container", "other").status == 6)
         let offline = ["LATCHKEY_TCTI": "swtpm:path=/nonexistent"]
         #expect(try await machine.run("vault", "status", "app", extra: offline).status == 0)
@@ -79,14 +92,18 @@ struct VaultCommandTests {
         #expect(try await machine.run("vault", "reset", "app", extra: offline).status == 0)
     }
 
-    @Test func `a vault that does not exist is not reported as an empty or deleted one`() async throws {
+    @Test func `a vault that does not exist is not reported as an empty or deleted one`()
+        async throws
+    {
         let machine = try machine()
         #expect(try await machine.run("vault", "store", "app", input: "x").status == 0)
         let absent = "The vault ‘nope’ does not exist; see ‘latchkey vault list’.\n"
         for command in ["status", "reset"] {
             #expect(try await machine.run("vault", command, "nope").output == absent)
         }
-        #expect(try await machine.run("vault", "reset", "app").output == "The vault ‘app’ is deleted.\n")
+        #expect(
+            try await machine.run("vault", "reset", "app").output == "The vault ‘app’ is deleted.\n"
+        )
         #expect(try await machine.run("vault", "list").output == "There are no vaults.\n")
     }
 
@@ -96,7 +113,8 @@ struct VaultCommandTests {
             "vault", "store", "app", "--policy", "pin", "--json", pins: ["2580"], input: "x")
         #expect(outcome.status == 2)
         #expect(try outcome.json()["error"]?["message"]?.string?.contains("--biometrics") == true)
-        #expect(try await machine.run("vault", "status", "app", "--json").json()["state"] == "empty")
+        #expect(
+            try await machine.run("vault", "status", "app", "--json").json()["state"] == "empty")
     }
 
     @Test func `a name that is not valid is not reported as a damaged vault`() async throws {
@@ -104,7 +122,8 @@ struct VaultCommandTests {
         for command in ["status", "reset"] {
             let outcome = try await machine.run("vault", command, "a\u{1}b", "--json")
             #expect(outcome.status == 2)
-            #expect(try outcome.json()["error"]?["recovery"]?.string?.contains("1 to 64 bytes") == true)
+            #expect(
+                try outcome.json()["error"]?["recovery"]?.string?.contains("1 to 64 bytes") == true)
         }
     }
 
@@ -132,14 +151,18 @@ struct VaultCommandTests {
         var isGated = false
         for _ in 0..<24 {
             let life = Duration.milliseconds(Int.random(in: 5...120))
-            _ = try await machine.run("vault", isGated ? "downgrade" : "upgrade", "app", pins: ["2580"], life: life)
+            _ = try await machine.run(
+                "vault", isGated ? "downgrade" : "upgrade", "app", pins: ["2580"], life: life)
             let status = try await machine.run("vault", "status", "app", "--json")
             let state = try status.json()["state"]
             #expect(state == "keychain" || state == "locked", "\(status)")
             isGated = state == "locked"
-            let shown = try await machine.run("vault", "show", "app", pins: isGated ? ["2580"] : nil)
+            let shown = try await machine.run(
+                "vault", "show", "app", pins: isGated ? ["2580"] : nil)
             #expect(shown.output == "s3cret", "\(shown.errors)")
-            if isGated { #expect(try await machine.run("vault", "show", "app", pins: []).output == "") }
+            if isGated {
+                #expect(try await machine.run("vault", "show", "app", pins: []).output == "")
+            }
         }
     }
 }

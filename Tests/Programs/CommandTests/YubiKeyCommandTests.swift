@@ -9,29 +9,38 @@ import VirtualSmartCard
 
 /// The tool on a virtual YubiKey, through Yubico's and OpenSC's modules and a real pcscd.
 @Suite(
-    .virtualYubiKey, .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
-    .enabled(if: FileManager.default.fileExists(atPath: openSCModule), "needs opensc-pkcs11"), .timeLimit(.minutes(15)))
+    .virtualYubiKey,
+    .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
+    .enabled(if: FileManager.default.fileExists(atPath: openSCModule), "needs opensc-pkcs11"),
+    .timeLimit(.minutes(15)))
 struct YubiKeyCommandTests {
     private let managementKey = "010203040506070801020304050607080102030405060708"
 
-    private func machine(_ module: String = yubicoModule, naming key: String = "") throws -> Machine {
+    private func machine(_ module: String = yubicoModule, naming key: String = "") throws -> Machine
+    {
         var machine = try Machine(tcti: "device:/nonexistent/tpm")
         machine.environment["LATCHKEY_TOKEN"] = "pkcs11:\(key)?module-path=\(module)"
         return machine
     }
 
     private func check(_ name: String, _ machine: Machine) async throws -> JSON? {
-        try await machine.run("doctor", "--json").json()["checks"]?.array?.first { $0["name"] == .string(name) }
+        try await machine.run("doctor", "--json").json()["checks"]?.array?.first {
+            $0["name"] == .string(name)
+        }
     }
 
-    @Test func `a key is created with the management key, signs with the PIN, and is attested`() async throws {
+    @Test func `a key is created with the management key, signs with the PIN, and is attested`()
+        async throws
+    {
         let machine = try machine()
-        let made = try await machine.run("key", "create", "--json", pins: [managementKey, "123456"])
+        let made = try await machine.run(
+            "key", "create", "--json", pins: [managementKey, "123456"])
         #expect(made.status == 0, "\(made.errors)")
         #expect(try made.json()["assurance"] == "hardware(token)")
         let id = try #require(made.json()["id"]?.string)
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["123456"]).status == 0)
-        let attested = try await machine.run("key", "attest", id, "--challenge", "MDEyMzQ1Njc4OWFiY2RlZg", "--json")
+        let attested = try await machine.run(
+            "key", "attest", id, "--challenge", "MDEyMzQ1Njc4OWFiY2RlZg", "--json")
         #expect(try attested.json()["format"] == "piv", "\(attested.errors)")
         let deleted = try await machine.run("key", "delete", id, "--json", pins: ["123456"])
         #expect(try deleted.json()["error"]?["code"] == "unsupported")
@@ -41,7 +50,9 @@ struct YubiKeyCommandTests {
 
     @Test func `wrong PINs end with 4, then with 5, and the PUK unblocks`() async throws {
         let machine = try machine()
-        let made = try await machine.run("key", "create", "--json", pins: [managementKey, "123456"]).json()
+        let made = try await machine.run(
+            "key", "create", "--json", pins: [managementKey, "123456"]
+        ).json()
         let id = try #require(made["id"]?.string)
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["111111"]).status == 4)
         #expect(try await check("token-pin", machine)?["state"] == "warning")
@@ -52,9 +63,12 @@ struct YubiKeyCommandTests {
         // No more prompts.
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: []).status == 5)
         #expect(try await machine.run("doctor").status == 5)
-        let wrong = try await machine.run("token", "pin", "--unblock", pins: ["00000000", "345678"])
+        let wrong = try await machine.run(
+            "token", "pin", "--unblock", pins: ["00000000", "345678"])
         #expect(wrong.status == 4 && wrong.errors.contains("the PUK is wrong"), "\(wrong.errors)")
-        #expect(try await machine.run("token", "pin", "--unblock", pins: ["12345678", "345678"]).status == 0)
+        #expect(
+            try await machine.run("token", "pin", "--unblock", pins: ["12345678", "345678"]).status
+                == 0)
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["345678"]).status == 0)
         #expect(try await machine.run("token", "pin", pins: ["345678", "456789"]).status == 0)
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["456789"]).status == 0)
@@ -66,32 +80,40 @@ struct YubiKeyCommandTests {
         let daemon = machine.directory.path(of: "scdaemon")
         try FileManager.default.copyItem(atPath: "/bin/sleep", toPath: daemon)
         let check = try await Subprocess.run(
-            .path(FilePath(daemon)), arguments: ["60"], input: .none, output: .discarded, error: .discarded
+            .path(FilePath(daemon)), arguments: ["60"], input: .none, output: .discarded,
+            error: .discarded
         ) { execution in
             let report = try await machine.run("doctor", "--json").json()["checks"]?.array ?? []
             await execution.teardown(using: [])
             return report.first { $0["state"] == "problem" }
         }.closureResult
-        #expect(check?["finding"]?.string?.contains("there is only") == true, "\(String(describing: check))")
+        #expect(
+            check?["finding"]?.string?.contains("there is only") == true,
+            "\(String(describing: check))")
         #expect(check?["advice"]?.string?.contains("gpgconf --kill scdaemon") == true)
         #expect(check?["advice"]?.string?.contains("disable-ccid and pcsc-shared") == true)
     }
 
     @Test func `versions have the manufacturer's format`() async throws {
         let machine = try machine()
-        #expect(try await check("module", machine)?["finding"]?.string?.hasSuffix(" 2.2.0.") == true)
+        #expect(
+            try await check("module", machine)?["finding"]?.string?.hasSuffix(" 2.2.0.") == true)
         let token = try await machine.run("token", "list", "--json").json()["tokens"]?.array?.first
         #expect(token?["firmware"] == "5.4.3")
     }
 
-    @Test func `OpenSC's limits are reported before any prompt, with a command that works`() async throws {
+    @Test func `OpenSC's limits are reported before any prompt, with a command that works`()
+        async throws
+    {
         let machine = try machine(openSCModule)
         func refusal(_ arguments: String..., naming command: String) async throws {
             let refused = try await machine.run(["token"] + arguments + ["--json"], pins: [])
             #expect(refused.status == 1, "\(arguments): \(refused.errors)")
             let error = try refused.json()["error"]
             #expect(error?["code"] == "unsupported", "\(arguments)")
-            #expect(error?["recovery"]?.string?.contains(command) == true, "\(arguments): \(refused.errors)")
+            #expect(
+                error?["recovery"]?.string?.contains(command) == true,
+                "\(arguments): \(refused.errors)")
         }
         try await refusal("pin", "--init", naming: "pkcs15-tool --unblock-pin")
         try await refusal("pin", "--unblock", naming: "pkcs15-tool --unblock-pin")
@@ -103,11 +125,14 @@ struct YubiKeyCommandTests {
         let machine = try machine()
         let other = "112233445566778811223344556677881122334455667788"
         for poor in ["123456", String(other.dropLast()), String(other.dropLast(2)) + "zz"] {
-            let refused = try await machine.run("token", "pin", "--so", "--json", pins: [managementKey, poor])
+            let refused = try await machine.run(
+                "token", "pin", "--so", "--json", pins: [managementKey, poor])
             #expect(try refused.json()["error"]?["code"] == "invalidInput", "\(poor)")
         }
-        #expect(try await machine.run("token", "pin", "--so", pins: [managementKey, other]).status == 0)
-        #expect(try await machine.run("key", "create", pins: [managementKey, "123456"]).status == 4)
+        #expect(
+            try await machine.run("token", "pin", "--so", pins: [managementKey, other]).status == 0)
+        #expect(
+            try await machine.run("key", "create", pins: [managementKey, "123456"]).status == 4)
         #expect(try await machine.run("key", "create", pins: [other, "123456"]).status == 0)
     }
 
@@ -116,7 +141,9 @@ struct YubiKeyCommandTests {
         #expect(try outcome.json()["error"]?["code"] == "unsupported")
     }
 
-    @Test func `OpenSC adopts a key of ykcs11, and doctor reports that OpenSC cannot create keys`() async throws {
+    @Test func `OpenSC adopts a key of ykcs11, and doctor reports that OpenSC cannot create keys`()
+        async throws
+    {
         let made = try await machine().run("key", "create", pins: [managementKey, "123456"])
         #expect(made.status == 0, "\(made.errors)")
         // Slot 9c, the first slot that requires the PIN for each use.
@@ -131,7 +158,8 @@ struct YubiKeyCommandTests {
         #expect(try await machine(openSCModule).run("doctor").status == 1)
         #expect(try await check("token-key", machine(openSCModule))?["state"] == "problem")
         let unblocking = try await other.run("token", "pin", "--unblock", "--json")
-        #expect(try unblocking.json()["error"]?["recovery"]?.string?.contains("pkcs15-tool") == true)
+        #expect(
+            try unblocking.json()["error"]?["recovery"]?.string?.contains("pkcs15-tool") == true)
     }
 }
 

@@ -1,17 +1,21 @@
 import Foundation
+import LatchkeyPlatform
 import LatchkeyServices
 import LatchkeySimulators
 import Logging
 import Testing
-import LatchkeyPlatform
 
 struct JournalTests {
-    @Test func `an event goes to the journal's socket with the metadata of logger and event`() throws {
+    @Test func `an event goes to the journal's socket with the metadata of logger and event`()
+        throws
+    {
         let directory = try TemporaryDirectory()
         let journal = try ListeningJournal(path: directory.path(of: "socket"))
         let stream = try OutputFile(path: directory.path(of: "stderr"))
         var logger = Logger(label: "service") { label in
-            JournalLogHandler(label: label, sink: JournalSink(socketPath: journal.path, fallback: stream.descriptor))
+            JournalLogHandler(
+                label: label,
+                sink: JournalSink(socketPath: journal.path, fallback: stream.descriptor))
         }
         logger[metadataKey: "peer"] = "7"
         logger.warning("odd", metadata: ["uid": "1000"])
@@ -33,14 +37,16 @@ struct JournalTests {
     @Test func `without the journal's socket, the line contains the priority`() throws {
         let directory = try TemporaryDirectory()
         let stream = try OutputFile(path: directory.path(of: "stderr"))
-        let sink = JournalSink(socketPath: directory.path(of: "nothing"), fallback: stream.descriptor)
+        let sink = JournalSink(
+            socketPath: directory.path(of: "nothing"), fallback: stream.descriptor)
         let logger = Logger(label: "service") { JournalLogHandler(label: $0, sink: sink) }
         logger.error("broken", metadata: ["reason": "no bus"])
         logger.critical("over")
         #expect(try stream.text() == "<3>broken reason=‘no bus’\n<2>over\n")
     }
 
-    @Test func `standard error is the journal only if it is the stream that systemd named`() throws {
+    @Test func `standard error is the journal only if it is the stream that systemd named`() throws
+    {
         let directory = try TemporaryDirectory()
         let stream = try OutputFile(path: directory.path(of: "stream"))
         let other = try OutputFile(path: directory.path(of: "other"))
@@ -48,7 +54,8 @@ struct JournalTests {
         #expect(ServiceLog.isJournal(stream.descriptor, environment: environment))
         #expect(!ServiceLog.isJournal(other.descriptor, environment: environment))
         #expect(!ServiceLog.isJournal(stream.descriptor, environment: [:]))
-        #expect(!ServiceLog.isJournal(stream.descriptor, environment: ["JOURNAL_STREAM": "nonsense"]))
+        #expect(
+            !ServiceLog.isJournal(stream.descriptor, environment: ["JOURNAL_STREAM": "nonsense"]))
         #expect(ServiceLog.handler(label: "service", environment: [:]) is TextLogHandler)
     }
 }

@@ -8,10 +8,13 @@ import Testing
 
 /// `latchkey-presenced --print-name`.
 @Suite(
-    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "tpm2_readpublic"),
+    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"),
+    .requires(program: "tpm2_readpublic"),
     .softwareTPM, .virtualFinger)
 struct ApprovalKeyNameTests {
-    private func printName(at bus: String) async throws -> (status: Int32, output: String, errors: String) {
+    private func printName(at bus: String) async throws -> (
+        status: Int32, output: String, errors: String
+    ) {
         let process = try RunningProgram(
             URL(filePath: "/usr/bin/env"),
             ["DBUS_SYSTEM_BUS_ADDRESS=\(bus)", BrokerScene.program.path, "--print-name"])
@@ -28,7 +31,9 @@ struct ApprovalKeyNameTests {
             let shown = await oracle.remainder().output
             let name = try await printName(at: scene.reader.busAddress)
             #expect(name.status == 0, "\(name.errors)")
-            #expect(name.output.utf8.count == 69 && name.output.hasPrefix("000b") && name.output.hasSuffix("\n"))
+            #expect(
+                name.output.utf8.count == 69 && name.output.hasPrefix("000b")
+                    && name.output.hasSuffix("\n"))
             #expect(shown.split(separator: "\n").contains("name: \(name.output.dropLast())"))
         }
     }

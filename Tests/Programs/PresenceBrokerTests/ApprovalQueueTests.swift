@@ -4,7 +4,9 @@ import Testing
 
 /// The order of requests.
 struct ApprovalQueueTests {
-    private func entry(_ id: UInt64, _ client: String = ":1.1", user: UInt32 = 1000) -> ApprovalQueue.Entry {
+    private func entry(_ id: UInt64, _ client: String = ":1.1", user: UInt32 = 1000)
+        -> ApprovalQueue.Entry
+    {
         ApprovalQueue.Entry(id: id, client: client, user: user)
     }
 
@@ -24,7 +26,9 @@ struct ApprovalQueueTests {
         var queue = ApprovalQueue()
         for id in 1...4 as ClosedRange<UInt64> { _ = queue.enqueue(entry(id)) }
         _ = queue.enqueue(entry(11, user: 1001))
-        #expect(queue.finish(1) == [.begin(entry(11, user: 1001))], "the other user's first, before the second of this")
+        #expect(
+            queue.finish(1) == [.begin(entry(11, user: 1001))],
+            "the other user's first, before the second of this")
         _ = queue.enqueue(entry(12, user: 1001))
         _ = queue.enqueue(entry(21, user: 1002))
         #expect(queue.finish(11) == [.begin(entry(21, user: 1002))], "a user without a turn yet")
@@ -52,8 +56,13 @@ struct ApprovalQueueTests {
         _ = queue.enqueue(entry(1, ":1.1"))
         _ = queue.enqueue(entry(2, ":1.2"))
         _ = queue.enqueue(entry(3, ":1.1"))
-        #expect(queue.cancel(client: ":1.1") == [.withdraw(entry(3, ":1.1")), .interrupt(entry(1, ":1.1"))])
-        #expect(queue.finish(1) == [.begin(entry(2, ":1.2"))], "the interrupted one still gives its turn up itself")
+        #expect(
+            queue.cancel(client: ":1.1") == [
+                .withdraw(entry(3, ":1.1")), .interrupt(entry(1, ":1.1")),
+            ])
+        #expect(
+            queue.finish(1) == [.begin(entry(2, ":1.2"))],
+            "the interrupted one still gives its turn up itself")
         #expect(queue.cancel(client: ":1.9") == [])
     }
 

@@ -6,11 +6,14 @@ import Testing
 struct BacklogTests {
     private static func call(_ client: String) -> BusMessage {
         BusMessage(
-            sender: client, path: PresenceWire.path, interface: PresenceWire.interface, member: "State", arguments: [],
+            sender: client, path: PresenceWire.path, interface: PresenceWire.interface,
+            member: "State", arguments: [],
             ticket: 1)
     }
 
-    private static func user(_ user: UInt32) -> BusCredentials { BusCredentials(user: user, process: nil) }
+    private static func user(_ user: UInt32) -> BusCredentials {
+        BusCredentials(user: user, process: nil)
+    }
 
     @Test func `one user's calls have one share, however many connections they use`() {
         let backlog = Backlog()
@@ -38,7 +41,9 @@ struct BacklogTests {
         #expect(known.count { $0.step == .refuse } == 1184)
         #expect(backlog.learn(Self.user(1001), of: ":2.0").map(\.step) == [.serve(Self.user(1001))])
         backlog.leave(1000)
-        #expect(backlog.enter(Self.call(":1.0")) == .serve(Self.user(1000)), "a served call leaves its place")
+        #expect(
+            backlog.enter(Self.call(":1.0")) == .serve(Self.user(1000)),
+            "a served call leaves its place")
     }
 
     @Test func `a client that has left is forgotten`() {

@@ -9,11 +9,13 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// A new key with a PIN is bound to the user's PIN index where there is a broker. A failing bus or broker must not lead to
-/// a weaker key.
+/// A new key with a PIN is bound to the user's PIN index where there is a broker. A failing bus or
+/// broker must not lead to a weaker key.
 @Suite(
     .requires(program: "dbus-daemon"), .softwareTPM,
-    .enabled(if: FileManager.default.fileExists(atPath: SystemBus.distribution), "needs \(SystemBus.distribution)"))
+    .enabled(
+        if: FileManager.default.fileExists(atPath: SystemBus.distribution),
+        "needs \(SystemBus.distribution)"))
 struct BrokerAbsenceTests {
     private static let startable = """
         [D-BUS Service]
@@ -26,8 +28,10 @@ struct BrokerAbsenceTests {
     ///
     /// - Returns: Whether it is bound to the user's PIN index.
     private func isIndexed(at bus: String) async throws -> Bool {
-        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
-        let presence = ScriptedPresence([.pin("123456")], broker: SystemPresenceBroker(busAddress: bus))
+        let keystore = TPMKeystore(
+            tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+        let presence = ScriptedPresence(
+            [.pin("123456")], broker: SystemPresenceBroker(busAddress: bus))
         let key = try await keystore.createKey(
             KeyRequest(policy: .pin, prompt: BrokerScene.prompt), authorizedBy: presence)
         return try TPMKeyBlob(key.blob).protection?.userPIN != nil
@@ -90,7 +94,9 @@ struct BrokerAbsenceTests {
     ) async throws {
         try await SystemBus.withRunning(as: geteuid()) { address in
             let bus = try await Bus.system(at: address)
-            try await bus.serve(PresenceWire.path) { _ in .failure(BusError(name: name, message: "no")) }
+            try await bus.serve(PresenceWire.path) { _ in
+                .failure(BusError(name: name, message: "no"))
+            }
             try await bus.own(PresenceWire.name)
             await expectRefusal(code, at: address)
         }

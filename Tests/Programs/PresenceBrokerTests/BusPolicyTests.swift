@@ -11,13 +11,17 @@ import Testing
 @Suite(
     .requires(program: "dbus-daemon"), .requires(program: "gdbus"), .requires(program: "setpriv"),
     .enabled(if: geteuid() == 0, "needs root, to become other users"),
-    .enabled(if: FileManager.default.fileExists(atPath: SystemBus.distribution), "needs \(SystemBus.distribution)"),
+    .enabled(
+        if: FileManager.default.fileExists(atPath: SystemBus.distribution),
+        "needs \(SystemBus.distribution)"),
     .softwareTPM)
 struct BusPolicyTests {
     /// Debian's `daemon`, instead of `latchkey-presenced`.
     private static let service: UInt32 = 1
 
-    @Test func `only the service's user can own its name, all users can call it, and only root can reset a PIN`()
+    @Test
+    func
+        `only the service's user can own its name, all users can call it, and only root can reset a PIN`()
         async throws
     {
         let tpm = try SoftwareTPM.current
@@ -25,7 +29,9 @@ struct BusPolicyTests {
             let (nobody, root) = (Stranger(on: bus), Stranger(on: bus, as: 0))
             for impostor in [nobody, root] {
                 let answer = try await impostor.askBus("RequestName", PresenceWire.name, "0")
-                #expect(answer.text.contains("org.freedesktop.DBus.Error.AccessDenied"), "\(answer.text)")
+                #expect(
+                    answer.text.contains("org.freedesktop.DBus.Error.AccessDenied"),
+                    "\(answer.text)")
             }
             BrokerScene.openToEverybody(tpm)
             let broker = try await PresenceBrokerProcess(
@@ -37,7 +43,8 @@ struct BusPolicyTests {
                 #expect(terms.text.contains("'User': <uint32 \(caller.user)>"), "\(terms.text)")
             }
             let refused = try await nobody.call("ResetPIN", "0")
-            #expect(refused.text.contains("org.freedesktop.DBus.Error.AccessDenied"), "\(refused.text)")
+            #expect(
+                refused.text.contains("org.freedesktop.DBus.Error.AccessDenied"), "\(refused.text)")
             let reset = try await root.call("ResetPIN", "0")
             #expect(reset.text.contains("org.latchkey.Presence1.Error.NotFound"), "\(reset.text)")
             await broker.stop(SIGKILL)

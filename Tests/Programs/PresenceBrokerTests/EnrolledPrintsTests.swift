@@ -28,7 +28,8 @@ struct EnrolledPrintsTests {
         digests.append(try #require(prints.digest(of: "alice")))
         try write("another", to: directory.path(of: "alice/driver/0/8"))
         digests.append(try #require(prints.digest(of: "alice")))
-        try FileManager.default.moveItem(atPath: file, toPath: directory.path(of: "alice/driver/0/9"))
+        try FileManager.default.moveItem(
+            atPath: file, toPath: directory.path(of: "alice/driver/0/9"))
         digests.append(try #require(prints.digest(of: "alice")))
         #expect(Set(digests).count == digests.count)
         try write("a print of another user", to: directory.path(of: "bob/driver/0/7"))

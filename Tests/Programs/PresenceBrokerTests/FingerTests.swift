@@ -10,29 +10,38 @@ import Testing
 
 /// The broker in its own process, with the real fprintd, the real dbus-daemon and swtpm.
 @Suite(
-    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"), .softwareTPM,
+    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"),
+    .requires(program: "gdbus"), .softwareTPM,
     .virtualFinger)
 struct FingerTests {
     @Test func `the user's finger signs, and the prompt names the requester`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
-            let signature = try await scene.sign(key, showing: .tooShort, .offCentre, .unreadable, .finger("mine"))
+            let signature = try await scene.sign(
+                key, showing: .tooShort, .offCentre, .unreadable, .finger("mine"))
             #expect(key.publicKey.isValid(signature, for: BrokerScene.digest))
-            #expect(scene.progress.words == [.waiting, .swipeTooShort, .centreFinger, .retry, .matched])
+            #expect(
+                scene.progress.words == [.waiting, .swipeTooShort, .centreFinger, .retry, .matched])
             let prompt = try #require(scene.progress.prompts.first)
             let process = ProcessInfo.processInfo.processIdentifier
-            #expect(prompt.hasPrefix("Process \(process) of \(BrokerScene.user), which calls itself “"))
+            #expect(
+                prompt.hasPrefix("Process \(process) of \(BrokerScene.user), which calls itself “"))
             #expect(
                 prompt.hasSuffix(
-                    "”, asks for a finger of \(BrokerScene.user). Its reason: “test a finger” (container “tests”)."))
+                    "”, asks for a finger of \(BrokerScene.user). Its reason: “test a finger” (container “tests”)."
+                ))
         }
     }
 
-    @Test func `a finger that does not match is refused, and five lock the user out for a while`() async throws {
+    @Test func `a finger that does not match is refused, and five lock the user out for a while`()
+        async throws
+    {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             for _ in 0..<5 {
-                #expect(try await scene.refusal(key, showing: .finger("another's"))?.code == .wrongProof)
+                #expect(
+                    try await scene.refusal(key, showing: .finger("another's"))?.code == .wrongProof
+                )
             }
             #expect(try await scene.refusal(key)?.code == .lockedOut)
             guard case .lockedOut(let until?) = await scene.client.fingerState() else {
@@ -47,7 +56,9 @@ struct FingerTests {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             for _ in 0..<4 {
-                #expect(try await scene.refusal(key, showing: .finger("another's"))?.code == .wrongProof)
+                #expect(
+                    try await scene.refusal(key, showing: .finger("another's"))?.code == .wrongProof
+                )
             }
             let before = scene.progress.words.count { $0 == .waiting }
             let first = Task { try await scene.refusal(key) }
@@ -57,7 +68,9 @@ struct FingerTests {
             try await scene.reader.present(.finger("another's"))
             #expect(try await first.value?.code == .wrongProof)
             #expect(try await second.value?.code == .lockedOut)
-            #expect(scene.progress.words.count { $0 == .waiting } == before + 1, "no finger is looked at")
+            #expect(
+                scene.progress.words.count { $0 == .waiting } == before + 1,
+                "no finger is looked at")
         }
     }
 
@@ -82,11 +95,14 @@ struct FingerTests {
         }
     }
 
-    @Test func `a request that is cancelled before it is sent does not delay others`() async throws {
+    @Test func `a request that is cancelled before it is sent does not delay others`() async throws
+    {
         try await BrokerScene.with { scene in
             let request = ApprovalRequest(
-                use: .sign(BrokerScene.digest), keyName: Data([0x00, 0x0b] + [UInt8](repeating: 1, count: 32)),
-                nonceTPM: Data(repeating: 1, count: 32), policy: .biometryAny, context: BrokerScene.prompt)
+                use: .sign(BrokerScene.digest),
+                keyName: Data([0x00, 0x0b] + [UInt8](repeating: 1, count: 32)),
+                nonceTPM: Data(repeating: 1, count: 32), policy: .biometryAny,
+                context: BrokerScene.prompt)
             for _ in 0..<10 {
                 let asking = Task {
                     withUnsafeCurrentTask { $0?.cancel() }
@@ -96,7 +112,8 @@ struct FingerTests {
             }
             let key = try await scene.key(.biometryAny)
             try await scene.sign(key, showing: .finger("mine"))
-            #expect(scene.progress.words == [.waiting, .matched], "no earlier request was in the queue")
+            #expect(
+                scene.progress.words == [.waiting, .matched], "no earlier request was in the queue")
         }
     }
 
@@ -142,7 +159,9 @@ struct FingerTests {
         }
     }
 
-    @Test func `a broker that ends during a prompt gives an error, and the next request works`() async throws {
+    @Test func `a broker that ends during a prompt gives an error, and the next request works`()
+        async throws
+    {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             let waiting = Task { try await scene.refusal(key) }
@@ -158,7 +177,9 @@ struct FingerTests {
     @Test func `without an enrolled finger no key is made, and the state says why`() async throws {
         try await BrokerScene.with(enrolled: []) { scene in
             #expect(await scene.client.fingerState() == .notEnrolled)
-            await #expect(throws: KeystoreError(operation: "", code: .notEnrolled, reason: "", recovery: "")) {
+            await #expect(
+                throws: KeystoreError(operation: "", code: .notEnrolled, reason: "", recovery: "")
+            ) {
                 _ = try await scene.key(.biometryAny)
             }
             await scene.reader.stop()
@@ -167,23 +188,31 @@ struct FingerTests {
                 return
             }
             await scene.broker.stop()
-            #expect(await scene.client.fingerState() == .notAvailable("the presence broker is not running"))
+            #expect(
+                await scene.client.fingerState()
+                    == .notAvailable("the presence broker is not running"))
         }
     }
 
-    @Test func `enrolling or deleting a finger invalidates only keys of the current set, permanently`() async throws {
+    @Test
+    func `enrolling or deleting a finger invalidates only keys of the current set, permanently`()
+        async throws
+    {
         try await BrokerScene.with { scene in
             let bound = try await scene.key(.biometryCurrentSet)
             let free = try await scene.key(.biometryAny)
             try await scene.sign(bound, showing: .finger("mine"))
             try await scene.reader.enroll(.rightIndex, as: "another", for: BrokerScene.user)
             #expect(try await scene.refusal(bound)?.code == .invalidated)
-            // The virtual sensor does not distinguish fingers, so fprintd searches for the first one enrolled.
+            // The virtual sensor does not distinguish fingers, so fprintd searches for the first
+            // one enrolled.
             try await scene.sign(free, showing: .finger("mine"))
             let second = try await scene.key(.biometryCurrentSet)
             try await scene.reader.delete(.rightIndex, of: BrokerScene.user)
             #expect(try await scene.refusal(second)?.code == .invalidated)
-            #expect(try await scene.refusal(bound)?.code == .invalidated, "the same fingers are a new set")
+            #expect(
+                try await scene.refusal(bound)?.code == .invalidated,
+                "the same fingers are a new set")
             try await scene.sign(free, showing: .finger("mine"))
             let last = try await scene.key(.biometryCurrentSet)
             try await scene.reader.delete(of: BrokerScene.user)
@@ -192,7 +221,9 @@ struct FingerTests {
         }
     }
 
-    @Test func `a finger that is enrolled again counts as another, also if its file can't be read`() async throws {
+    @Test func `a finger that is enrolled again counts as another, also if its file can't be read`()
+        async throws
+    {
         for seesPrints in [true, false] {
             try await BrokerScene.with(seesPrints: seesPrints) { scene in
                 let bound = try await scene.key(.biometryCurrentSet)
@@ -204,13 +235,16 @@ struct FingerTests {
                 try await scene.reader.enroll(.rightThumb, as: "another", for: BrokerScene.user)
                 await scene.broker.stop()
                 try await scene.broker.start()
-                #expect(try await scene.refusal(next)?.code == .invalidated, "enrolled while the broker was running")
+                #expect(
+                    try await scene.refusal(next)?.code == .invalidated,
+                    "enrolled while the broker was running")
                 try await scene.reader.delete(of: BrokerScene.user)
             }
         }
     }
 
-    @Test func `finger and PIN are offered together, and a finger ends a locked PIN`() async throws {
+    @Test func `finger and PIN are offered together, and a finger ends a locked PIN`() async throws
+    {
         try await BrokerScene.with { scene in
             let key = try await scene.key(
                 .userPresence, ScriptedPresence([.pin("123456")], broker: scene.client))
@@ -219,10 +253,13 @@ struct FingerTests {
                 key, ScriptedPresence([.hesitate], broker: scene.client), showing: .finger("mine"))
             try await scene.sign(key, ScriptedPresence([.pin("123456")], broker: scene.client))
             for _ in 0..<10 {
-                let wrong = ScriptedPresence([.pin("654321")], broker: scene.client, preferring: .pin)
+                let wrong = ScriptedPresence(
+                    [.pin("654321")], broker: scene.client, preferring: .pin)
                 #expect(try await scene.refusal(key, wrong)?.code == .wrongProof)
             }
-            let right = { ScriptedPresence([.pin("123456")], broker: scene.client, preferring: .pin) }
+            let right = {
+                ScriptedPresence([.pin("123456")], broker: scene.client, preferring: .pin)
+            }
             #expect(try await scene.refusal(key, right())?.code == .lockedOut)
             try await scene.sign(key, showing: .finger("mine"))
             try await scene.sign(key, right())
@@ -235,10 +272,13 @@ struct FingerTests {
             let status = await scene.broker.stop()
             #expect(status == 0)
             let state = "\(scene.broker.stateDirectory.path)/authority.json"
-            let mode = try FileManager.default.attributesOfItem(atPath: state)[.posixPermissions] as? Int
+            let mode =
+                try FileManager.default.attributesOfItem(atPath: state)[.posixPermissions] as? Int
             #expect(mode == 0o600)
             let secret = "\(scene.broker.stateDirectory.path)/authority.secret"
-            #expect(try FileManager.default.attributesOfItem(atPath: secret)[.posixPermissions] as? Int == 0o600)
+            #expect(
+                try FileManager.default.attributesOfItem(atPath: secret)[.posixPermissions] as? Int
+                    == 0o600)
             try await scene.broker.start()
             try await scene.sign(key, showing: .finger("mine"))
         }

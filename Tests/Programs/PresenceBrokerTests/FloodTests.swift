@@ -11,7 +11,8 @@ import Testing
 
 /// A program that sends too many requests.
 @Suite(
-    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
+    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"),
+    .requires(program: "gdbus"),
     .requires(program: "setpriv"), .requires(program: "python3"),
     .enabled(if: geteuid() == 0, "needs root, to become another user"), .softwareTPM,
     .virtualFinger)
@@ -24,7 +25,8 @@ struct FloodTests {
                     group.addTask {
                         do throws(BusError) {
                             _ = try await bus.call(
-                                PresenceWire.target(.terms), [.string("pin"), .uint32(0)], timeout: hangLimit)
+                                PresenceWire.target(.terms), [.string("pin"), .uint32(0)],
+                                timeout: hangLimit)
                             return ""
                         } catch {
                             return error.name
@@ -38,7 +40,8 @@ struct FloodTests {
             #expect(errors["", default: 0] <= 120)
             #expect(errors[Self.limits, default: 0] > 0, "many at once from one client: \(errors)")
             for _ in 0..<120 { _ = await error(of: bus, .subscribe) }
-            #expect(await error(of: bus, .state) == Self.transient, "120 calls in a minute are enough")
+            #expect(
+                await error(of: bus, .state) == Self.transient, "120 calls in a minute are enough")
             for method in [PresenceWire.Method.terms, .makePIN, .resetPIN, .subscribe] {
                 #expect(await error(of: bus, method) == Self.transient)
             }
@@ -48,11 +51,15 @@ struct FloodTests {
         }
     }
 
-    @Test func `one user's many connections do not keep another user's new key from the PIN index`() async throws {
+    @Test func `one user's many connections do not keep another user's new key from the PIN index`()
+        async throws
+    {
         try await BrokerScene.with(enrolled: []) { scene in
-            let flood = try await Flood(bus: scene.reader.busAddress).started(.connections, connections: 200)
+            let flood = try await Flood(bus: scene.reader.busAddress).started(
+                .connections, connections: 200)
             for _ in 0..<20 { _ = try await scene.client.terms(for: .pin) }
-            let key = try await scene.key(.pin, ScriptedPresence([.pin("123456")], broker: scene.client))
+            let key = try await scene.key(
+                .pin, ScriptedPresence([.pin("123456")], broker: scene.client))
             let blob = try TPMKeyBlob(key.blob)
             #expect(blob.protection?.userPIN != nil)
             await flood.stop(SIGKILL)
@@ -64,7 +71,9 @@ struct FloodTests {
             try await Flood(bus: scene.reader.busAddress).run(.long, connections: 8)
             // The unit limits memory to 128 MiB, and the kernel kills the service above that.
             #expect(try await peakMemory(of: scene.broker) < 128 << 10)
-            #expect(try await Stranger(on: scene.reader.busAddress).call("State").text.contains("not-enrolled"))
+            #expect(
+                try await Stranger(on: scene.reader.busAddress).call("State").text.contains(
+                    "not-enrolled"))
         }
     }
 
@@ -76,7 +85,9 @@ struct FloodTests {
                 URL(filePath: "/usr/bin/prlimit"), ["--pid", "\(process)", "--nofile=1024:1024"])
             try #require(await limit.wait() == 0)
             try await Flood(bus: scene.reader.busAddress).run(.descriptors, connections: 80)
-            #expect(try await Stranger(on: scene.reader.busAddress).call("State").text.contains("not-enrolled"))
+            #expect(
+                try await Stranger(on: scene.reader.busAddress).call("State").text.contains(
+                    "not-enrolled"))
             #expect(kill(process, 0) == 0, "the broker ended")
         }
     }

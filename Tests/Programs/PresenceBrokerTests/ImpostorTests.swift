@@ -7,17 +7,20 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// Forged messages of other programs, broadcast or addressed to one client. The bus delivers them even without a
-/// subscription.
+/// Forged messages of other programs, broadcast or addressed to one client. The bus delivers them
+/// even without a subscription.
 @Suite(
-    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
+    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"),
+    .requires(program: "gdbus"),
     .requires(program: "setpriv"), .softwareTPM, .virtualFinger)
 struct ImpostorTests {
     private static let fprintd = "net.reactivated.Fprint"
     private static let device = "/net/reactivated/Fprint/Device/0"
 
     /// The unique names of the broker and of fprintd, and a malicious program.
-    private func parts(_ scene: BrokerScene) async throws -> (stranger: Stranger, broker: String, fprintd: String) {
+    private func parts(_ scene: BrokerScene) async throws -> (
+        stranger: Stranger, broker: String, fprintd: String
+    ) {
         let stranger = Stranger(on: scene.reader.busAddress)
         let broker = try await stranger.owner(of: PresenceWire.name)
         let fprintd = try await stranger.owner(of: Self.fprintd)
@@ -33,7 +36,8 @@ struct ImpostorTests {
             try await scene.progress.wait(for: .waiting)
             for destination in [nil, broker] {
                 let complaint = try await stranger.emit(
-                    "\(Self.fprintd).Device.VerifyStatus", from: Self.device, "verify-match", "true",
+                    "\(Self.fprintd).Device.VerifyStatus", from: Self.device, "verify-match",
+                    "true",
                     to: destination)
                 #expect(complaint == "")
             }
@@ -70,7 +74,8 @@ struct ImpostorTests {
             let (stranger, broker, _) = try await parts(scene)
             for destination in [nil, broker] {
                 let complaint = try await stranger.emit(
-                    "\(Self.fprintd).Device.EnrollStatus", from: Self.device, "enroll-completed", "true",
+                    "\(Self.fprintd).Device.EnrollStatus", from: Self.device, "enroll-completed",
+                    "true",
                     to: destination)
                 #expect(complaint == "")
             }
@@ -88,7 +93,8 @@ struct ImpostorTests {
             try await scene.progress.wait(for: .waiting)
             for destination in destinations {
                 let complaint = try await stranger.emit(
-                    "\(PresenceWire.interface).Progress", from: PresenceWire.path, "withdrawn", "all is well",
+                    "\(PresenceWire.interface).Progress", from: PresenceWire.path, "withdrawn",
+                    "all is well",
                     to: destination)
                 #expect(complaint == "")
             }
@@ -105,7 +111,8 @@ struct ImpostorTests {
             let desktop = try await scene.client.prompts()
             await scene.broker.stop(SIGKILL)
             try await scene.broker.start()
-            // The desktop subscribes again after it has seen the new broker, which may be after the first signature.
+            // The desktop subscribes again after it has seen the new broker, which may be after the
+            // first signature.
             for _ in 0..<3 { try await scene.sign(key, showing: .finger("mine")) }
             try await desktop.progress(upTo: .matched)
         }
@@ -121,8 +128,10 @@ struct ImpostorTests {
             let caller = try RunningProgram(
                 URL(filePath: "/usr/bin/gdbus"),
                 [
-                    "call", "--address", scene.reader.busAddress, "--dest", PresenceWire.name, "--object-path",
-                    PresenceWire.path, "--method", "\(PresenceWire.interface).Approve", "sign", name, bytes, bytes,
+                    "call", "--address", scene.reader.busAddress, "--dest", PresenceWire.name,
+                    "--object-path",
+                    PresenceWire.path, "--method", "\(PresenceWire.interface).Approve", "sign",
+                    name, bytes, bytes,
                     "biometry-any", "0", "vanish", "tests",
                 ])
             try await desktop.progress(upTo: .withdrawn) { prompt in
@@ -137,12 +146,14 @@ struct ImpostorTests {
             let introspection = try RunningProgram(
                 URL(filePath: "/usr/bin/gdbus"),
                 [
-                    "introspect", "--address", scene.reader.busAddress, "--dest", "org.latchkey.Presence1",
+                    "introspect", "--address", scene.reader.busAddress, "--dest",
+                    "org.latchkey.Presence1",
                     "--object-path", "/org/latchkey/Presence1",
                 ])
             let text = await introspection.remainder().output
             for member in [
-                "State(", "Terms(", "Approve(", "Cancel(", "MakePIN(", "ResetPIN(", "Subscribe(", "Progress(",
+                "State(", "Terms(", "Approve(", "Cancel(", "MakePIN(", "ResetPIN(", "Subscribe(",
+                "Progress(",
             ] {
                 #expect(text.contains(member), "\(member)")
             }

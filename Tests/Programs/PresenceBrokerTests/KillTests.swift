@@ -10,9 +10,11 @@ import TPM2
 import TPM2TCTI
 import Testing
 
-/// `latchkey-presenced`, killed at each of its effects: the first start, making and resetting a user's PIN, and the
-/// first enrolment and later changes of fingers.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "dbus-daemon"), .timeLimit(.minutes(15)))
+/// `latchkey-presenced`, killed at each of its effects: the first start, making and resetting a
+/// user's PIN, and the first enrolment and later changes of fingers.
+@Suite(
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "dbus-daemon"),
+    .timeLimit(.minutes(15)))
 struct KillTests {
     /// A service that can be killed, with a separate state directory.
     private final class Service: Sendable {
@@ -35,7 +37,8 @@ struct KillTests {
         /// - Returns: nil if the service was killed before it served.
         func start(_ environment: [String: String] = [:]) async throws -> RunningProgram? {
             let variables = [
-                "DBUS_SYSTEM_BUS_ADDRESS": bus, "LATCHKEY_TCTI": tcti, "STATE_DIRECTORY": state.path,
+                "DBUS_SYSTEM_BUS_ADDRESS": bus, "LATCHKEY_TCTI": tcti,
+                "STATE_DIRECTORY": state.path,
                 "TSS2_LOG": "all+NONE",
             ].merging(environment) { $1 }
             let process = try RunningProgram(
@@ -76,7 +79,9 @@ struct KillTests {
                 try Self.clear()
                 let service = try Service(bus: bus, prints: reader?.printsDirectory ?? "/nowhere")
                 try await service.serve { try await prepare($0) }
-                return (service: service, process: try #require(try await service.start(environment)))
+                return (
+                    service: service, process: try #require(try await service.start(environment))
+                )
             } change: { running, _ in
                 let (service, process) = running
                 let failure: (any Error)?
@@ -210,7 +215,9 @@ struct KillTests {
         } check: { service, life in
             try await service.serve { broker in
                 let left = try await sign("0000", broker)?.attemptsLeft
-                #expect(left == 9 || left == 8 && life.killedBefore != nil, "\(life): \(String(describing: left))")
+                #expect(
+                    left == 9 || left == 8 && life.killedBefore != nil,
+                    "\(life): \(String(describing: left))")
                 let failure = try await sign("2580", broker)
                 #expect(failure == nil, "\(life)")
             }
@@ -241,14 +248,16 @@ struct KillTests {
         }
     }
 
-    /// Deletes the objects of earlier runs: a TPM2_Clear with platform authorization, as the firmware does it.
+    /// Deletes the objects of earlier runs: a TPM2_Clear with platform authorization, as the
+    /// firmware does it.
     private static func clear() throws {
         try flush()
         let connection = try TCTIConnection(try SoftwareTPM.current.tcti)
         defer { connection.close() }
         // TPM2_Clear (TPM 2.0 Part 3 section 24.6), authorized by the platform's empty password.
         let command: [UInt8] = [
-            0x80, 0x02, 0, 0, 0, 27, 0, 0, 0x01, 0x26, 0x40, 0, 0, 0x0c, 0, 0, 0, 9, 0x40, 0, 0, 9, 0, 0, 0, 0, 0,
+            0x80, 0x02, 0, 0, 0, 27, 0, 0, 0x01, 0x26, 0x40, 0, 0, 0x0c, 0, 0, 0, 9, 0x40, 0, 0, 9,
+            0, 0, 0, 0, 0,
         ]
         let response = try connection.exchange(command)
         try #require(response.dropFirst(6).prefix(4).elementsEqual([0, 0, 0, 0]), "\(response)")

@@ -1,12 +1,14 @@
 import Glibc
+import LatchkeyPlatform
 import LatchkeyPresence
 import LatchkeySimulators
 import Testing
-import LatchkeyPlatform
 
 /// The end of the connection to the bus.
 struct LostBusTests {
-    @Test(.timeLimit(.minutes(15))) func `what is asked of a connection that is gone is refused`() async throws {
+    @Test(.timeLimit(.minutes(15))) func `what is asked of a connection that is gone is refused`()
+        async throws
+    {
         try await TemporaryDirectory.withDirectory { directory in
             let path = directory.path(of: "bus")
             let listener = try Self.listen(at: path)
@@ -18,8 +20,11 @@ struct LostBusTests {
             endSocket(connection)
             for await _ in ends {}
 
-            let target = BusTarget("org.example.Nobody", "/org/example", "org.example.Nobody", "Speak")
-            await #expect(throws: BusError.closed) { try await bus.serve("/org/example") { _ in .success([]) } }
+            let target = BusTarget(
+                "org.example.Nobody", "/org/example", "org.example.Nobody", "Speak")
+            await #expect(throws: BusError.closed) {
+                try await bus.serve("/org/example") { _ in .success([]) }
+            }
             await #expect(throws: BusError.closed) { try await bus.own("org.example.Nobody") }
             await #expect(throws: BusError.closed) { try await bus.signal(target, []) }
             await #expect(throws: BusError.closed) { _ = try await bus.call(target) }

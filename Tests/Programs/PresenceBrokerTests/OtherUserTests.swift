@@ -13,8 +13,10 @@ import Testing
 
 /// Another user of the machine, with an enrolled finger.
 @Suite(
-    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
-    .requires(program: "setpriv"), .enabled(if: geteuid() == 0, "needs root, to become another user"), .softwareTPM,
+    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"),
+    .requires(program: "gdbus"),
+    .requires(program: "setpriv"),
+    .enabled(if: geteuid() == 0, "needs root, to become another user"), .softwareTPM,
     .virtualFinger)
 struct OtherUserTests {
     /// Debian's `daemon`, a user for services.
@@ -22,16 +24,21 @@ struct OtherUserTests {
     private static let name = list([0x00, 0x0b] + Array(repeating: 1, count: 32))
     private static let nonce = list(Array(repeating: 1, count: 32))
 
-    @Test func `another user's finger approves for that user only, and the TPM refuses it for others`() async throws {
+    @Test
+    func `another user's finger approves for that user only, and the TPM refuses it for others`()
+        async throws
+    {
         try await BrokerScene.with { scene in
             try await scene.reader.enroll(.rightThumb, as: "strangers", for: "nobody")
             let anchors = MemoryTrustAnchors()
             let keystore = TPMKeystore(tcti: scene.tpm.tcti, anchors: anchors)
             let key = try await keystore.createKey(
-                KeyRequest(policy: .biometryAny, prompt: BrokerScene.prompt), authorizedBy: scene.presence)
+                KeyRequest(policy: .biometryAny, prompt: BrokerScene.prompt),
+                authorizedBy: scene.presence)
             let blob = try TPMKeyBlob(key.blob)
             let finger = try #require(blob.protection?.finger)
-            let root = try StorageRoot(anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
+            let root = try StorageRoot(
+                anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
             let device = TPMDevice { () throws(TPMError) in try TCTIConnection(scene.tpm.tcti) }
             let session = try await device.run { (tpm) throws(TPMError) in
                 try tpm.suspend(try tpm.startAuthSession(.policy, saltedTo: nil))
@@ -39,7 +46,8 @@ struct OtherUserTests {
             async let shown: Void = scene.reader.present(.finger("strangers"))
             let answer = try await Stranger(on: scene.reader.busAddress).call(
                 "Approve", "sign", Self.list(try blob.key.publicArea.name.bytes),
-                Self.list(BrokerScene.digest.bytes), Self.list(session.nonceTPM), "biometry-any", "0", "rob", "default")
+                Self.list(BrokerScene.digest.bytes), Self.list(session.nonceTPM), "biometry-any",
+                "0", "rob", "default")
             try await shown
             #expect(answer.status == 0, "\(answer.text)")
             let raw = Self.bytes(answer.text)
@@ -49,7 +57,8 @@ struct OtherUserTests {
                     try tpm.withResumed(session) { (session) throws(TPMError) in
                         let name = try blob.key.publicArea.name
                         let approval = Approval(
-                            nonceTPM: session.nonceTPM, expiration: ApprovalAuthority.approvalSeconds,
+                            nonceTPM: session.nonceTPM,
+                            expiration: ApprovalAuthority.approvalSeconds,
                             commandHash: TPM.signCommandHash(BrokerScene.digest.bytes, with: name),
                             policyRef: PresenceReference.use(
                                 by: Stranger.nobody, under: .biometryAny, enrolmentSet: nil))
@@ -57,13 +66,18 @@ struct OtherUserTests {
                             handle: finger.handle ?? .null, publicArea: finger.authority)
                         // The TPM accepts the signature of the broker for that user.
                         _ = try tpm.policySigned(
-                            approval, signature: .ecdsa(hash: .sha256, r: Array(raw[..<32]), s: Array(raw[32...])),
+                            approval,
+                            signature: .ecdsa(
+                                hash: .sha256, r: Array(raw[..<32]), s: Array(raw[32...])),
                             by: authority, in: session)
                         try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
-                            try tpm.withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) {
+                            try tpm.withLoaded(
+                                blob.key.privatePart, blob.key.publicArea, under: parent
+                            ) {
                                 (object) throws(TPMError) in
                                 _ = try tpm.sign(
-                                    BrokerScene.digest.bytes, with: object, authorizedBy: .lastUse(of: session))
+                                    BrokerScene.digest.bytes, with: object,
+                                    authorizedBy: .lastUse(of: session))
                             }
                         }
                     }
@@ -90,10 +104,14 @@ struct OtherUserTests {
             let stranger = Stranger(on: scene.reader.busAddress)
             for (method, arguments) in [("MakePIN", []), ("Terms", ["biometry-current-set", "0"])] {
                 let answer = try await stranger.call(method, arguments)
-                #expect(answer.text.contains("org.latchkey.Presence1.Error.Unsupported"), "\(answer.text)")
+                #expect(
+                    answer.text.contains("org.latchkey.Presence1.Error.Unsupported"),
+                    "\(answer.text)")
             }
-            // A user without a name, for example in a user namespace. dbus-daemon refuses the connection.
-            let nameless = try await Stranger(on: scene.reader.busAddress, as: 424_242).call("MakePIN")
+            // A user without a name, for example in a user namespace. dbus-daemon refuses the
+            // connection.
+            let nameless = try await Stranger(on: scene.reader.busAddress, as: 424_242).call(
+                "MakePIN")
             #expect(nameless.status != 0)
             let device = TPMDevice { () throws(TPMError) in try TCTIConnection(scene.tpm.tcti) }
             let indices = try await device.run { (tpm) throws(TPMError) in
@@ -103,8 +121,8 @@ struct OtherUserTests {
         }
     }
 
-    /// The service is not root, as in the unit, and the caller is another user. The service can't see which program the
-    /// caller executes, so the prompt does not say.
+    /// The service is not root, as in the unit, and the caller is another user. The service can't
+    /// see which program the caller executes, so the prompt does not say.
     @Test(.requires(program: "dbus-monitor"))
     func `the prompt about another user's process quotes the process's own name`() async throws {
         try await BrokerScene.with(as: Self.daemon) { scene in
@@ -112,21 +130,28 @@ struct OtherUserTests {
             try await scene.reader.enroll(.rightThumb, as: "strangers", for: "nobody")
             let monitor = try RunningProgram(
                 URL(filePath: "/usr/bin/dbus-monitor"),
-                ["--address", scene.reader.busAddress, "type='signal',interface='\(PresenceWire.interface)'"])
+                [
+                    "--address", scene.reader.busAddress,
+                    "type='signal',interface='\(PresenceWire.interface)'",
+                ])
             // The client is a monitor after it has lost its name.
             _ = await monitor.output { $0.contains("NameLost") }
             let name = Self.list([0x00, 0x0b] + Array(1...32))
             let answer = Task {
                 try await stranger.call(
-                    "Approve", "sign", name, Self.list(BrokerScene.digest.bytes), Self.list(Array(1...32)),
+                    "Approve", "sign", name, Self.list(BrokerScene.digest.bytes),
+                    Self.list(Array(1...32)),
                     "biometry-any", "0", "rob “the” bank\n", "default")
             }
             try await scene.reader.present(.finger("strangers"))
             let given = try await answer.value
             #expect(given.status == 0, "\(given.text)")
-            let seen = await monitor.output { $0.contains("\"matched\"") && $0.contains("container") }
+            let seen = await monitor.output {
+                $0.contains("\"matched\"") && $0.contains("container")
+            }
             await monitor.stop(SIGKILL)
-            let pattern = #/Process \d+ of nobody, which calls itself “gdbus”, asks for a finger of nobody\.[ ]/#
+            let pattern =
+                #/Process \d+ of nobody, which calls itself “gdbus”, asks for a finger of nobody\.[ ]/#
             let prompt = try #require(seen.firstMatch(of: pattern), "\(seen)")
             #expect(
                 seen[prompt.range.upperBound...].hasPrefix(
@@ -142,20 +167,40 @@ struct OtherUserTests {
         ["unseal", "[byte 0]", "[]", "[byte 0]", "biometry-any", "301", "r", "c"],
         ["unseal", name, nonce, nonce, "biometry-any", "0", "r", "c"],
         ["sign", name, "[byte 0]", nonce, "biometry-any", "0", "r", "c"],
-        ["unseal", list(Array(repeating: 0, count: 34)), "[]", nonce, "biometry-any", "0", "r", "c"],
-        ["unseal", list([0x00, 0x0b] + Array(repeating: 1, count: 33)), "[]", nonce, "biometry-any", "0", "r", "c"],
-        ["unseal", name, "[]", list(Array(repeating: 1, count: 31)), "biometry-any", "0", "r", "c"],
-        ["unseal", name, "[]", list(Array(repeating: 1, count: 66)), "biometry-any", "0", "r", "c"],
+        [
+            "unseal", list(Array(repeating: 0, count: 34)), "[]", nonce, "biometry-any", "0", "r",
+            "c",
+        ],
+        [
+            "unseal", list([0x00, 0x0b] + Array(repeating: 1, count: 33)), "[]", nonce,
+            "biometry-any", "0", "r", "c",
+        ],
+        [
+            "unseal", name, "[]", list(Array(repeating: 1, count: 31)), "biometry-any", "0", "r",
+            "c",
+        ],
+        [
+            "unseal", name, "[]", list(Array(repeating: 1, count: 66)), "biometry-any", "0", "r",
+            "c",
+        ],
         ["unseal", name, "[]", nonce, "none", "0", "r", "c"],
-        ["unseal", name, "[]", nonce, "biometry-any", "0", String(repeating: "r", count: 4097), "c"],
-        ["unseal", name, "[]", nonce, "biometry-any", "0", "r", String(repeating: "c", count: 4097)],
+        [
+            "unseal", name, "[]", nonce, "biometry-any", "0", String(repeating: "r", count: 4097),
+            "c",
+        ],
+        [
+            "unseal", name, "[]", nonce, "biometry-any", "0", "r",
+            String(repeating: "c", count: 4097),
+        ],
     ])
     func `a request that makes no sense reaches no reader`(_ arguments: [String]) async throws {
         try await BrokerScene.with(enrolled: []) { scene in
             let answer = try await Stranger(on: scene.reader.busAddress).call(
-                "Approve", arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5],
+                "Approve", arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+                arguments[5],
                 arguments[6], arguments[7])
-            #expect(answer.text.contains("org.latchkey.Presence1.Error.InvalidInput"), "\(answer.text)")
+            #expect(
+                answer.text.contains("org.latchkey.Presence1.Error.InvalidInput"), "\(answer.text)")
         }
     }
 
@@ -173,14 +218,17 @@ struct OtherUserTests {
         "[" + bytes.map { "byte \($0)" }.joined(separator: ", ") + "]"
     }
 
-    /// The bytes as gdbus prints them: `(30, [byte 0x01, 0x02])`, or `(30, b'\\001A')` if only the last one is 0.
+    /// The bytes as gdbus prints them: `(30, [byte 0x01, 0x02])`, or `(30, b'\\001A')` if only the
+    /// last one is 0.
     private static func bytes(_ text: String) -> [UInt8] {
         guard let start = text.firstRange(of: "b'") ?? text.firstRange(of: "b\"") else {
             return text.split(whereSeparator: { "[(, )]\n".contains($0) }).compactMap {
                 $0.hasPrefix("0x") ? UInt8($0.dropFirst(2), radix: 16) : nil
             }
         }
-        let named: [Character: UInt8] = ["a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11]
+        let named: [Character: UInt8] = [
+            "a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11,
+        ]
         var rest = text[start.upperBound...]
         let quote = text[text.index(before: start.upperBound)]
         var bytes: [UInt8] = []

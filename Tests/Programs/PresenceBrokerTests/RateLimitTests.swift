@@ -12,7 +12,8 @@ struct RateLimitTests {
         #expect(ordinary.allSatisfy { $0 })
         let further = [
             limit.admit(1000, at: start), limit.admit(1001, at: start),
-            limit.admit(1000, at: start + .seconds(59)), limit.admit(1000, at: start + .seconds(60)),
+            limit.admit(1000, at: start + .seconds(59)),
+            limit.admit(1000, at: start + .seconds(60)),
         ]
         #expect(further == [false, true, false, true])
     }

@@ -6,10 +6,11 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// Records are accessible while the session is unlocked (`kSecAttrAccessibleWhenUnlocked`): they lock when logind
-/// reports that the user's session locks or the machine sleeps.
+/// Records are accessible while the session is unlocked (`kSecAttrAccessibleWhenUnlocked`): they
+/// lock when logind reports that the user's session locks or the machine sleeps.
 @Suite(
-    .requires(program: "dbus-daemon"), .requires(program: "gdbus"), .requires(program: "setpriv"), .softwareTPM,
+    .requires(program: "dbus-daemon"), .requires(program: "gdbus"), .requires(program: "setpriv"),
+    .softwareTPM,
     .timeLimit(.minutes(15)))
 struct SessionLockObserverTests {
     @Test func `the records lock and proofs end when the session locks`() async throws {
@@ -35,7 +36,9 @@ struct SessionLockObserverTests {
         }
     }
 
-    @Test(arguments: ["1", nil]) func `a session is locked until its desktop unlocks it`(_ own: String?) async throws {
+    @Test(arguments: ["1", nil]) func `a session is locked until its desktop unlocks it`(
+        _ own: String?
+    ) async throws {
         try await LoginManagerScene.with(session: own) { scene in
             try await scene.addSession("1")
             try await scene.addSession("2", of: LoginManagerScene.stranger)
@@ -87,14 +90,19 @@ struct SessionLockObserverTests {
                         ("\(LoginManagerScene.manager).PrepareForSleep", "", ["true"]),
                         (
                             "org.freedesktop.DBus.Properties.PropertiesChanged", "/session/1",
-                            ["'org.freedesktop.login1.Session'", "{'LockedHint': <true>}", "@as []"]
+                            [
+                                "'org.freedesktop.login1.Session'", "{'LockedHint': <true>}",
+                                "@as []",
+                            ]
                         ),
                     ] {
-                        // gdbus can lose its connection before it has sent the signal: then send the signal again.
+                        // gdbus can lose its connection before it has sent the signal: then send
+                        // the signal again.
                         var sent = ""
                         _ = try await poll {
                             sent = try await emit(
-                                stranger, signal, from: "/org/freedesktop/login1" + object, arguments, to: destination)
+                                stranger, signal, from: "/org/freedesktop/login1" + object,
+                                arguments, to: destination)
                             return !sent.contains("The connection is closed")
                         }
                         #expect(sent == "")
@@ -110,7 +118,8 @@ struct SessionLockObserverTests {
         }
     }
 
-    @Test func `a user service observes all sessions of the user, including new ones`() async throws {
+    @Test func `a user service observes all sessions of the user, including new ones`() async throws
+    {
         try await LoginManagerScene.with(session: nil) { scene in
             try await scene.addSession("1")
             try await scene.addSession("2", of: LoginManagerScene.stranger)
@@ -128,7 +137,9 @@ struct SessionLockObserverTests {
         }
     }
 
-    @Test(arguments: ["1", nil]) func `the end of the session locks the records`(_ own: String?) async throws {
+    @Test(arguments: ["1", nil]) func `the end of the session locks the records`(_ own: String?)
+        async throws
+    {
         try await LoginManagerScene.with(session: own) { scene in
             try await scene.addSession("1")
             try await scene.addSession("2", of: LoginManagerScene.stranger)
@@ -141,7 +152,9 @@ struct SessionLockObserverTests {
         }
     }
 
-    @Test(arguments: ["1", nil]) func `an already locked session locks the records`(_ own: String?) async throws {
+    @Test(arguments: ["1", nil]) func `an already locked session locks the records`(_ own: String?)
+        async throws
+    {
         try await LoginManagerScene.with(session: own) { scene in
             try await scene.addSession("1")
             try await scene.setLockedHint(true, of: "1")
@@ -151,7 +164,9 @@ struct SessionLockObserverTests {
     }
 
     @Test(arguments: [true, false])
-    func `the records lock, and the app is notified, when the bus or logind is lost`(_ isBus: Bool) async throws {
+    func `the records lock, and the app is notified, when the bus or logind is lost`(_ isBus: Bool)
+        async throws
+    {
         try await LoginManagerScene.with { scene in
             try await scene.addSession("1")
             let error = try await scene.following {
@@ -173,7 +188,8 @@ struct SessionLockObserverTests {
         try await LoginManagerScene.with { scene in
             await scene.stopLogind()
             let locks = scene.locks
-            let observer = SessionLockObserver(busAddress: hasBus ? scene.bus.address : "unix:path=/nonexistent")
+            let observer = SessionLockObserver(
+                busAddress: hasBus ? scene.bus.address : "unix:path=/nonexistent")
             let error = await #expect(throws: KeystoreError.self) {
                 try await observer.run(locking: [scene.records]) { locks.note() }
             }
@@ -193,7 +209,8 @@ struct SessionLockObserverTests {
     }
 
     private func emit(
-        _ stranger: Stranger, _ signal: String, from object: String, _ arguments: [String], to destination: String?
+        _ stranger: Stranger, _ signal: String, from object: String, _ arguments: [String],
+        to destination: String?
     ) async throws -> String {
         let process = try stranger.start(
             ["emit", "--address", stranger.bus] + (destination.map { ["--dest", $0] } ?? [])

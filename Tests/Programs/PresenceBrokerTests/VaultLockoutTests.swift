@@ -8,16 +8,19 @@ import LatchkeyTesting
 import LatchkeyVault
 import Testing
 
-/// "Call 'reauthenticateOwner' when unlock fails due to FaceID/TouchID being locked": with the real broker, fprintd and swtpm.
+/// "Call 'reauthenticateOwner' when unlock fails due to FaceID/TouchID being locked": with the real
+/// broker, fprintd and swtpm.
 @Suite(
-    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"), .softwareTPM,
+    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"),
+    .requires(program: "gdbus"), .softwareTPM,
     .virtualFinger)
 struct VaultLockoutTests {
     private static let pin = ScriptedPresence.Step.pin("2468")
     private static let wrong = ScriptedPresence.Step.pin("1111")
 
     @Test func `after locked-out fingers the owner's PIN is the proof`() async throws {
-        try await withVault(.userPresence, preferring: .finger, Self.pin, Self.pin) { scene, locked, presence in
+        try await withVault(.userPresence, preferring: .finger, Self.pin, Self.pin) {
+            scene, locked, presence in
             try await lockFingers(locked, scene)
             #expect(try await locked.reauthenticateOwner())
             #expect(presence.requests.map(\.purpose) == [.new, .current])
@@ -26,19 +29,24 @@ struct VaultLockoutTests {
             let again = try await locked.unlock().lock()
             async let shown: Void = scene.reader.present(.finger("mine"))
             #expect(
-                try await again.unlock().credentials == "a token", "the PIN has also ended the lockout of the fingers")
+                try await again.unlock().credentials == "a token",
+                "the PIN has also ended the lockout of the fingers")
             try await shown
         }
     }
 
-    @Test func `after a locked-out PIN the owner's finger is the proof, and resets the count`() async throws {
+    @Test func `after a locked-out PIN the owner's finger is the proof, and resets the count`()
+        async throws
+    {
         let steps = [Self.pin] + Array(repeating: Self.wrong, count: 10) + [Self.pin]
         try await withVault(.userPresence, preferring: .pin, steps) { scene, locked, presence in
             try await lockPIN(locked)
             #expect(try await reauthenticate(locked, scene))
             #expect(try await locked.unlock().credentials == "a token")
             #expect(presence.requests.count == 11)
-            #expect(try await locked.unlock().lock().unlock().credentials == "a token", "the PIN works again")
+            #expect(
+                try await locked.unlock().lock().unlock().credentials == "a token",
+                "the PIN works again")
         }
     }
 
@@ -54,7 +62,10 @@ struct VaultLockoutTests {
         }
     }
 
-    @Test func `the owner's PIN ends the lockout of the fingers for a vault that only a finger opens`() async throws {
+    @Test
+    func `the owner's PIN ends the lockout of the fingers for a vault that only a finger opens`()
+        async throws
+    {
         try await withVault(.biometryAny, preferring: .any, Self.pin) { scene, locked, presence in
             _ = try await scene.key(.pin, ScriptedPresence([Self.pin], broker: scene.client))
             async let shown: Void = scene.reader.present(.finger("mine"))
@@ -67,12 +78,17 @@ struct VaultLockoutTests {
         }
     }
 
-    @Test func `a wrong PIN does not end the lockout of the fingers, nor does one that is set after it`() async throws {
+    @Test
+    func `a wrong PIN does not end the lockout of the fingers, nor does one that is set after it`()
+        async throws
+    {
         try await BrokerScene.with { scene in
             let finger = try await scene.key(.biometryAny)
             func lock() async throws {
                 for _ in 0..<5 {
-                    #expect(try await scene.refusal(finger, showing: .finger("another's"))?.code == .wrongProof)
+                    #expect(
+                        try await scene.refusal(finger, showing: .finger("another's"))?.code
+                            == .wrongProof)
                 }
                 #expect(try await scene.refusal(finger)?.code == .lockedOut)
             }
@@ -82,12 +98,16 @@ struct VaultLockoutTests {
             try await lock()
             let key = try await scene.key(.pin, pin(Self.pin))
             try await scene.sign(key, pin(Self.pin))
-            #expect(try await scene.refusal(finger)?.code == .lockedOut, "an attacker could set the first PIN")
+            #expect(
+                try await scene.refusal(finger)?.code == .lockedOut,
+                "an attacker could set the first PIN")
             await scene.broker.stop()
             try await scene.broker.start()
             try await lock()
             try await scene.sign(key, pin(Self.pin))
-            #expect(try await scene.refusal(finger)?.code == .lockedOut, "no finger has matched since the PIN was set")
+            #expect(
+                try await scene.refusal(finger)?.code == .lockedOut,
+                "no finger has matched since the PIN was set")
             await scene.broker.stop()
             try await scene.broker.start()
             try await scene.sign(finger, showing: .finger("mine"))
@@ -99,12 +119,17 @@ struct VaultLockoutTests {
         }
     }
 
-    @Test func `a vault that only a finger opens stays locked, and the user is told until when`() async throws {
+    @Test func `a vault that only a finger opens stays locked, and the user is told until when`()
+        async throws
+    {
         try await withVault(.biometryAny, preferring: .any) { scene, locked, presence in
             let until = try await lockFingers(locked, scene)
             let isOwner = try await locked.reauthenticateOwner()
             #expect(!isOwner)
-            guard case .lockedOut("too many fingers did not match", _, let end?) = presence.notices.first else {
+            guard
+                case .lockedOut("too many fingers did not match", _, let end?) = presence.notices
+                    .first
+            else {
                 Issue.record("no notice: \(presence.notices)")
                 return
             }
@@ -117,14 +142,16 @@ struct VaultLockoutTests {
     // MARK: Helpers
 
     private func withVault(
-        _ policy: AccessPolicy, preferring preference: PresencePreference, _ steps: ScriptedPresence.Step...,
+        _ policy: AccessPolicy, preferring preference: PresencePreference,
+        _ steps: ScriptedPresence.Step...,
         body: (BrokerScene, Vault<String>, ScriptedPresence) async throws -> Void
     ) async throws {
         try await withVault(policy, preferring: preference, steps, body: body)
     }
 
     private func withVault(
-        _ policy: AccessPolicy, preferring preference: PresencePreference, _ steps: [ScriptedPresence.Step],
+        _ policy: AccessPolicy, preferring preference: PresencePreference,
+        _ steps: [ScriptedPresence.Step],
         body: (BrokerScene, Vault<String>, ScriptedPresence) async throws -> Void
     ) async throws {
         try await BrokerScene.with { scene in
@@ -133,7 +160,8 @@ struct VaultLockoutTests {
             let presence = ScriptedPresence(
                 steps, broker: PresenceBroker(scene.client), preferring: preference)
             let space = try VaultSpace(
-                records: RecordContainer(store: store, keystore: TPMKeystore(tcti: scene.tpm.tcti, anchors: store)),
+                records: RecordContainer(
+                    store: store, keystore: TPMKeystore(tcti: scene.tpm.tcti, anchors: store)),
                 presence: presence, policy: policy)
             try await space.open()
             let vault = VaultFactory<String>.retrieveVault(key: "login", in: space)
@@ -167,7 +195,8 @@ struct VaultLockoutTests {
         #expect(error?.code == .lockedOut)
     }
 
-    private func reauthenticate(_ locked: Vault<String>, _ scene: BrokerScene) async throws -> Bool {
+    private func reauthenticate(_ locked: Vault<String>, _ scene: BrokerScene) async throws -> Bool
+    {
         async let shown: Void = scene.reader.present(.finger("mine"))
         let isOwner = try await locked.reauthenticateOwner()
         try await shown

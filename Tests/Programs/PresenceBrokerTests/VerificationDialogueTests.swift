@@ -35,9 +35,12 @@ struct VerificationDialogueTests {
         _ = dialogue.begin()
         #expect(dialogue.receive(status("verify-match")) == [], "before the claim")
         _ = dialogue.receive(.claimed(.done))
-        #expect(dialogue.receive(status("verify-match")) == [], "before fprintd has confirmed the verification")
+        #expect(
+            dialogue.receive(status("verify-match")) == [],
+            "before fprintd has confirmed the verification")
         _ = dialogue.receive(.started(.done))
-        #expect(dialogue.receive(status("verify-match", from: ":1.99")) == [], "from another program")
+        #expect(
+            dialogue.receive(status("verify-match", from: ":1.99")) == [], "from another program")
         #expect(dialogue.receive(status("verify-match", isDone: false)) == [], "not complete")
         #expect(dialogue.receive(status("verify-no-match")).contains(.stopVerification))
     }
@@ -46,7 +49,9 @@ struct VerificationDialogueTests {
         ("verify-retry-scan", FingerProgress.retry), ("verify-swipe-too-short", .swipeTooShort),
         ("verify-finger-not-centered", .centreFinger), ("verify-remove-and-retry", .removeFinger),
     ])
-    func `a finger that was not read can be placed again`(_ word: String, _ progress: FingerProgress) {
+    func `a finger that was not read can be placed again`(
+        _ word: String, _ progress: FingerProgress
+    ) {
         var dialogue = verifying()
         #expect(dialogue.receive(status(word, isDone: false)) == [.report(progress)])
         #expect(dialogue.receive(status("verify-match")).contains(.stopVerification))
@@ -95,7 +100,9 @@ struct VerificationDialogueTests {
     @Test func `a claim that fprintd itself did not refuse is released`() {
         var lost = VerificationDialogue(fprintd: Self.fprintd)
         _ = lost.begin()
-        #expect(lost.receive(.claimed(.refused("org.freedesktop.DBus.Error.NoReply", ""))) == [.release])
+        #expect(
+            lost.receive(.claimed(.refused("org.freedesktop.DBus.Error.NoReply", ""))) == [.release]
+        )
         guard case .finish(.failed) = lost.receive(.released).first else {
             Issue.record("it is no failure")
             return
@@ -123,11 +130,15 @@ struct VerificationDialogueTests {
         var busy = VerificationDialogue(fprintd: Self.fprintd)
         _ = busy.begin()
         #expect(
-            busy.receive(.claimed(.refused("net.reactivated.Fprint.Error.AlreadyInUse", ""))) == [.finish(.busy)])
+            busy.receive(.claimed(.refused("net.reactivated.Fprint.Error.AlreadyInUse", ""))) == [
+                .finish(.busy)
+            ])
         var empty = VerificationDialogue(fprintd: Self.fprintd)
         _ = empty.begin()
         _ = empty.receive(.claimed(.done))
-        #expect(empty.receive(.started(.refused("net.reactivated.Fprint.Error.NoEnrolledPrints", ""))) == [.release])
+        #expect(
+            empty.receive(.started(.refused("net.reactivated.Fprint.Error.NoEnrolledPrints", "")))
+                == [.release])
         #expect(empty.receive(.released) == [.finish(.notEnrolled)])
     }
 }

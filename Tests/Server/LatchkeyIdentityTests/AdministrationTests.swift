@@ -9,7 +9,9 @@ import Testing
 
 /// The commands for administrators, and the audit log, on both storages (`LATCHKEY_TEST_DATABASE`).
 @Suite("Administration") struct AdministrationTests {
-    @Test func `devices are listed with their last login, and a revoked one cannot log in`() async throws {
+    @Test func `devices are listed with their last login, and a revoked one cannot log in`()
+        async throws
+    {
         try await TestServer.run { server in
             let administration = Administration(database: server.services.database)
             let (device, other) = (TestDevice(), TestDevice())
@@ -38,7 +40,9 @@ import Testing
             let users = try await administration.users()
             #expect(users.map(\.username) == ["alice", "bob"] && users.map(\.devices) == [0, 0])
             let counts = try await administration.counts()
-            #expect(counts.users == 2 && counts.devices == 0 && counts.grants == 2, "the logins in the browser")
+            #expect(
+                counts.users == 2 && counts.devices == 0 && counts.grants == 2,
+                "the logins in the browser")
         }
     }
 
@@ -55,27 +59,39 @@ import Testing
             try await server.authenticate(device).success()
             #expect(
                 try await events(after: 3) == [
-                    "session.began", "device.added", "session.began", "session.ended", "session.began",
+                    "session.began", "device.added", "session.began", "session.ended",
+                    "session.began",
                 ])
             #expect(try await server.services.users.setDisabled(true, username: "alice"))
             #expect(try await server.services.users.setDisabled(false, username: "alice"))
             #expect(
-                try await events(after: 8) == ["user.disabled", "session.ended", "session.ended", "user.enabled"])
+                try await events(after: 8) == [
+                    "user.disabled", "session.ended", "session.ended", "user.enabled",
+                ])
             let entries = try await log.entries(after: 4, limit: 1)
-            #expect(entries.map(\.event) == ["device.added"] && entries.first?.userID == server.alice.id)
+            #expect(
+                entries.map(\.event) == ["device.added"] && entries.first?.userID == server.alice.id
+            )
         }
     }
 
     @Test func `in SQLite, entries of the audit log cannot be changed or deleted`() async throws {
         let database = try IdentityDatabase.open(path: nil)
         let users = UserStore(
-            database: database, hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+            database: database,
+            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
             clock: database.clock)
         try await users.add(username: "alice", password: TestServer.password)
-        for statement: SQLText in ["UPDATE audit_event SET event = 'x'", "DELETE FROM audit_event"] {
-            await #expect(throws: (any Error).self) { try await database.write { try $0.execute(statement) } }
+        for statement: SQLText in ["UPDATE audit_event SET event = 'x'", "DELETE FROM audit_event"]
+        {
+            await #expect(throws: (any Error).self) {
+                try await database.write { try $0.execute(statement) }
+            }
         }
-        #expect(try await AuditLog(database: database).entries(after: 0, limit: 10).map(\.event) == ["user.added"])
+        #expect(
+            try await AuditLog(database: database).entries(after: 0, limit: 10).map(\.event) == [
+                "user.added"
+            ])
     }
 
     @Test func `the commands print lines of JSON`() async throws {
@@ -89,7 +105,9 @@ import Testing
         #expect(try await run("migrate").status == 0)
         #expect(try await run("users", "add", "carol", input: "a good password\n").status == 0)
         let users = try await run("users", "list")
-        #expect(users.output.contains(#""username":"carol""#) && users.output.split(separator: "\n").count == 1)
+        #expect(
+            users.output.contains(#""username":"carol""#)
+                && users.output.split(separator: "\n").count == 1)
         #expect(try await run("check").output.contains(#""users":1"#))
         let bad = directory.path(of: "bad.json")
         try Data("{}".utf8).write(to: URL(filePath: bad))
@@ -111,11 +129,17 @@ import Testing
         #expect(try await run("devices", "list", "--user", "carol").status == 0)
         #expect(try await run("devices", "revoke", "--user", "carol").output == "0\n")
         #expect(try await run("users", "disable", "carol").output.isEmpty)
-        #expect(try await run("approval-keys", "remove", "000b").errors.contains("68 hexadecimal digits"))
+        #expect(
+            try await run("approval-keys", "remove", "000b").errors.contains(
+                "68 hexadecimal digits"))
         let name = "000b" + String(repeating: "ab", count: 32)
-        #expect(try await run("approval-keys", "remove", name).errors.contains("There is no approval key"))
+        #expect(
+            try await run("approval-keys", "remove", name).errors.contains(
+                "There is no approval key"))
         #expect(try await run("signing-keys", "list").output.isEmpty)
-        #expect(try await run("signing-keys", "rotate").errors.contains("the database contains no signing key"))
+        #expect(
+            try await run("signing-keys", "rotate").errors.contains(
+                "the database contains no signing key"))
         #expect(try await run("audit").output.contains(#""event":"user.added""#))
         let later = try await run("audit", "--after", "1").output
         #expect(later.contains(#""event":"user.disabled""#) && !later.contains("user.added"))

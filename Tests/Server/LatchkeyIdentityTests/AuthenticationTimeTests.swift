@@ -9,7 +9,9 @@ import Testing
 /// `auth_time` (OpenID Connect Core section 2) tells a client when its user was authenticated.
 @Suite("auth_time") struct AuthenticationTimeTests {
     @Test(arguments: [["prompt": "login"], ["max_age": "0"]])
-    func `it is the time of a requested login, otherwise that of the session`(more: [String: String]) async throws {
+    func `it is the time of a requested login, otherwise that of the session`(
+        more: [String: String]
+    ) async throws {
         try await TestServer.run { server in
             let browser = TestBrowser(server: server)
             _ = try await browser.loginToSettings("alice")
@@ -18,7 +20,8 @@ import Testing
 
             let silent = AuthorizationParameters(
                 redirectURI: TestServer.siteRedirectURI, more: ["prompt": "none"])
-            let silentCode = try #require(try await browser.get(silent.path).redirectParameter("code"))
+            let silentCode = try #require(
+                try await browser.get(silent.path).redirectParameter("code"))
             let reused = try Tokens(await server.exchange(code: silentCode, silent).success())
             #expect(try reused.claims["auth_time"]?.number == Double(first))
 
@@ -31,7 +34,9 @@ import Testing
         }
     }
 
-    @Test func `easy access has its own, which a refresh or a new ID token does not change`() async throws {
+    @Test func `easy access has its own, which a refresh or a new ID token does not change`()
+        async throws
+    {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             server.time.advance(by: 500)
@@ -42,8 +47,11 @@ import Testing
             server.time.advance(by: 500)
             let refreshed = try Tokens(await server.refresh(#require(session.refresh)).success())
             #expect(try refreshed.claims["auth_time"]?.number == began)
-            let form = ["client_id": "app", "grant_type": "urn:authgear:params:oauth:grant-type:id-token"]
-            let answer = try await server.post("/oauth2/token", form: form, bearer: session.access).success()
+            let form = [
+                "client_id": "app", "grant_type": "urn:authgear:params:oauth:grant-type:id-token",
+            ]
+            let answer = try await server.post("/oauth2/token", form: form, bearer: session.access)
+                .success()
             let parts = try #require(answer["id_token"]?.string).split(separator: ".")
             let claims = try JSONDecoder().decode(
                 JSONValue.self, from: try #require(Base64URL.decode(String(parts[1]))))

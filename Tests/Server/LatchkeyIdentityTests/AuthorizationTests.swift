@@ -15,28 +15,35 @@ import Testing
             let browser = TestBrowser(server: server)
             let callback = try await browser.login(AuthorizationParameters(), username: "alice")
             #expect(callback.status == 303)
-            #expect(callback.headers[.location]?.hasPrefix(TestServer.redirectURI + "?code=") == true)
+            #expect(
+                callback.headers[.location]?.hasPrefix(TestServer.redirectURI + "?code=") == true)
             #expect(try callback.redirectParameter("state") == "state-1")
             #expect(try callback.redirectParameter("iss") == server.origin)
-            let document = try await server.send(.get, "/.well-known/openid-configuration").success()
+            let document = try await server.send(.get, "/.well-known/openid-configuration")
+                .success()
             #expect(document["authorization_response_iss_parameter_supported"] == .bool(true))
             let code = try #require(try callback.redirectParameter("code"))
-            let tokens = try Tokens(await server.exchange(code: code, AuthorizationParameters()).success())
+            let tokens = try Tokens(
+                await server.exchange(code: code, AuthorizationParameters()).success())
             #expect(try tokens.claims["nonce"] == .string("nonce-1"))
             #expect(try tokens.claims["amr"] == nil)
         }
     }
 
     @Test(arguments: [
-        (["client_id": "nobody"], "does not know the app"), (["client_id": ""], "does not know the app"),
+        (["client_id": "nobody"], "does not know the app"),
+        (["client_id": ""], "does not know the app"),
         (["redirect_uri": "http://127.0.0.1:4711/other"], "not registered"),
         (["redirect_uri": "http://127.0.0.1.evil.example/callback"], "not registered"),
         (["redirect_uri": "http://localhost:4711/callback"], "not registered"),
         (["redirect_uri": "https://127.0.0.1:4711/callback"], "not registered"),
         (["redirect_uri": "http://user@127.0.0.1:4711/callback"], "not registered"),
-        (["redirect_uri": "com.example.app://done/more"], "not registered"), (["redirect_uri": ""], "not registered"),
+        (["redirect_uri": "com.example.app://done/more"], "not registered"),
+        (["redirect_uri": ""], "not registered"),
     ])
-    func `an unknown client or address gets a page instead of a redirect`(change: [String: String], text: String)
+    func `an unknown client or address gets a page instead of a redirect`(
+        change: [String: String], text: String
+    )
         async throws
     {
         try await TestServer.run { server in
@@ -48,10 +55,13 @@ import Testing
     }
 
     @Test(arguments: [
-        (["response_type": "token"], "unsupported_response_type"), (["scope": "profile"], "invalid_scope"),
+        (["response_type": "token"], "unsupported_response_type"),
+        (["scope": "profile"], "invalid_scope"),
         (["scope": "openid planet"], "invalid_scope"), (["code_challenge": ""], "invalid_request"),
-        (["code_challenge_method": "plain"], "invalid_request"), (["code_challenge_method": ""], "invalid_request"),
-        (["code_challenge": "short"], "invalid_request"), (["response_mode": "fragment"], "invalid_request"),
+        (["code_challenge_method": "plain"], "invalid_request"),
+        (["code_challenge_method": ""], "invalid_request"),
+        (["code_challenge": "short"], "invalid_request"),
+        (["response_mode": "fragment"], "invalid_request"),
         (["prompt": "none login"], "invalid_request"), (["prompt": "dance"], "invalid_request"),
         (["max_age": "-1"], "invalid_request"), (["prompt": "none"], "login_required"),
         (["id_token_hint": "x.y.z"], "invalid_request"),
@@ -69,14 +79,16 @@ import Testing
     }
 
     @Test(arguments: [
-        ("bob", "invalid login_hint: bob"), ("https://authgear.com/login_hint?x=1", "invalid login_hint type: "),
+        ("bob", "invalid login_hint: bob"),
+        ("https://authgear.com/login_hint?x=1", "invalid login_hint type: "),
         ("https://authgear.com/login_hint?type=elf", "invalid login_hint type: elf"),
     ])
     func `an unknown login hint gets the error of deployed Authgear servers`(
         hint: String, text: String
     ) async throws {
         try await TestServer.run { server in
-            let answer = try await server.send(.get, AuthorizationParameters(more: ["login_hint": hint]).path)
+            let answer = try await server.send(
+                .get, AuthorizationParameters(more: ["login_hint": hint]).path)
             #expect(try answer.redirectParameter("error") == "invalid_request")
             #expect(try answer.redirectParameter("error_description") == text)
         }
@@ -84,8 +96,11 @@ import Testing
             $0.extensions.biometricLoginHint = false
         } body: { server in
             let hint = "https://authgear.com/login_hint?type=user_id&user_id=\(server.alice.id)"
-            let answer = try await server.send(.get, AuthorizationParameters(more: ["login_hint": hint]).path)
-            #expect(try answer.redirectParameter("error_description") == "invalid login_hint type: user_id")
+            let answer = try await server.send(
+                .get, AuthorizationParameters(more: ["login_hint": hint]).path)
+            #expect(
+                try answer.redirectParameter("error_description")
+                    == "invalid login_hint type: user_id")
         }
     }
 
@@ -94,7 +109,8 @@ import Testing
             let idToken = try #require(try await server.login("alice").id)
             let hint = "https://authgear.com/login_hint?type=user_id&user_id=\(server.alice.id)"
             for more in [
-                ["login_hint": hint], ["id_token_hint": idToken], ["login_hint": hint, "id_token_hint": idToken],
+                ["login_hint": hint], ["id_token_hint": idToken],
+                ["login_hint": hint, "id_token_hint": idToken],
             ] {
                 let request = AuthorizationParameters(more: more)
                 let browser = TestBrowser(server: server)
@@ -107,8 +123,11 @@ import Testing
             // Another user's browser session is not sufficient either.
             let bob = TestBrowser(server: server)
             _ = try await bob.loginToSettings("bob")
-            #expect(try await bob.get(AuthorizationParameters(more: ["login_hint": hint]).path).status == 200)
-            let silent = try await bob.get(AuthorizationParameters(more: ["login_hint": hint, "prompt": "none"]).path)
+            #expect(
+                try await bob.get(AuthorizationParameters(more: ["login_hint": hint]).path).status
+                    == 200)
+            let silent = try await bob.get(
+                AuthorizationParameters(more: ["login_hint": hint, "prompt": "none"]).path)
             #expect(try silent.redirectParameter("error") == "login_required")
             // Two contradictory pins.
             let other = "https://authgear.com/login_hint?type=user_id&user_id=\(server.bob.id)"
@@ -118,7 +137,9 @@ import Testing
         }
     }
 
-    @Test func `a browser session is sufficient unless prompt or max_age require a login`() async throws {
+    @Test func `a browser session is sufficient unless prompt or max_age require a login`()
+        async throws
+    {
         try await TestServer.run { server in
             let browser = TestBrowser(server: server)
             let request = { (more: [String: String]) in
@@ -127,7 +148,8 @@ import Testing
             _ = try await browser.login(request([:]), username: "alice")
             #expect(try await browser.get(request([:]).path).status == 303)
             #expect(
-                try await browser.get(request(["prompt": "none"]).path).redirectParameter("code") != nil)
+                try await browser.get(request(["prompt": "none"]).path).redirectParameter("code")
+                    != nil)
             for more in [["prompt": "login"], ["prompt": "select_account"]] {
                 #expect(try await browser.get(request(more).path).status == 200)
             }
@@ -139,9 +161,14 @@ import Testing
         }
     }
 
-    /// Otherwise a link, opened in the user's browser, would send a code to any program that listens on that port.
-    @Test(arguments: [TestServer.redirectURI, "http://127.0.0.1:9/callback", "com.example.app://done"])
-    func `no session is sufficient if other programs can receive the code`(redirectURI: String) async throws {
+    /// Otherwise a link, opened in the user's browser, would send a code to any program that
+    /// listens on that port.
+    @Test(arguments: [
+        TestServer.redirectURI, "http://127.0.0.1:9/callback", "com.example.app://done",
+    ])
+    func `no session is sufficient if other programs can receive the code`(redirectURI: String)
+        async throws
+    {
         try await TestServer.run { server in
             let browser = TestBrowser(server: server)
             _ = try await browser.loginToSettings("alice")
@@ -149,7 +176,8 @@ import Testing
             #expect(page.status == 200)
             #expect(page.headers[.location] == nil)
             let silent = AuthorizationParameters(redirectURI: redirectURI, more: ["prompt": "none"])
-            #expect(try await browser.get(silent.path).redirectParameter("error") == "login_required")
+            #expect(
+                try await browser.get(silent.path).redirectParameter("error") == "login_required")
         }
     }
 
@@ -161,11 +189,15 @@ import Testing
             signingKeyCipher: TestDatabase.cipher())
         let cookie = services.cookie(.session, "mine").description
         #expect(cookie.hasPrefix("__Host-\(TestBrowser.sessionCookie)=mine; "))
-        #expect(cookie.contains("Secure") && cookie.contains("Path=/") && !cookie.contains("Domain"))
+        #expect(
+            cookie.contains("Secure") && cookie.contains("Path=/") && !cookie.contains("Domain"))
         // Another host of the domain can only set the name without the prefix.
-        for (name, session) in [(TestBrowser.sessionCookie, nil), ("__Host-\(TestBrowser.sessionCookie)", "mine")] {
+        for (name, session) in [
+            (TestBrowser.sessionCookie, nil), ("__Host-\(TestBrowser.sessionCookie)", "mine"),
+        ] {
             let head = HTTPRequest(
-                method: .get, scheme: nil, authority: nil, path: "/", headerFields: [.cookie: "\(name)=mine"])
+                method: .get, scheme: nil, authority: nil, path: "/",
+                headerFields: [.cookie: "\(name)=mine"])
             let request = Request(head: head, body: RequestBody(buffer: ByteBuffer()))
             #expect(services.cookies(of: request).session == session)
         }
@@ -187,23 +219,30 @@ import Testing
             let browser = TestBrowser(server: server)
             _ = try await browser.get(AuthorizationParameters().path)
             let otherBrowser = TestBrowser(server: server)
-            let foreign = try await otherBrowser.get(AuthorizationParameters().path).hiddenField("csrf_token")
+            let foreign = try await otherBrowser.get(AuthorizationParameters().path).hiddenField(
+                "csrf_token")
             for token in ["", foreign] {
                 let answer = try await browser.post(
                     AuthorizationParameters().path,
-                    ["csrf_token": token, "username": "alice", "password": TestServer.password, "action": "login"])
+                    [
+                        "csrf_token": token, "username": "alice", "password": TestServer.password,
+                        "action": "login",
+                    ])
                 #expect(answer.status == 403)
                 #expect(browser.cookies[TestBrowser.sessionCookie] == nil)
             }
         }
     }
 
-    @Test func `wrong passwords and unknown users get the same response, and are throttled`() async throws {
+    @Test func `wrong passwords and unknown users get the same response, and are throttled`()
+        async throws
+    {
         try await TestServer.run { server in
             let browser = TestBrowser(server: server)
             for name in ["alice", "nobody"] {
                 for attempt in 1...LoginThrottle.failuresPerUserAndAddress {
-                    let answer = try await browser.loginToSettings(name, password: "wrong \(attempt)")
+                    let answer = try await browser.loginToSettings(
+                        name, password: "wrong \(attempt)")
                     #expect(answer.status == 403)
                     #expect(answer.body.contains("The user name or the password is wrong."))
                 }
@@ -212,7 +251,8 @@ import Testing
                 #expect(throttled.body.contains("Please wait 5 minutes"))
             }
             #expect(try await browser.loginToSettings("bob").status == 303)
-            _ = try await browser.post("/logout", ["csrf_token": browser.get("/settings").hiddenField("csrf_token")])
+            _ = try await browser.post(
+                "/logout", ["csrf_token": browser.get("/settings").hiddenField("csrf_token")])
             server.time.advance(by: LoginThrottle.window)
             #expect(try await browser.loginToSettings("alice").status == 303)
         }
@@ -224,11 +264,15 @@ import Testing
             browser.cookies[TestBrowser.sessionCookie] = "planted"
             let answer = try await browser.loginToSettings("alice")
             let cookie = try #require(
-                answer.headers[values: .setCookie].first { $0.hasPrefix(TestBrowser.sessionCookie) })
-            #expect(cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax") && cookie.contains("Path=/"))
+                answer.headers[values: .setCookie].first { $0.hasPrefix(TestBrowser.sessionCookie) }
+            )
+            #expect(
+                cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax")
+                    && cookie.contains("Path=/"))
             let session = try #require(browser.cookies[TestBrowser.sessionCookie])
             #expect(session != "planted")
-            _ = try await browser.post("/logout", ["csrf_token": browser.get("/settings").hiddenField("csrf_token")])
+            _ = try await browser.post(
+                "/logout", ["csrf_token": browser.get("/settings").hiddenField("csrf_token")])
             browser.cookies[TestBrowser.sessionCookie] = session
             #expect(try await browser.get("/settings").headers[.location] == "/login")
         }
@@ -254,7 +298,8 @@ import Testing
             let tokens = try await server.login()
             let idToken = try #require(tokens.id)
             let good = TestServer.encode([
-                "id_token_hint": idToken, "post_logout_redirect_uri": "http://127.0.0.1:99/bye", "state": "s",
+                "id_token_hint": idToken, "post_logout_redirect_uri": "http://127.0.0.1:99/bye",
+                "state": "s",
             ])
             let evil = TestServer.encode([
                 "id_token_hint": idToken, "post_logout_redirect_uri": "https://evil.example/",
@@ -265,7 +310,8 @@ import Testing
             #expect(try await browser.get("/settings").status == 200)
             let asked = try await browser.get("/oauth2/end_session")
             #expect(asked.body.contains("Log out?"))
-            #expect(try await browser.post("/oauth2/end_session", ["csrf_token": "x"]).status == 403)
+            #expect(
+                try await browser.post("/oauth2/end_session", ["csrf_token": "x"]).status == 403)
             let ended = try await browser.get("/oauth2/end_session?\(good)")
             #expect(ended.headers[.location] == "http://127.0.0.1:99/bye?state=s")
             #expect(try await browser.get("/settings").headers[.location] == "/login")

@@ -21,11 +21,13 @@ import Testing
     @Test func `the audience is required by default, and advertised`() async throws {
         #expect(ServerConfiguration(clients: []).extensions.biometricAudience)
         try await withServer { server in
-            let document = try await server.send(.get, "/.well-known/openid-configuration").success()
+            let document = try await server.send(.get, "/.well-known/openid-configuration")
+                .success()
             #expect(document["biometric_audience_required"] == .bool(true))
         }
         try await TestServer.run { server in
-            let document = try await server.send(.get, "/.well-known/openid-configuration").success()
+            let document = try await server.send(.get, "/.well-known/openid-configuration")
+                .success()
             #expect(document["biometric_audience_required"] == nil)
         }
     }
@@ -35,7 +37,8 @@ import Testing
             let device = TestDevice()
             let now = server.time.seconds
             let session = try await server.login()
-            let setup = try device.setup(challenge: await server.challenge(), now: now, payload: audience(server))
+            let setup = try device.setup(
+                challenge: await server.challenge(), now: now, payload: audience(server))
             try await server.biometric(setup, bearer: session.access).success()
             let login = try device.authentication(
                 challenge: await server.challenge(), now: now, payload: audience(server))
@@ -43,10 +46,12 @@ import Testing
         }
     }
 
-    /// A malicious server forwards this server's challenge to a client, and the client's signature back.
+    /// A malicious server forwards this server's challenge to a client, and the client's signature
+    /// back.
     @Test(
         arguments: [
-            ["aud": .string("https://other.example")], ["client_id": .string("other")], ["aud": .null],
+            ["aud": .string("https://other.example")], ["client_id": .string("other")],
+            ["aud": .null],
             ["client_id": .null], ["aud": .null, "client_id": .null],
             ["aud": .array([.string("https://other.example")])],
         ] as [[String: JSONValue]])
@@ -61,15 +66,20 @@ import Testing
             let challenge = try await server.challenge()
             let foreign = good.merging(change) { $1 }
             try await server.biometric(
-                device.setup(challenge: challenge, now: now, payload: foreign), bearer: session.access
+                device.setup(challenge: challenge, now: now, payload: foreign),
+                bearer: session.access
             ).expectRefusal(400, "invalid_request", Self.refusal)
             try await server.biometric(
                 device.setup(challenge: challenge, now: now, payload: good), bearer: session.access
             ).success()
             let second = try await server.challenge()
-            try await server.biometric(device.authentication(challenge: second, now: now, payload: foreign))
-                .expectRefusal(400, "invalid_request", Self.refusal)
-            try await server.biometric(device.authentication(challenge: second, now: now, payload: good)).success()
+            try await server.biometric(
+                device.authentication(challenge: second, now: now, payload: foreign)
+            )
+            .expectRefusal(400, "invalid_request", Self.refusal)
+            try await server.biometric(
+                device.authentication(challenge: second, now: now, payload: good)
+            ).success()
         }
     }
 }

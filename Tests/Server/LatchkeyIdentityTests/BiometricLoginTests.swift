@@ -10,7 +10,9 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("Biometric login") struct BiometricLoginTests {
-    @Test func `setup answers 200 with an empty body, authentication answers with tokens of the same user`()
+    @Test
+    func
+        `setup answers 200 with an empty body, authentication answers with tokens of the same user`()
         async throws
     {
         try await TestServer.run { server in
@@ -33,7 +35,9 @@ import Testing
             let grant = try #require(tokens.refresh?.split(separator: ".").first)
             #expect(String(decoding: sid, as: UTF8.self) == "offline_grant:\(grant)")
             #expect(tokens.refresh?.split(separator: ".").last?.count == 32)
-            #expect(try await server.userInfo(tokens.access).success()["sub"] == .string(server.alice.id))
+            #expect(
+                try await server.userInfo(tokens.access).success()["sub"]
+                    == .string(server.alice.id))
         }
     }
 
@@ -41,9 +45,11 @@ import Testing
         try await TestServer.run { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
-            let jwt = try device.authentication(challenge: await server.challenge(), now: server.time.seconds)
+            let jwt = try device.authentication(
+                challenge: await server.challenge(), now: server.time.seconds)
             try await server.biometric(jwt).success()
-            try await server.biometric(jwt).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+            try await server.biometric(jwt).expectRefusal(
+                400, "invalid_grant", "InvalidCredentials")
         }
     }
 
@@ -55,15 +61,21 @@ import Testing
             var impostor = TestDevice()
             impostor.kid = device.kid
             let now = server.time.seconds
-            #expect(try await server.biometric(impostor.authentication(challenge: challenge, now: now)).status == 400)
-            #expect(try await server.biometric(device.authentication(challenge: challenge, now: now)).status == 400)
+            #expect(
+                try await server.biometric(impostor.authentication(challenge: challenge, now: now))
+                    .status == 400)
+            #expect(
+                try await server.biometric(device.authentication(challenge: challenge, now: now))
+                    .status == 400)
         }
     }
 
     /// Authgear's limits: a request is valid if now < exp + 300 and now >= iat - 300.
     @Test(arguments: [
-        (["exp": -299.0], true), (["exp": -300], false), (["exp": -299.1], false), (["iat": 300], true),
-        (["iat": 301], false), (["nbf": 300], true), (["nbf": 301], false), (["iat": -100_000, "exp": 100_000], true),
+        (["exp": -299.0], true), (["exp": -300], false), (["exp": -299.1], false),
+        (["iat": 300], true),
+        (["iat": 301], false), (["nbf": 300], true), (["nbf": 301], false),
+        (["iat": -100_000, "exp": 100_000], true),
     ])
     func `clock skew`(offsets: [String: Double], isAccepted: Bool) async throws {
         try await TestServer.run { server in
@@ -71,7 +83,8 @@ import Testing
             try await server.setUp(device, bearer: server.login().access).success()
             let now = server.time.seconds
             let payload = offsets.mapValues { JSONValue.number(Double(now) + $0) }
-            let jwt = try device.authentication(challenge: await server.challenge(), now: now, payload: payload)
+            let jwt = try device.authentication(
+                challenge: await server.challenge(), now: now, payload: payload)
             #expect(try await server.biometric(jwt).status == (isAccepted ? 200 : 400))
         }
     }
@@ -86,7 +99,9 @@ import Testing
         }
     }
 
-    @Test(arguments: [8, 64]) func `the shortest and the longest kid are accepted`(length: Int) async throws {
+    @Test(arguments: [8, 64]) func `the shortest and the longest kid are accepted`(length: Int)
+        async throws
+    {
         try await TestServer.run { server in
             var device = TestDevice()
             device.kid = String("aZ09_-".cycled(to: length))
@@ -101,12 +116,14 @@ import Testing
             try await server.setUp(device, bearer: server.login().access).success()
             try await server.authenticate(device).success()
             let confused = try device.authentication(
-                challenge: await server.challenge(), now: server.time.seconds, header: ["alg": .string("ES256")])
+                challenge: await server.challenge(), now: server.time.seconds,
+                header: ["alg": .string("ES256")])
             #expect(try await server.biometric(confused).status == 400)
         }
     }
 
-    @Test(arguments: ["none", "HS256", "RS256", ""]) func `a header with another algorithm is refused`(name: String)
+    @Test(arguments: ["none", "HS256", "RS256", ""])
+    func `a header with another algorithm is refused`(name: String)
         async throws
     {
         try await TestServer.run { server in
@@ -114,11 +131,15 @@ import Testing
             let bearer = try await server.login().access
             try await server.setUp(device, bearer: bearer).success()
             let jwt = try device.authentication(
-                challenge: await server.challenge(), now: server.time.seconds, header: ["alg": .string(name)])
-            try await server.biometric(jwt).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+                challenge: await server.challenge(), now: server.time.seconds,
+                header: ["alg": .string(name)])
+            try await server.biometric(jwt).expectRefusal(
+                400, "invalid_grant", "InvalidCredentials")
             let setup = try TestDevice().setup(
-                challenge: await server.challenge(), now: server.time.seconds, header: ["alg": .string(name)])
-            try await server.biometric(setup, bearer: bearer).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+                challenge: await server.challenge(), now: server.time.seconds,
+                header: ["alg": .string(name)])
+            try await server.biometric(setup, bearer: bearer).expectRefusal(
+                400, "invalid_grant", "InvalidCredentials")
         }
     }
 
@@ -126,9 +147,11 @@ import Testing
         try await TestServer.run { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
-            let jwt = try device.authentication(challenge: await server.challenge(), now: server.time.seconds)
+            let jwt = try device.authentication(
+                challenge: await server.challenge(), now: server.time.seconds)
             let parts = try #require(JWS.parse(jwt))
-            let der = try #require(ECDSASignature(rawRepresentation: parts.signature)).derRepresentation
+            let der = try #require(ECDSASignature(rawRepresentation: parts.signature))
+                .derRepresentation
             try await server.biometric("\(parts.signingInput).\(Base64URL.encode(der))")
                 .expectRefusal(400, "invalid_grant", "InvalidCredentials")
         }
@@ -141,8 +164,10 @@ import Testing
             let owner = TestDevice()
             let claimant = TestDevice(kid: owner.kid)
             let jwt = try claimant.setup(
-                challenge: await server.challenge(), now: server.time.seconds, header: ["jwk": .object(owner.jwk)])
-            try await server.biometric(jwt, bearer: bearer).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+                challenge: await server.challenge(), now: server.time.seconds,
+                header: ["jwk": .object(owner.jwk)])
+            try await server.biometric(jwt, bearer: bearer).expectRefusal(
+                400, "invalid_grant", "InvalidCredentials")
         }
     }
 
@@ -166,8 +191,12 @@ import Testing
             let (hers, his) = (TestDevice(), TestDevice())
             try await server.setUp(hers, bearer: server.login("alice").access).success()
             try await server.setUp(his, bearer: server.login("bob").access).success()
-            #expect(try Tokens(await server.authenticate(hers).success()).claims["sub"] == .string(server.alice.id))
-            #expect(try Tokens(await server.authenticate(his).success()).claims["sub"] == .string(server.bob.id))
+            #expect(
+                try Tokens(await server.authenticate(hers).success()).claims["sub"]
+                    == .string(server.alice.id))
+            #expect(
+                try Tokens(await server.authenticate(his).success()).claims["sub"]
+                    == .string(server.bob.id))
         }
     }
 
@@ -178,17 +207,22 @@ import Testing
             #expect(try unknown.json["error"]?["reason"] == .string("ValidationFailed"))
             #expect(
                 unknown.body.contains(
-                    #"{"details":{"msg":"unknown challenge purpose"},"kind":"general","location":"/purpose"}"#))
+                    #"{"details":{"msg":"unknown challenge purpose"},"kind":"general","location":"/purpose"}"#
+                ))
             let missing = try await server.post("/oauth2/challenge", json: "{}")
             #expect(missing.body.contains(#""kind":"required","location":"""#))
             #expect(
-                try await server.post("/oauth2/challenge", json: #"{"purpose":"biometric_request","x":1}"#).status
+                try await server.post(
+                    "/oauth2/challenge", json: #"{"purpose":"biometric_request","x":1}"#
+                ).status
                     == 400)
             #expect(try await server.post("/oauth2/challenge", json: "[]").status == 400)
             let type = try await server.post("/oauth2/challenge", json: "{}", type: "text/plain")
-            #expect(try type.json["error"]?["message"] == .string("request content type is invalid"))
+            #expect(
+                try type.json["error"]?["message"] == .string("request content type is invalid"))
             try await server.post(
-                "/oauth2/challenge", json: #"{"purpose":"app2app_request"}"#, type: "application/json; charset=UTF-8"
+                "/oauth2/challenge", json: #"{"purpose":"app2app_request"}"#,
+                type: "application/json; charset=UTF-8"
             ).success()
             let token = try await server.challenge()
             #expect(token.wholeMatch(of: /[0-9A-HJKMNP-TV-Z]{32}/) != nil)

@@ -14,9 +14,12 @@ import Testing
     private static var pictures: URL {
         get throws {
             let directory =
-                ProcessInfo.processInfo.environment["LATCHKEY_SCREENSHOTS"].map { URL(filePath: $0) }
+                ProcessInfo.processInfo.environment["LATCHKEY_SCREENSHOTS"].map {
+                    URL(filePath: $0)
+                }
                 ?? FileManager.default.temporaryDirectory.appending(path: "latchkey-screenshots")
-            try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+            try FileManager.default.createDirectory(
+                at: directory, withIntermediateDirectories: true)
             return directory
         }
     }
@@ -40,14 +43,16 @@ import Testing
                     try await browser.type("not my password", into: "#password")
                     try await browser.click("button:not(.quiet)")
                     #expect(try await browser.text(of: "[role=alert]").contains("wrong"))
-                    try await browser.screenshot(to: pictures.appending(path: "2-wrong-password.png"))
+                    try await browser.screenshot(
+                        to: pictures.appending(path: "2-wrong-password.png"))
 
                     try await browser.type(TestServer.password, into: "#password")
                     try await browser.click("button:not(.quiet)")
                     let address = try await browser.waitForAddress { $0.hasPrefix(callback) }
                     #expect(try await browser.text(of: "body") == "You may close this window.")
                     let code = try #require(
-                        URLComponents(string: address)?.queryItems?.first { $0.name == "code" }?.value)
+                        URLComponents(string: address)?.queryItems?.first { $0.name == "code" }?
+                            .value)
                     let tokens = try Tokens(await server.exchange(code: code, request).success())
 
                     let (kept, removed) = (TestDevice(), TestDevice())
@@ -64,7 +69,8 @@ import Testing
                     #expect(try await browser.text(of: "main").contains(removed.kid))
                     try await browser.screenshot(to: pictures.appending(path: "4-devices.png"))
                     try await browser.click("button.danger")
-                    #expect(try await browser.text(of: "[role=status]") == "The device was removed.")
+                    #expect(
+                        try await browser.text(of: "[role=status]") == "The device was removed.")
                     #expect(try await !browser.text(of: "main").contains(removed.kid))
                     #expect(try await browser.text(of: "main").contains(kept.kid))
                     try await browser.screenshot(to: pictures.appending(path: "5-removed.png"))
@@ -77,7 +83,9 @@ import Testing
     }
 
     /// A client's page on another origin. The login form must be able to redirect there.
-    private static func withCallbackPage(_ body: @Sendable (String) async throws -> Void) async throws {
+    private static func withCallbackPage(_ body: @Sendable (String) async throws -> Void)
+        async throws
+    {
         let router = Router()
         router.get("/callback") { _, _ in
             Response(
@@ -91,7 +99,8 @@ import Testing
             configuration: .init(
                 services: [
                     Application(
-                        router: router, configuration: .init(address: .hostname("127.0.0.1", port: 0)),
+                        router: router,
+                        configuration: .init(address: .hostname("127.0.0.1", port: 0)),
                         onServerRunning: { channel in
                             ready.yield(channel.localAddress?.port ?? 0)
                             ready.finish()

@@ -9,13 +9,16 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("The number of challenges") struct ChallengeLimitTests {
-    @Test func `challenges are limited per address and minute, and expired ones are deleted`() async throws {
+    @Test func `challenges are limited per address and minute, and expired ones are deleted`()
+        async throws
+    {
         try await TestServer.run {
             $0.rateLimits.challengePerAddress = 3
         } body: { server in
             for _ in 1...3 { _ = try await server.challenge() }
             for _ in 1...5 {
-                let refused = try await server.post("/oauth2/challenge", json: #"{"purpose":"biometric_request"}"#)
+                let refused = try await server.post(
+                    "/oauth2/challenge", json: #"{"purpose":"biometric_request"}"#)
                 #expect(refused.status == 429)
                 #expect(try refused.json["error"]?["reason"]?.string == "RateLimited")
                 #expect(refused.headers[.retryAfter] == "60")
@@ -37,7 +40,8 @@ import Testing
         func configuration(_ limit: Int) throws -> ServerConfiguration {
             try ServerConfiguration(
                 json: Data(
-                    #"{"clients": [{"client_id": "a"}], "rate_limits": {"challenge_per_address": \#(limit)}}"#.utf8))
+                    #"{"clients": [{"client_id": "a"}], "rate_limits": {"challenge_per_address": \#(limit)}}"#
+                        .utf8))
         }
         #expect(try configuration(7).rateLimits.challengePerAddress == 7)
         #expect(throws: ConfigurationError.self) { _ = try configuration(0) }

@@ -12,7 +12,8 @@ import Testing
 /// Clients that open connections and send nothing.
 @Suite(.requires(program: "python3"), .requires(program: "prlimit"), .timeLimit(.minutes(15)))
 struct ConnectionTests {
-    /// Opens this number of connections from each address and keeps them open. Reopens a connection that is closed.
+    /// Opens this number of connections from each address and keeps them open. Reopens a connection
+    /// that is closed.
     private static let holder = #"""
         import resource, select, socket, sys, time
         port, count, addresses = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
@@ -40,9 +41,11 @@ struct ConnectionTests {
         _ count: Int, by addresses: [String], _ body: (_ endpoint: String) async throws -> Void
     ) async throws {
         // The limit of open files that most systems have.
-        let server = try await IdentityProcess(["--demo"], through: ["/usr/bin/prlimit", "--nofile=1024:1024"])
+        let server = try await IdentityProcess(
+            ["--demo"], through: ["/usr/bin/prlimit", "--nofile=1024:1024"])
         let holder = try RunningProgram(
-            URL(filePath: "/usr/bin/python3"), ["-c", Self.holder, server.port, "\(count)"] + addresses)
+            URL(filePath: "/usr/bin/python3"),
+            ["-c", Self.holder, server.port, "\(count)"] + addresses)
         let said = await holder.output { $0.contains("holding") }
         #expect(said.contains("holding"))
         try await body(server.endpoint)
@@ -97,7 +100,9 @@ struct ConnectionTests {
         #expect(!isOpen(last), "all others have requests")
     }
 
-    @Test func `a Host header cannot send control characters to a terminal that shows the log`() async throws {
+    @Test func `a Host header cannot send control characters to a terminal that shows the log`()
+        async throws
+    {
         let server = try await IdentityProcess(["--demo"])
         let request = try RunningProgram(
             URL(filePath: "/usr/bin/python3"),

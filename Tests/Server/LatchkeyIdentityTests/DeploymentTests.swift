@@ -17,9 +17,12 @@ import Testing
         try await TemporaryDirectory.withDirectory { directory in
             var configuration = DatabaseConfiguration()
             configuration.address = "postgresql://db.example.com/latchkey"
-            for location in [directory.path(of: "identity.sqlite"), "postgresql://other.example.com/latchkey"] {
+            for location in [
+                directory.path(of: "identity.sqlite"), "postgresql://other.example.com/latchkey",
+            ] {
                 let error = await #expect(throws: ConfigurationError.self) {
-                    try await IdentityDatabase.open(location: location, configuration: configuration)
+                    try await IdentityDatabase.open(
+                        location: location, configuration: configuration)
                 }
                 #expect(
                     error?.description
@@ -32,7 +35,8 @@ import Testing
 
     @Test func `an address with a password is refused in complete sentences`() async throws {
         let error = await #expect(throws: ConfigurationError.self) {
-            try await IdentityDatabase.open(location: "postgresql://user:secret@db.example.com/latchkey")
+            try await IdentityDatabase.open(
+                location: "postgresql://user:secret@db.example.com/latchkey")
         }
         #expect(
             error?.description
@@ -56,13 +60,17 @@ import Testing
         for path in ["systemd/latchkey-identity.service", "Containerfile"] {
             let lines = try Self.file(path).filter { !$0.hasPrefix("#") }
             #expect(!lines.contains { $0.contains("--database") }, "\(path)")
-            #expect(lines.contains { $0.contains("\(ServeCommand.databaseVariable)=/var/lib/") }, "\(path)")
+            #expect(
+                lines.contains { $0.contains("\(ServeCommand.databaseVariable)=/var/lib/") },
+                "\(path)")
         }
     }
 
     @Test func `the unit runs as a user that sysusers.d creates`() throws {
         let unit = try Self.file("systemd/latchkey-identity.service")
-        #expect(unit.contains("User=latchkey-identity") && !unit.contains { $0.hasPrefix("DynamicUser") })
+        #expect(
+            unit.contains("User=latchkey-identity")
+                && !unit.contains { $0.hasPrefix("DynamicUser") })
         let users = try Self.file("sysusers.d/latchkey-identity.conf")
         #expect(users.contains { $0.hasPrefix("u latchkey-identity ") })
         let installed = try Self.file("files")

@@ -8,7 +8,8 @@ import Testing
 
 @testable import latchkey_identity
 
-/// The errors of the biometric grant over HTTP, in the order in which deployed Authgear servers check them.
+/// The errors of the biometric grant over HTTP, in the order in which deployed Authgear servers
+/// check them.
 @Suite("Biometric grant, error table") struct ErrorTableTests {
     @Test func `row 1: too many requests from one address`() async throws {
         try await TestServer.run {
@@ -19,15 +20,18 @@ import Testing
                     400, "invalid_client", "invalid client ID")
             }
             try await server.biometric("x", client: "nobody")
-                .expectRefusal(429, "x_rate_limited", "rate limit exceeded, please try again later.")
+                .expectRefusal(
+                    429, "x_rate_limited", "rate limit exceeded, please try again later.")
             server.time.advance(by: 60)
-            try await server.biometric("x", client: "nobody").expectRefusal(400, "invalid_client", "invalid client ID")
+            try await server.biometric("x", client: "nobody").expectRefusal(
+                400, "invalid_client", "invalid client ID")
         }
     }
 
     @Test func `row 2: unknown client`() async throws {
         try await TestServer.run { server in
-            try await server.biometric("", client: "nobody").expectRefusal(400, "invalid_client", "invalid client ID")
+            try await server.biometric("", client: "nobody").expectRefusal(
+                400, "invalid_client", "invalid client ID")
         }
     }
 
@@ -36,7 +40,8 @@ import Testing
             $0.clients.append(ClientConfiguration(id: "robot", kind: .m2m, redirectURIs: []))
         } body: { server in
             try await server.biometric("").expectRefusal(400, "invalid_request", "jwt is required")
-            try await server.biometric("", client: "robot").expectRefusal(400, "invalid_request", "jwt is required")
+            try await server.biometric("", client: "robot").expectRefusal(
+                400, "invalid_request", "jwt is required")
         }
     }
 
@@ -46,7 +51,8 @@ import Testing
             $0.identity.biometric.disabled = true
         } body: { server in
             try await server.biometric("x", client: "robot")
-                .expectRefusal(400, "unauthorized_client", "grant type is not allowed for this client")
+                .expectRefusal(
+                    400, "unauthorized_client", "grant type is not allowed for this client")
         }
     }
 
@@ -63,12 +69,14 @@ import Testing
     }
 
     @Test(arguments: [ClientConfiguration.Kind.confidential, .thirdPartyApp])
-    func `row 6: client of another kind, before row 7`(kind: ClientConfiguration.Kind) async throws {
+    func `row 6: client of another kind, before row 7`(kind: ClientConfiguration.Kind) async throws
+    {
         try await TestServer.run {
             $0.clients.append(ClientConfiguration(id: "other", kind: kind, redirectURIs: []))
         } body: { server in
             try await server.biometric("x", client: "other")
-                .expectRefusal(400, "unauthorized_client", "this client may not use biometric authentication")
+                .expectRefusal(
+                    400, "unauthorized_client", "this client may not use biometric authentication")
         }
     }
 
@@ -77,16 +85,20 @@ import Testing
             let device = TestDevice()
             let good = try device.setup(challenge: "x", now: server.time.seconds)
             let malformedKey = try device.setup(
-                challenge: "x", now: server.time.seconds, header: ["jwk": .object(["kty": .string("EC")])])
-            let oddTime = try device.setup(challenge: "x", now: server.time.seconds, payload: ["exp": .string("soon")])
+                challenge: "x", now: server.time.seconds,
+                header: ["jwk": .object(["kty": .string("EC")])])
+            let oddTime = try device.setup(
+                challenge: "x", now: server.time.seconds, payload: ["exp": .string("soon")])
             let long = String(repeating: "a", count: 16_384 + 1)
             for jwt in [
-                "x", "a.b", good + ".more", String(good.dropLast(90)) + "=", "e30.W10.", malformedKey, oddTime, long,
+                "x", "a.b", good + ".more", String(good.dropLast(90)) + "=", "e30.W10.",
+                malformedKey, oddTime, long,
             ] {
                 let answer = try await server.biometric(jwt)
                 #expect(answer.status == 400)
                 #expect(try answer.json["error"] == .string("invalid_request"), "\(jwt.prefix(20))")
-                #expect(try answer.json["error_description"]?.string?.hasPrefix("invalid J") == true)
+                #expect(
+                    try answer.json["error_description"]?.string?.hasPrefix("invalid J") == true)
             }
         }
     }
@@ -94,10 +106,13 @@ import Testing
     @Test func `row 8: another action, before row 9`() async throws {
         try await TestServer.run { server in
             let device = TestDevice()
-            let other = try device.setup(challenge: "x", now: 0, payload: ["action": .string("promote")])
-            try await server.biometric(other).expectRefusal(400, "invalid_request", "invalid action: promote")
+            let other = try device.setup(
+                challenge: "x", now: 0, payload: ["action": .string("promote")])
+            try await server.biometric(other).expectRefusal(
+                400, "invalid_request", "invalid action: promote")
             let none = try device.setup(challenge: "x", now: 0, payload: ["action": .null])
-            try await server.biometric(none).expectRefusal(400, "invalid_request", "invalid action: <nil>")
+            try await server.biometric(none).expectRefusal(
+                400, "invalid_request", "invalid action: <nil>")
         }
     }
 
@@ -108,8 +123,11 @@ import Testing
             let jwt = try TestDevice().setup(challenge: "x", now: server.time.seconds)
             for bearer in [nil, "unknown"] {
                 let answer = try await server.biometric(jwt, bearer: bearer)
-                try answer.expectRefusal(401, "invalid_grant", "biometric setup requires authenticated user")
-                #expect(answer.headers[.wwwAuthenticate]?.hasPrefix("Bearer error=\"invalid_grant\"") == true)
+                try answer.expectRefusal(
+                    401, "invalid_grant", "biometric setup requires authenticated user")
+                #expect(
+                    answer.headers[.wwwAuthenticate]?.hasPrefix("Bearer error=\"invalid_grant\"")
+                        == true)
             }
         }
     }
@@ -124,11 +142,14 @@ import Testing
             try await server.biometric(jwt, bearer: session.access)
                 .expectRefusal(400, "unauthorized_client", "BiometricDisallowed")
             try await server.biometric(jwt, bearer: session.access)
-                .expectRefusal(429, "x_rate_limited", "rate limit exceeded, please try again later.")
+                .expectRefusal(
+                    429, "x_rate_limited", "rate limit exceeded, please try again later.")
         }
     }
 
-    @Test func `row 10: authentications of one user count after the signature is verified`() async throws {
+    @Test func `row 10: authentications of one user count after the signature is verified`()
+        async throws
+    {
         try await TestServer.run {
             $0.rateLimits.biometricPerUser = 3
         } body: { server in
@@ -139,7 +160,8 @@ import Testing
             for _ in 1...3 { #expect(try await server.authenticate(impostor).status == 400) }
             for _ in 1...2 { try await server.authenticate(device).success() }
             try await server.authenticate(device)
-                .expectRefusal(429, "x_rate_limited", "rate limit exceeded, please try again later.")
+                .expectRefusal(
+                    429, "x_rate_limited", "rate limit exceeded, please try again later.")
         }
     }
 
@@ -151,12 +173,15 @@ import Testing
             let stale = try TestDevice().setup(challenge: "x", now: server.time.seconds - 1_000)
             try await server.biometric(stale, bearer: bearer)
                 .expectRefusal(400, "unauthorized_client", "BiometricDisallowed")
-            try await server.authenticate(TestDevice()).expectRefusal(400, "unauthorized_client", "BiometricDisallowed")
+            try await server.authenticate(TestDevice()).expectRefusal(
+                400, "unauthorized_client", "BiometricDisallowed")
         }
     }
 
     @Test(arguments: Unacceptable.allCases)
-    func `row 12: an unacceptable request does not use its challenge`(flaw: Unacceptable) async throws {
+    func `row 12: an unacceptable request does not use its challenge`(flaw: Unacceptable)
+        async throws
+    {
         try await TestServer.run { server in
             let bearer = try await server.login().access
             let device = TestDevice()
@@ -170,7 +195,9 @@ import Testing
         }
     }
 
-    @Test func `row 13: a challenge that is unknown, used, expired or for another purpose`() async throws {
+    @Test func `row 13: a challenge that is unknown, used, expired or for another purpose`()
+        async throws
+    {
         try await TestServer.run { server in
             let bearer = try await server.login().access
             let used = try await server.challenge()
@@ -182,7 +209,8 @@ import Testing
             server.time.advance(by: 300)
             for challenge in ["0123456789ABCDEFGHJKMNPQRSTVWXYZ", "", used, other, expired] {
                 try await server.biometric(
-                    TestDevice().setup(challenge: challenge, now: server.time.seconds), bearer: bearer
+                    TestDevice().setup(challenge: challenge, now: server.time.seconds),
+                    bearer: bearer
                 ).expectRefusal(400, "invalid_grant", "InvalidCredentials")
             }
         }
@@ -193,14 +221,18 @@ import Testing
         ["device_info": .object(["linux": .object(["machine": .string("x")])])],
         ["device_info": .object(["ios": .object(["uname": .object(["machine": .string("")])])])],
     ])
-    func `row 14: setup without a model uses the challenge`(payload: [String: JSONValue]) async throws {
+    func `row 14: setup without a model uses the challenge`(payload: [String: JSONValue])
+        async throws
+    {
         try await TestServer.run { server in
             let bearer = try await server.login().access
             let device = TestDevice()
             let challenge = try await server.challenge()
             let now = server.time.seconds
-            try await server.biometric(device.setup(challenge: challenge, now: now, payload: payload), bearer: bearer)
-                .expectRefusal(400, "invalid_grant", "InvalidCredentials")
+            try await server.biometric(
+                device.setup(challenge: challenge, now: now, payload: payload), bearer: bearer
+            )
+            .expectRefusal(400, "invalid_grant", "InvalidCredentials")
             try await server.biometric(device.setup(challenge: challenge, now: now), bearer: bearer)
                 .expectRefusal(400, "invalid_grant", "InvalidCredentials")
         }
@@ -210,36 +242,44 @@ import Testing
         try await TestServer.run { server in
             let bearer = try await server.login().access
             let jwt = try TestDevice().setup(
-                challenge: await server.challenge(), now: server.time.seconds, header: ["jwk": .null])
-            try await server.biometric(jwt, bearer: bearer).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+                challenge: await server.challenge(), now: server.time.seconds,
+                header: ["jwk": .null])
+            try await server.biometric(jwt, bearer: bearer).expectRefusal(
+                400, "invalid_grant", "InvalidCredentials")
         }
     }
 
     @Test func `row 15: a key that is not registered`() async throws {
         try await TestServer.run { server in
-            try await server.authenticate(TestDevice()).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+            try await server.authenticate(TestDevice()).expectRefusal(
+                400, "invalid_grant", "InvalidCredentials")
         }
     }
 
-    @Test func `row 16: a signature by another key, and a header that names another`() async throws {
+    @Test func `row 16: a signature by another key, and a header that names another`() async throws
+    {
         try await TestServer.run { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
             var impostor = TestDevice()
             impostor.kid = device.kid
-            try await server.authenticate(impostor).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+            try await server.authenticate(impostor).expectRefusal(
+                400, "invalid_grant", "InvalidCredentials")
 
-            // The embedded key has the registered name, the header another one: the server looks up the former.
+            // The embedded key has the registered name, the header another one: the server looks up
+            // the former.
             let mismatch = try device.authentication(
                 challenge: await server.challenge(), now: server.time.seconds,
                 header: ["jwk": .object(device.jwk), "kid": .string("another-kid")])
-            try await server.biometric(mismatch).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+            try await server.biometric(mismatch).expectRefusal(
+                400, "invalid_grant", "InvalidCredentials")
         }
     }
 
     @Test func `row 17: setup by an anonymous user`() async throws {
         try await TestServer.run { server in
-            try await server.services.users.add(username: "ghost", password: TestServer.password, isAnonymous: true)
+            try await server.services.users.add(
+                username: "ghost", password: TestServer.password, isAnonymous: true)
             try await server.setUp(TestDevice(), bearer: server.login("ghost").access)
                 .expectRefusal(400, "unauthorized_client", "AnonymousUserAddIdentity")
         }
@@ -262,7 +302,8 @@ import Testing
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
             #expect(try await server.services.users.setDisabled(true, username: "alice"))
-            try await server.authenticate(device).expectRefusal(500, "server_error", "internal server error")
+            try await server.authenticate(device).expectRefusal(
+                500, "server_error", "internal server error")
             #expect(try await server.services.users.setDisabled(false, username: "alice"))
             try await server.authenticate(device).success()
         }
@@ -289,11 +330,13 @@ import Testing
             try await server.authenticate(device, overriding: ["scope": "offline_access"])
                 .expectRefusal(400, "invalid_scope", "must request 'openid' scope")
             try await server.authenticate(device, overriding: ["scope": "openid offline_access"])
-                .expectRefusal(400, "invalid_scope", "offline_access and full-access must be requested")
+                .expectRefusal(
+                    400, "invalid_scope", "offline_access and full-access must be requested")
             try await server.authenticate(device, overriding: ["scope": "openid world"])
                 .expectRefusal(400, "invalid_scope", "specified scope is not allowed: world")
             // The default is the three scopes that an SDK requests.
-            let tokens = try Tokens(await server.authenticate(device, overriding: ["scope": ""]).success())
+            let tokens = try Tokens(
+                await server.authenticate(device, overriding: ["scope": ""]).success())
             #expect(tokens.refresh != nil)
         }
     }
@@ -305,14 +348,17 @@ import Testing
             let bearer = try await server.login().access
             try await server.setUp(TestDevice(), bearer: bearer).success()
             try await server.setUp(TestDevice(), bearer: bearer)
-                .expectRefusal(400, "invalid_request", "a user may have at most 1 biometric identities")
+                .expectRefusal(
+                    400, "invalid_request", "a user may have at most 1 biometric identities")
         }
     }
 
     /// A flaw that makes a set-up request unacceptable.
     enum Unacceptable: CaseIterable, Sendable {
-        case issuedLater, expired, notYet, wrongType, noType, shortKeyID, longKeyID, oddKeyID, noKeyID
-        case privateMember, symmetricKey, otherCurve, offCurve, weakRSA, wrongAlgorithm, forEncryption
+        case issuedLater, expired, notYet, wrongType, noType, shortKeyID, longKeyID, oddKeyID,
+            noKeyID
+        case privateMember, symmetricKey, otherCurve, offCurve, weakRSA, wrongAlgorithm,
+            forEncryption
 
         func request(_ device: TestDevice, challenge: String, now: Int) throws -> String {
             var header: [String: JSONValue] = [:]
@@ -329,7 +375,8 @@ import Testing
             case .oddKeyID: jwk["kid"] = .string("key.with.dots")
             case .noKeyID: jwk["kid"] = nil
             case .privateMember: jwk["d"] = .string("AAAA")
-            case .symmetricKey: jwk = ["kty": .string("oct"), "kid": .string(device.kid), "k": .string("AAAA")]
+            case .symmetricKey:
+                jwk = ["kty": .string("oct"), "kid": .string(device.kid), "k": .string("AAAA")]
             case .otherCurve: jwk["crv"] = .string("secp256k1")
             case .offCurve: jwk["x"] = jwk["y"]
             case .weakRSA:
@@ -341,7 +388,8 @@ import Testing
             case .forEncryption: jwk["use"] = .string("enc")
             }
             header["jwk"] = .object(jwk)
-            return try device.setup(challenge: challenge, now: now, header: header, payload: payload)
+            return try device.setup(
+                challenge: challenge, now: now, header: header, payload: payload)
         }
     }
 }

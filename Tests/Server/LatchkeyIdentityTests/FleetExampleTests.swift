@@ -8,7 +8,8 @@ import Testing
 
 /// `Examples/fleet/run`: three servers on one PostgreSQL database behind HAProxy.
 @Suite(
-    .requires(program: "haproxy"), .enabled(if: PostgreSQLServer.isInstalled, "needs the package postgresql"))
+    .requires(program: "haproxy"),
+    .enabled(if: PostgreSQLServer.isInstalled, "needs the package postgresql"))
 struct FleetExampleTests {
     private struct Ready: Decodable {
         let endpoint: String
@@ -16,9 +17,12 @@ struct FleetExampleTests {
         let instances: [Int32]
     }
 
-    /// One server is killed, and another one ends as in an update, while clients request challenges. HAProxy answers 502 to a
-    /// request that the killed server may have received, and the client requests another challenge.
-    @Test func `with a killed and a stopped server, clients get an answer or a temporary error`() async throws {
+    /// One server is killed, and another one ends as in an update, while clients request
+    /// challenges. HAProxy answers 502 to a request that the killed server may have received, and
+    /// the client requests another challenge.
+    @Test func `with a killed and a stopped server, clients get an answer or a temporary error`()
+        async throws
+    {
         let program = BuiltProduct.packageFolder.appending(path: "Examples/fleet/run")
         let fleet = try RunningProgram(program, [])
         let line = await fleet.output { _ in true }
@@ -43,7 +47,8 @@ struct FleetExampleTests {
         }
     }
 
-    /// Requests challenges one after the other, each with a new connection, and again after a temporary error.
+    /// Requests challenges one after the other, each with a new connection, and again after a
+    /// temporary error.
     private func challenges(
         _ count: Int, at origin: String, before: (Int) -> Void
     ) async throws -> (issued: Int, failed: Int) {
@@ -59,7 +64,8 @@ struct FleetExampleTests {
             case 200: issued += 1
             case 502, 503: failed += 1
             default:
-                Issue.record("\(issued): \(response.status.code) \(String(decoding: body, as: UTF8.self))")
+                Issue.record(
+                    "\(issued): \(response.status.code) \(String(decoding: body, as: UTF8.self))")
                 return (issued, failed)
             }
         }

@@ -7,7 +7,9 @@ import Testing
 
 @Suite("The Host header") struct HostTests {
     /// The status of a request with these Host fields.
-    private static func status(_ server: TestServer, _ hosts: String..., path: String = "/login") async throws -> Int {
+    private static func status(_ server: TestServer, _ hosts: String..., path: String = "/login")
+        async throws -> Int
+    {
         let fields = hosts.map { "Host: \($0)\r\n" }.joined()
         let text = "GET \(path) HTTP/1.1\r\n\(fields)Connection: close\r\n\r\n"
         let place = UInt16(try port(server))
@@ -26,7 +28,9 @@ import Testing
         server.sin_port = port.bigEndian
         server.sin_addr.s_addr = UInt32(INADDR_LOOPBACK).bigEndian
         let status = withUnsafeBytes(of: server) { bytes in
-            bytes.withMemoryRebound(to: sockaddr.self) { connect(end, $0.baseAddress, socklen_t(bytes.count)) }
+            bytes.withMemoryRebound(to: sockaddr.self) {
+                connect(end, $0.baseAddress, socklen_t(bytes.count))
+            }
         }
         guard status == 0, write(end, text, text.utf8.count) == text.utf8.count else { return "" }
         var bytes = [UInt8](repeating: 0, count: 12)
@@ -41,18 +45,24 @@ import Testing
     @Test func `on loopback, the server accepts the loopback names with its port`() async throws {
         try await TestServer.run { server in
             let port = try Self.port(server)
-            for name in ["127.0.0.1:\(port)", "localhost:\(port)", "LocalHost:\(port)", "[::1]:\(port)"] {
+            for name in [
+                "127.0.0.1:\(port)", "localhost:\(port)", "LocalHost:\(port)", "[::1]:\(port)",
+            ] {
                 #expect(try await Self.status(server, name) == 200, "\(name)")
             }
             let others = [
-                "evil.example", "evil.example:\(port)", "localhost.evil.example:\(port)", "127.0.0.1", "localhost",
-                "127.0.0.1:\(port ^ 1)", "127.0.0.2:\(port)", "user@127.0.0.1:\(port)", "127.0.0.1:\(port):\(port)",
+                "evil.example", "evil.example:\(port)", "localhost.evil.example:\(port)",
+                "127.0.0.1", "localhost",
+                "127.0.0.1:\(port ^ 1)", "127.0.0.2:\(port)", "user@127.0.0.1:\(port)",
+                "127.0.0.1:\(port):\(port)",
             ]
             for name in others {
                 #expect(try await Self.status(server, name) == 421, "\(name)")
             }
             for path in ["/.well-known/openid-configuration", "/oauth2/userinfo", "/nothing"] {
-                #expect(try await Self.status(server, "evil.example:\(port)", path: path) == 421, "\(path)")
+                #expect(
+                    try await Self.status(server, "evil.example:\(port)", path: path) == 421,
+                    "\(path)")
             }
         }
     }
@@ -66,13 +76,23 @@ import Testing
     }
 
     @Test(arguments: [
-        ("https://id.example.com", ["id.example.com", "ID.example.com:443"], ["id.example.com:80", "example.com"]),
-        ("https://id.example.com:8443", ["id.example.com:8443"], ["id.example.com", "id.example.com:443"]),
-        ("http://[2001:db8::1]", ["[2001:db8::1]", "[2001:db8::1]:80"], ["[2001:db8::1]:443", "2001:db8::1"]),
+        (
+            "https://id.example.com", ["id.example.com", "ID.example.com:443"],
+            ["id.example.com:80", "example.com"]
+        ),
+        (
+            "https://id.example.com:8443", ["id.example.com:8443"],
+            ["id.example.com", "id.example.com:443"]
+        ),
+        (
+            "http://[2001:db8::1]", ["[2001:db8::1]", "[2001:db8::1]:80"],
+            ["[2001:db8::1]:443", "2001:db8::1"]
+        ),
         ("http://192.0.2.1:80", ["192.0.2.1", "192.0.2.1:80"], ["192.0.2.1:8080"]),
     ])
-    func `with a public origin, the server accepts that origin's name`(fixed: String, names: [String], others: [String])
-    {
+    func `with a public origin, the server accepts that origin's name`(
+        fixed: String, names: [String], others: [String]
+    ) {
         let origin = Origin(fixed)
         origin.listening(on: "10.1.2.3", port: 8_080)
         #expect(origin.current == fixed)

@@ -17,17 +17,23 @@ import Testing
         }
     }
 
-    @Test(arguments: ["a=%00", "a=b%00c", "%00=b", "a=b&c=\0"]) func `a form with a NUL is refused`(text: String) {
+    @Test(arguments: ["a=%00", "a=b%00c", "%00=b", "a=b&c=\0"]) func `a form with a NUL is refused`(
+        text: String
+    ) {
         #expect(FormFields(text) == nil)
         #expect(FormFields(text.replacing("%00", with: "%01").replacing("\0", with: "d")) != nil)
     }
 
-    @Test func `a user name with a control character is refused, even if it is in the database`() async throws {
+    @Test func `a user name with a control character is refused, even if it is in the database`()
+        async throws
+    {
         try await TestServer.run { server in
             try await server.services.users.database.write {
-                try $0.execute("UPDATE \"user\" SET username = \("ali\u{7}ce") WHERE username = 'alice'")
+                try $0.execute(
+                    "UPDATE \"user\" SET username = \("ali\u{7}ce") WHERE username = 'alice'")
             }
-            #expect(try await TestBrowser(server: server).loginToSettings("ali\u{7}ce").status == 403)
+            #expect(
+                try await TestBrowser(server: server).loginToSettings("ali\u{7}ce").status == 403)
         }
     }
 
@@ -45,7 +51,8 @@ import Testing
     }
 
     @Test func `guesses at a similar name do not lock a user out`() async throws {
-        // Unicode lowercases KELVIN SIGN to an ASCII k, but the database treats it as a different character.
+        // Unicode lowercases KELVIN SIGN to an ASCII k, but the database treats it as a different
+        // character.
         try await TestServer.run { server in
             for name in ["\u{212A}ate", "kate"] {
                 try await server.services.users.add(username: name, password: TestServer.password)

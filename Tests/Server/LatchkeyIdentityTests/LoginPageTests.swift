@@ -8,8 +8,10 @@ import Testing
     /// The fields and named buttons of each form, as a simple HTML client sends them.
     private static func forms(_ page: Answer) -> [[String: String]] {
         page.body.split(separator: "<form ").dropFirst().map { form in
-            let controls = form.prefix(upTo: form.firstRange(of: "</form>")?.lowerBound ?? form.endIndex)
-                .matches(of: /<(?:input|button) [^>]*?name="([^"]*)"(?:[^>]*? value="([^"]*)")?/)
+            let controls = form.prefix(
+                upTo: form.firstRange(of: "</form>")?.lowerBound ?? form.endIndex
+            )
+            .matches(of: /<(?:input|button) [^>]*?name="([^"]*)"(?:[^>]*? value="([^"]*)")?/)
             return Dictionary(controls.map { (String($0.1), String($0.2 ?? "")) }) { $1 }
         }
     }
@@ -18,7 +20,8 @@ import Testing
         try await TestServer.run { server in
             let browser = TestBrowser(server: server)
             let path = AuthorizationParameters().path
-            var form = try #require(Self.forms(await browser.get(path)).first { $0["password"] != nil })
+            var form = try #require(
+                Self.forms(await browser.get(path)).first { $0["password"] != nil })
             #expect(form["action"] == nil)
             form["username"] = "alice"
             form["password"] = TestServer.password
@@ -35,7 +38,8 @@ import Testing
             #expect(Self.forms(page).count == 1)
             #expect(page.body.components(separatedBy: "<button").count == 2)
             #expect(page.body.contains(#"&amp;x_cancel=1">Cancel</a>"#))
-            #expect(try await browser.get(path + "&x_cancel=1").redirectParameter("error") == "cancel")
+            #expect(
+                try await browser.get(path + "&x_cancel=1").redirectParameter("error") == "cancel")
         }
     }
 

@@ -11,10 +11,12 @@ import Testing
 
 /// Health, metrics and the time between SIGTERM and the end, with the program as a process.
 @Suite("Management port") struct ManagementServerTests {
-    private func get(_ origin: String?, _ path: String) async throws -> (status: Int, body: String) {
+    private func get(_ origin: String?, _ path: String) async throws -> (status: Int, body: String)
+    {
         let url = try #require(origin) + path
         let endpoint = try #require(Endpoint(url))
-        let (response, body) = try await CurlTransport(timeout: 300).send(endpoint.request(.get), body: [])
+        let (response, body) = try await CurlTransport(timeout: 300).send(
+            endpoint.request(.get), body: [])
         return (response.status.code, String(decoding: body, as: UTF8.self))
     }
 
@@ -25,12 +27,18 @@ import Testing
         var dialect: SQLDialect { .sqlite }
         var clockOffset: Double { 0 }
 
-        func read<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R) async throws -> R {
-            await withCheckedContinuation { continuation in waiting.withLock { $0.append(continuation) } }
+        func read<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R)
+            async throws -> R
+        {
+            await withCheckedContinuation { continuation in
+                waiting.withLock { $0.append(continuation) }
+            }
             throw SQLFailure(.unavailable, "no answer")
         }
 
-        func write<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R) async throws -> R {
+        func write<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R)
+            async throws -> R
+        {
             try await read(body)
         }
 
@@ -53,7 +61,9 @@ import Testing
     }
 
     @Test func `a server that drains is not ready, and serves`() async throws {
-        let server = try await IdentityProcess(["--demo", "--management-port", "0", "--drain-seconds", "3600"])
+        let server = try await IdentityProcess([
+            "--demo", "--management-port", "0", "--drain-seconds", "3600",
+        ])
         #expect(try await get(server.management, "/health/live").status == 200)
         #expect(try await poll { try await get(server.management, "/health/ready").status == 200 })
         server.terminate()
@@ -67,14 +77,16 @@ import Testing
         let server = try await IdentityProcess(["--demo", "--management-port", "0"])
         for _ in 1...3 { #expect(try await get(server.endpoint, "/oauth2/jwks").status == 200) }
         #expect(try await get(server.endpoint, "/nothing").status == 404)
-        let labels = #"{http_route="/oauth2/jwks",http_request_method="GET",http_response_status_code="200"}"#
+        let labels =
+            #"{http_route="/oauth2/jwks",http_request_method="GET",http_response_status_code="200"}"#
         var metrics = ""
         // The server counts a request after it has sent the response.
         let isCounted = try await poll {
             metrics = try await get(server.management, "/metrics").body
             return metrics.contains("hb_requests_total\(labels) 3.0\n")
                 && metrics.contains(#"http_response_status_code="200",le="+Inf"} 3"#)
-                && (metrics.contains(#"http_response_status_code="404"#) || metrics.contains(#"error_type="404""#))
+                && (metrics.contains(#"http_response_status_code="404"#)
+                    || metrics.contains(#"error_type="404""#))
         }
         #expect(isCounted, "\(metrics)")
         #expect(metrics.contains("# TYPE http_server_request_duration_seconds histogram\n"))

@@ -8,7 +8,8 @@ import Testing
 
 @testable import latchkey_identity
 
-/// The commands of an administrator on a database without the tables of this version, and how they find the database.
+/// The commands of an administrator on a database without the tables of this version, and how they
+/// find the database.
 @Suite("Missing tables") struct MissingTablesTests {
     private static let empty =
         "the database contains no tables of latchkey-identity. Check its address, or create the tables with: "
@@ -18,7 +19,8 @@ import Testing
 
     /// The commands that neither create nor change tables.
     private static let commands = [
-        ["check"], ["users", "list"], ["users", "disable", "alice"], ["users", "enable", "alice"], ["devices", "list"],
+        ["check"], ["users", "list"], ["users", "disable", "alice"], ["users", "enable", "alice"],
+        ["devices", "list"],
         ["devices", "revoke", "x"], ["approval-keys", "list"], ["audit"], ["signing-keys", "list"],
         ["signing-keys", "rotate"], ["signing-keys", "remove", "x"],
     ]
@@ -35,7 +37,9 @@ import Testing
         #expect(outcome.errors == "Error: \(message)\n")
     }
 
-    @Test(arguments: commands) func `a command does not create a missing SQLite file`(command: [String]) async throws {
+    @Test(arguments: commands) func `a command does not create a missing SQLite file`(
+        command: [String]
+    ) async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let path = directory.path(of: "identity.sqlite")
             Self.expectRefusal(
@@ -46,7 +50,9 @@ import Testing
         }
     }
 
-    @Test func `check changes neither an empty SQLite file nor the tables of an earlier version`() async throws {
+    @Test func `check changes neither an empty SQLite file nor the tables of an earlier version`()
+        async throws
+    {
         try await TemporaryDirectory.withDirectory { directory in
             let path = directory.path(of: "identity.sqlite")
             try #require(
@@ -97,19 +103,24 @@ import Testing
                     + "LATCHKEY_IDENTITY_DATABASE.")
             let environment = [ServeCommand.databaseVariable: directory.path(of: "identity.sqlite")]
             #expect(try await Self.run(["migrate"], environment: environment).status == 0)
-            let checked = try await Self.run(["check", "--config", config], environment: environment)
+            let checked = try await Self.run(
+                ["check", "--config", config], environment: environment)
             #expect(checked.output.contains(#""users":0"#), "\(checked.text)")
             #expect(try await Self.run(["users", "list"], environment: environment).status == 0)
         }
     }
 
     @Test(.enabled(if: PostgreSQLServer.isInstalled, "needs the package postgresql"))
-    func `the database of the configuration is used, and check creates no tables in PostgreSQL`() async throws {
+    func `the database of the configuration is used, and check creates no tables in PostgreSQL`()
+        async throws
+    {
         try await TemporaryDirectory.withDirectory { directory in
             let address = try await PostgreSQLServer.shared.database()
             let config = directory.path(of: "config.json")
-            try Data(#"{"clients": [{"client_id": "a"}], "database": {"address": "\#(address)"}}"#.utf8)
-                .write(to: URL(filePath: config))
+            try Data(
+                #"{"clients": [{"client_id": "a"}], "database": {"address": "\#(address)"}}"#.utf8
+            )
+            .write(to: URL(filePath: config))
             Self.expectRefusal(try await Self.run(["check", "--config", config]), Self.empty)
             let database = try PostgreSQLDatabase(PostgreSQLConfiguration(address: address))
             let tables = try await database.read { database in

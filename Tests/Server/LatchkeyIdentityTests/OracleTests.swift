@@ -37,16 +37,21 @@ import Testing
     @Test(
         .enabled("needs python3 with the module cryptography", isAvailable),
         arguments: [ServerConfiguration.IDTokenAlgorithm.es256, .rs256])
-    func `verify against the server's key set`(algorithm: ServerConfiguration.IDTokenAlgorithm) async throws {
+    func `verify against the server's key set`(algorithm: ServerConfiguration.IDTokenAlgorithm)
+        async throws
+    {
         try await TestServer.run {
             $0.idTokenSigningAlg = algorithm
         } body: { server in
             let keys = try await server.send(.get, "/oauth2/jwks")
             let token = try #require(try await server.login().id)
             #expect(
-                try await Self.python(Self.script, [keys.body, token]) == "\(algorithm.rawValue) \(server.alice.id)")
+                try await Self.python(Self.script, [keys.body, token])
+                    == "\(algorithm.rawValue) \(server.alice.id)")
             let forged = token.dropLast(8) + (token.hasSuffix("AAAAAAAA") ? "BBBBBBBB" : "AAAAAAAA")
-            await #expect(throws: Failed.self) { try await Self.python(Self.script, [keys.body, String(forged)]) }
+            await #expect(throws: Failed.self) {
+                try await Self.python(Self.script, [keys.body, String(forged)])
+            }
         }
     }
 

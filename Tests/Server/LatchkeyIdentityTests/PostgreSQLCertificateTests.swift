@@ -6,7 +6,9 @@ import LatchkeyTesting
 import Testing
 
 /// `latchkey-identity` and a PostgreSQL server that it reaches over TCP.
-@Suite(.requires(program: "openssl"), .enabled(if: PostgreSQLServer.isInstalled, "needs the package postgresql"))
+@Suite(
+    .requires(program: "openssl"),
+    .enabled(if: PostgreSQLServer.isInstalled, "needs the package postgresql"))
 struct PostgreSQLCertificateTests {
     private static let password = "correct-horse-postgresql"
 
@@ -18,20 +20,26 @@ struct PostgreSQLCertificateTests {
     /// Writes a key and a certificate for `localhost` that it signed itself.
     ///
     /// - Returns: The path of the certificate; the key's has the suffix `.key`.
-    private static func certificate(_ name: String, in directory: TemporaryDirectory) async throws -> String {
+    private static func certificate(_ name: String, in directory: TemporaryDirectory) async throws
+        -> String
+    {
         let path = directory.path(of: name)
         try await SystemProgram("openssl").require([
-            "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-            "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", path + ".key", "-out",
+            "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-days", "2",
+            "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout",
+            path + ".key", "-out",
             path,
         ])
         for file in [path, path + ".key"] { try PostgreSQLServer.give(file) }
         return path
     }
 
-    /// Runs `body` with a server at a loopback address and a database with a user that has a password.
+    /// Runs `body` with a server at a loopback address and a database with a user that has a
+    /// password.
     private static func withServer(
-        _ settings: [String: String], _ body: (_ address: String, _ database: String) async throws -> Void
+        _ settings: [String: String],
+        _ body: (_ address: String, _ database: String) async throws -> Void
     ) async throws {
         let address = loopback()
         let server = PostgreSQLServer(settings.merging(["listen_addresses": address]) { $1 })
@@ -42,11 +50,14 @@ struct PostgreSQLCertificateTests {
         }
     }
 
-    @Test func `only a database server with a trusted certificate for its name is used`() async throws {
+    @Test func `only a database server with a trusted certificate for its name is used`()
+        async throws
+    {
         let directory = try TemporaryDirectory()
         defer { withExtendedLifetime(directory) {} }
         // The user of PostgreSQL reads the certificate and the key.
-        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: directory.path)
+        try FileManager.default.setAttributes(
+            [.posixPermissions: 0o755], ofItemAtPath: directory.path)
         let own = try await Self.certificate("own.pem", in: directory)
         let other = try await Self.certificate("other.pem", in: directory)
         let passwords = directory.path(of: "pgpass")
@@ -57,7 +68,8 @@ struct PostgreSQLCertificateTests {
         @Sendable func migrate(
             _ database: String, host: String, at address: String, trusting root: String
         ) async throws -> SystemProgram.Outcome {
-            let program = try SystemProgram(IdentityProcess.program, environment: ["PGPASSFILE": passwords])
+            let program = try SystemProgram(
+                IdentityProcess.program, environment: ["PGPASSFILE": passwords])
             return try await program.result(of: [
                 "migrate", "--database",
                 "postgresql://\(host)\(database)?hostaddr=\(address)&user=latchkey&sslrootcert=\(root)",
@@ -66,13 +78,17 @@ struct PostgreSQLCertificateTests {
 
         let settings = ["ssl": "on", "ssl_cert_file": own, "ssl_key_file": own + ".key"]
         try await Self.withServer(settings) { address, database in
-            let accepted = try await migrate(database, host: "localhost", at: address, trusting: own)
+            let accepted = try await migrate(
+                database, host: "localhost", at: address, trusting: own)
             #expect(accepted.status == 0, "the control: \(accepted.text)")
             async let authority = migrate(database, host: "localhost", at: address, trusting: other)
             async let name = migrate(database, host: "db.example.com", at: address, trusting: own)
             for (outcome, cause) in [
                 (try await authority, "certificate verify failed"),
-                (try await name, #"server certificate for "localhost" does not match host name "db.example.com""#),
+                (
+                    try await name,
+                    #"server certificate for "localhost" does not match host name "db.example.com""#
+                ),
             ] {
                 try Self.expectRefusal(outcome, cause)
             }

@@ -6,7 +6,8 @@ import Testing
 
 @testable import latchkey_identity
 
-/// Connections that are cut while PostgreSQL commits: the client does not know whether the transaction took effect.
+/// Connections that are cut while PostgreSQL commits: the client does not know whether the
+/// transaction took effect.
 @Suite(.enabled(if: PostgreSQLServer.isInstalled, "needs the package postgresql"))
 struct PostgreSQLCommitTests {
     @Test func `a transaction whose COMMIT is cut without effect is not repeated`() async throws {
@@ -36,11 +37,14 @@ struct PostgreSQLCommitTests {
     }
 
     /// Servers answer 503 to the first refresh, and 400 `invalid_grant` to the second.
-    @Test func `repeating a refresh whose answer was lost after COMMIT ends the session`() async throws {
+    @Test func `repeating a refresh whose answer was lost after COMMIT ends the session`()
+        async throws
+    {
         let server = PostgreSQLServer()
         try await withDatabase(server) { address in
             let services = try await PostgreSQLTests.instances(1, on: address)[0]
-            let user = try await services.users.add(username: "alice", password: TestServer.password)
+            let user = try await services.users.add(
+                username: "alice", password: TestServer.password)
             let grant = PostgreSQLTests.grant(of: user)
             let (first, second) = (PostgreSQLTests.tokens(grant), PostgreSQLTests.tokens(grant))
             #expect(try await services.grants.insert(grant, tokens: first))
@@ -63,13 +67,15 @@ struct PostgreSQLCommitTests {
             #expect(isCut)
             let failure = await #expect(throws: SQLFailure.self) { try await refresh.value }
             #expect(failure?.code == .outcomeUnknown && failure?.isTemporary == true)
-            let used = try await server.psql(address, "SELECT count(*) FROM refresh_token WHERE is_used")
+            let used = try await server.psql(
+                address, "SELECT count(*) FROM refresh_token WHERE is_used")
             #expect(used == "1\n", "the refresh took effect")
 
             try await server.psql(address, "ALTER SYSTEM RESET synchronous_standby_names")
             try await server.restart(.fast)
             #expect(try await services.grants.session(refreshToken: old) == nil)
-            #expect(try await services.grants.session(refreshToken: new) == nil, "the session ended")
+            #expect(
+                try await services.grants.session(refreshToken: new) == nil, "the session ended")
         }
     }
 }

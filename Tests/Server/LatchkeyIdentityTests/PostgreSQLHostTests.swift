@@ -9,8 +9,8 @@ import Testing
 /// Addresses with several hosts.
 @Suite(.enabled(if: PostgreSQLServer.isInstalled, "needs the package postgresql"))
 struct PostgreSQLHostTests {
-    /// A TCP port that does not answer. Its queue of connections is full, as for a machine without power, or has space, as for a
-    /// server that hangs.
+    /// A TCP port that does not answer. Its queue of connections is full, as for a machine without
+    /// power, or has space, as for a server that hangs.
     private final class SilentPort {
         let number: UInt16
         private let descriptors: [Int32]
@@ -28,7 +28,8 @@ struct PostgreSQLHostTests {
                     results = [bind(listener, address, length), listen(listener, accepts ? 16 : 0)]
                     results.append(getsockname(listener, address, &length))
                     for _ in 0..<(accepts ? 0 : 4) {
-                        let type = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
+                        let type =
+                            SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
                         let client = socket(AF_INET, Int32(type), 0)
                         _ = connect(client, address, length)
                         descriptors.append(client)
@@ -44,13 +45,16 @@ struct PostgreSQLHostTests {
     }
 
     @Test(arguments: [false, true])
-    func `a host that does not answer does not use up the time for the next one`(accepts: Bool) async throws {
+    func `a host that does not answer does not use up the time for the next one`(accepts: Bool)
+        async throws
+    {
         let silent = try SilentPort(accepts: accepts)
         defer { withExtendedLifetime(silent) {} }
         let single = try await PostgreSQLServer.shared.database()
         let folder = try await PostgreSQLServer.shared.folder.path
         let address =
-            single.replacing("host=\(folder)", with: "host=127.0.0.1,\(folder)") + "&port=\(silent.number),5432"
+            single.replacing("host=\(folder)", with: "host=127.0.0.1,\(folder)")
+            + "&port=\(silent.number),5432"
         var configuration = PostgreSQLConfiguration(address: address)
         configuration.connectionWait = .seconds(60)
         try await PostgreSQLDatabase(configuration).check()
@@ -70,6 +74,7 @@ struct PostgreSQLHostTests {
         let database = try PostgreSQLDatabase(configuration)
         let failure = await #expect(throws: SQLFailure.self) { try await database.check() }
         let message = try #require(failure?.message)
-        #expect(message.contains("/nonexistent-1") && message.contains("/nonexistent-2"), "\(message)")
+        #expect(
+            message.contains("/nonexistent-1") && message.contains("/nonexistent-2"), "\(message)")
     }
 }

@@ -13,7 +13,8 @@ import Testing
 /// Two server instances on one PostgreSQL database, and faults of the database.
 @Suite("PostgreSQL", .enabled(if: PostgreSQLServer.isInstalled, "needs the package postgresql"))
 struct PostgreSQLTests {
-    private static let hasher = PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1))
+    private static let hasher = PasswordHasher(
+        cost: .init(logRounds: 4, blockSize: 1, parallelism: 1))
 
     static func instances(
         _ count: Int = 2, on address: String
@@ -23,7 +24,8 @@ struct PostgreSQLTests {
             instances.append(
                 try await IdentityServices(
                     TestServer.configuration,
-                    database: IdentityDatabase.open(location: address, configuration: .patient), hasher: hasher,
+                    database: IdentityDatabase.open(location: address, configuration: .patient),
+                    hasher: hasher,
                     signingKeyCipher: SigningKeyCipher.test()))
         }
         return instances
@@ -31,24 +33,30 @@ struct PostgreSQLTests {
 
     /// Runs `body` 50 times at once, on the instances in turn, and counts the successes.
     private static func winners(
-        _ instances: [IdentityServices], _ body: @escaping @Sendable (IdentityServices) async throws -> Bool
+        _ instances: [IdentityServices],
+        _ body: @escaping @Sendable (IdentityServices) async throws -> Bool
     ) async throws -> Int {
         try await withThrowingTaskGroup(of: Bool.self) { group in
-            for number in 0..<50 { group.addTask { try await body(instances[number % instances.count]) } }
+            for number in 0..<50 {
+                group.addTask { try await body(instances[number % instances.count]) }
+            }
             return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
         }
     }
 
     static func grant(of user: User, device: String? = nil) -> LoginGrant {
         LoginGrant(
-            id: UUID().uuidString.lowercased(), clientID: "app", userID: user.id, deviceID: device, enrolmentID: nil,
-            easyAccessKeyID: nil, scope: "openid offline_access", amr: device == nil ? nil : .biometric, authTime: 1,
+            id: UUID().uuidString.lowercased(), clientID: "app", userID: user.id, deviceID: device,
+            enrolmentID: nil,
+            easyAccessKeyID: nil, scope: "openid offline_access",
+            amr: device == nil ? nil : .biometric, authTime: 1,
             expiresAt: 9e9, idleExpiresAt: 9e9, deviceInfo: nil)
     }
 
     static func tokens(_ grant: LoginGrant) -> TokenResponse {
         TokenResponse(
-            accessToken: OpaqueToken.bytes(), expiresIn: 60, refreshToken: "\(grant.id).\(OpaqueToken.alphanumeric())",
+            accessToken: OpaqueToken.bytes(), expiresIn: 60,
+            refreshToken: "\(grant.id).\(OpaqueToken.alphanumeric())",
             idToken: nil)
     }
 
@@ -63,15 +71,20 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test func `of 50 uses of a code or refresh token on two instances, one succeeds and the grant ends`() async throws
+    @Test
+    func `of 50 uses of a code or refresh token on two instances, one succeeds and the grant ends`()
+        async throws
     {
         let instances = try await Self.instances(on: PostgreSQLServer.shared.database())
-        let user = try await instances[0].users.add(username: "alice", password: TestServer.password)
+        let user = try await instances[0].users.add(
+            username: "alice", password: TestServer.password)
         for _ in 1...5 {
             let grant = Self.grant(of: user)
             let code = AuthorizationCode(
-                digest: OpaqueToken.digest(OpaqueToken.bytes()), grantID: grant.id, clientID: "app", userID: user.id,
-                redirectURI: "", codeChallenge: "", scope: "openid", nonce: nil, authTime: 1, expiresAt: 9e9,
+                digest: OpaqueToken.digest(OpaqueToken.bytes()), grantID: grant.id, clientID: "app",
+                userID: user.id,
+                redirectURI: "", codeChallenge: "", scope: "openid", nonce: nil, authTime: 1,
+                expiresAt: 9e9,
                 isUsed: false)
             try await instances[0].grants.insert(code)
             let winners = try await Self.winners(instances) {
@@ -85,7 +98,8 @@ struct PostgreSQLTests {
             let refresh = try #require(first.refreshToken)
             let refreshed = try await Self.winners(instances) {
                 try await $0.grants.refresh(
-                    other, replacing: refresh, with: Self.tokens(other), deviceInfo: nil, idleTimeout: 60)
+                    other, replacing: refresh, with: Self.tokens(other), deviceInfo: nil,
+                    idleTimeout: 60)
             }
             #expect(refreshed == 1)
             // The 49 others mean that the token is stolen.
@@ -96,7 +110,8 @@ struct PostgreSQLTests {
 
     @Test func `two logins of one device on two instances leave one session`() async throws {
         let instances = try await Self.instances(on: PostgreSQLServer.shared.database())
-        let user = try await instances[0].users.add(username: "alice", password: TestServer.password)
+        let user = try await instances[0].users.add(
+            username: "alice", password: TestServer.password)
         let winners = try await Self.winners(instances) {
             let grant = Self.grant(of: user, device: "d")
             return try await $0.grants.insert(grant, tokens: Self.tokens(grant))
@@ -112,7 +127,9 @@ struct PostgreSQLTests {
         let address = try await PostgreSQLServer.shared.database()
         let instances = try await Self.instances(on: address)
         let admitted = try await Self.winners(instances) {
-            try await RateLimiter("test", limit: 7, per: 60, database: $0.grants.database, clock: $0.clock).admit("a")
+            try await RateLimiter(
+                "test", limit: 7, per: 60, database: $0.grants.database, clock: $0.clock
+            ).admit("a")
         }
         #expect(admitted == 7)
         let checked = try await Self.winners(instances) {
@@ -125,24 +142,34 @@ struct PostgreSQLTests {
         let address = try await PostgreSQLServer.shared.database()
         let keys = try await withThrowingTaskGroup(of: String?.self) { group in
             for _ in 1...5 {
-                group.addTask { try await Self.instances(1, on: address)[0].signer.published().first?.kid }
+                group.addTask {
+                    try await Self.instances(1, on: address)[0].signer.published().first?.kid
+                }
             }
             return try await group.reduce(into: Set<String?>()) { $0.insert($1) }
         }
         #expect(keys.count == 1)
         #expect(
-            try await PostgreSQLServer.shared.psql(address, "SELECT count(*) FROM latchkey_migration")
-                .hasPrefix("\(IdentitySchema.migrations.count)\n"))
+            try await PostgreSQLServer.shared.psql(
+                address, "SELECT count(*) FROM latchkey_migration"
+            )
+            .hasPrefix("\(IdentitySchema.migrations.count)\n"))
     }
 
-    @Test func `a connection cut within a transaction is replaced and the transaction repeated once`() async throws {
+    @Test
+    func `a connection cut within a transaction is replaced and the transaction repeated once`()
+        async throws
+    {
         let address = try await PostgreSQLServer.shared.database()
-        let database = try PostgreSQLDatabase(DatabaseConfiguration.patient.postgreSQL(address: address))
+        let database = try PostgreSQLDatabase(
+            DatabaseConfiguration.patient.postgreSQL(address: address))
         try await database.write { try $0.script("CREATE TABLE t (n BIGINT)") }
         let attempts = Attempts()
         try await database.write { connection in
             try connection.execute("INSERT INTO t VALUES (1)")
-            if attempts.next() == 1 { _ = try connection.rows("SELECT pg_terminate_backend(pg_backend_pid()) AS done") }
+            if attempts.next() == 1 {
+                _ = try connection.rows("SELECT pg_terminate_backend(pg_backend_pid()) AS done")
+            }
         }
         #expect(attempts.count == 2)
         #expect(try await PostgreSQLServer.shared.psql(address, "SELECT count(*) FROM t") == "1\n")
@@ -163,7 +190,8 @@ struct PostgreSQLTests {
     }
 
     @Test func `without a free connection, or a server, the error is temporary`() async throws {
-        var configuration = PostgreSQLConfiguration(address: try await PostgreSQLServer.shared.database())
+        var configuration = PostgreSQLConfiguration(
+            address: try await PostgreSQLServer.shared.database())
         // Long enough to connect on a busy machine.
         (configuration.maximumConnections, configuration.connectionWait) = (1, .seconds(15))
         configuration.statementTimeout = hangLimit
@@ -179,7 +207,8 @@ struct PostgreSQLTests {
         for await _ in started {}
         let refusal = await #expect(throws: SQLFailure.self) { try await database.check() }
         #expect(refusal?.code == .poolExhausted && refusal?.isTemporary == true)
-        // Cancelling the task cancels the statement in the server, and the connection is free again.
+        // Cancelling the task cancels the statement in the server, and the connection is free
+        // again.
         long.cancel()
         await #expect(throws: CancellationError.self) { try await long.value }
         try await database.check()
@@ -190,8 +219,12 @@ struct PostgreSQLTests {
         #expect(failure?.code == .unavailable && failure?.isTemporary == true)
     }
 
-    @Test func `a statement that takes too long ends with an error, and the connection remains usable`() async throws {
-        var configuration = PostgreSQLConfiguration(address: try await PostgreSQLServer.shared.database())
+    @Test
+    func `a statement that takes too long ends with an error, and the connection remains usable`()
+        async throws
+    {
+        var configuration = PostgreSQLConfiguration(
+            address: try await PostgreSQLServer.shared.database())
         (configuration.maximumConnections, configuration.statementTimeout) = (1, .seconds(3))
         let database = try PostgreSQLDatabase(configuration)
         let failure = await #expect(throws: SQLFailure.self) {
@@ -201,13 +234,16 @@ struct PostgreSQLTests {
         try await database.check()
     }
 
-    @Test func `a connection prepares its statements again after the schema changed`() async throws {
+    @Test func `a connection prepares its statements again after the schema changed`() async throws
+    {
         let address = try await PostgreSQLServer.shared.database()
         var configuration = PostgreSQLConfiguration(address: address)
         configuration.maximumConnections = 1
         let database = try PostgreSQLDatabase(configuration)
         try await database.write { try $0.script("CREATE TABLE item (id TEXT)") }
-        let read: () async throws -> [SQLRow] = { try await database.read { try $0.rows("SELECT * FROM item") } }
+        let read: () async throws -> [SQLRow] = {
+            try await database.read { try $0.rows("SELECT * FROM item") }
+        }
         _ = try await read()
         try await PostgreSQLServer.shared.psql(address, "ALTER TABLE item ADD COLUMN more TEXT")
         #expect(try await read().isEmpty)
@@ -217,7 +253,8 @@ struct PostgreSQLTests {
 
     @Test func `COMMIT of a transaction whose failure its body ignored is an error`() async throws {
         let database = try PostgreSQLDatabase(
-            DatabaseConfiguration.patient.postgreSQL(address: try await PostgreSQLServer.shared.database()))
+            DatabaseConfiguration.patient.postgreSQL(
+                address: try await PostgreSQLServer.shared.database()))
         let failure = await #expect(throws: SQLFailure.self) {
             try await database.write { _ = try? $0.rows("SELECT 1 / 0 AS x") }
         }
@@ -227,9 +264,11 @@ struct PostgreSQLTests {
 
     @Test func `of 50 set-ups at once with two devices allowed, two succeed`() async throws {
         let instances = try await Self.instances(on: PostgreSQLServer.shared.database())
-        let user = try await instances[0].users.add(username: "alice", password: TestServer.password)
+        let user = try await instances[0].users.add(
+            username: "alice", password: TestServer.password)
         let winners = try await Self.winners(instances) { instance in
-            let jwk = try JSONDecoder().decode(JWK.self, from: JSONEncoder().encode(TestDevice().jwk))
+            let jwk = try JSONDecoder().decode(
+                JWK.self, from: JSONEncoder().encode(TestDevice().jwk))
             let key = try #require(DevicePublicKey(jwk))
             let kid = try #require(KeyID(rawValue: UUID().uuidString))
             let info = try #require(DeviceInfo(["ios": ["uname": ["machine": "Linux"]]]))
@@ -241,27 +280,37 @@ struct PostgreSQLTests {
         #expect(winners == 2)
     }
 
-    @Test func `of statements sent together, a failure undoes all, and the connection remains usable`() async throws {
-        var configuration = PostgreSQLConfiguration(address: try await PostgreSQLServer.shared.database())
+    @Test
+    func `of statements sent together, a failure undoes all, and the connection remains usable`()
+        async throws
+    {
+        var configuration = PostgreSQLConfiguration(
+            address: try await PostgreSQLServer.shared.database())
         configuration.maximumConnections = 1
         let database = try PostgreSQLDatabase(configuration)
         try await database.write { try $0.script("CREATE TABLE item (id TEXT PRIMARY KEY)") }
         let insert: @Sendable ([String]) async throws -> Void = { names in
             try await database.write { connection in
-                let insertions = names.map { name -> SQLText in "INSERT INTO item VALUES (\(name))" }
+                let insertions = names.map { name -> SQLText in "INSERT INTO item VALUES (\(name))"
+                }
                 try connection.execute(insertions + ["DELETE FROM item WHERE id = 'b'"])
             }
         }
         for _ in 1...2 {
-            let failure = await #expect(throws: SQLFailure.self) { try await insert(["d", "d", "e"]) }
+            let failure = await #expect(throws: SQLFailure.self) {
+                try await insert(["d", "d", "e"])
+            }
             #expect(failure?.sqlState == "23505")
         }
         try await insert(["a", "b", "c"])
         let prepared = try await database.read {
-            try $0.rows("SELECT name FROM pg_prepared_statements WHERE statement LIKE 'INSERT%'").count
+            try $0.rows("SELECT name FROM pg_prepared_statements WHERE statement LIKE 'INSERT%'")
+                .count
         }
         #expect(prepared == 1, "a failure does not prepare a statement again")
-        let left = try await database.read { try $0.rows("SELECT id FROM item ORDER BY id").map { try $0.text("id") } }
+        let left = try await database.read {
+            try $0.rows("SELECT id FROM item ORDER BY id").map { try $0.text("id") }
+        }
         #expect(left == ["a", "c"])
     }
 
@@ -282,15 +331,21 @@ struct PostgreSQLTests {
             PREPARE deletion (double precision) AS \(deletion);
             EXPLAIN (COSTS OFF) EXECUTE deletion (0)
             """)
-        #expect(plan.contains("Index Scan using latchkey_challenge_expiry") && !plan.contains("Seq Scan"), "\(plan)")
+        #expect(
+            plan.contains("Index Scan using latchkey_challenge_expiry")
+                && !plan.contains("Seq Scan"), "\(plan)")
     }
 
     @Test func `entries of the audit log cannot be changed or deleted`() async throws {
         let address = try await PostgreSQLServer.shared.database()
         let instance = try await Self.instances(1, on: address)[0]
         _ = try await instance.users.add(username: "alice", password: TestServer.password)
-        for statement in ["UPDATE audit_event SET event = 'x'", "DELETE FROM audit_event", "TRUNCATE audit_event"] {
-            await #expect(throws: (any Error).self) { try await PostgreSQLServer.shared.psql(address, statement) }
+        for statement in [
+            "UPDATE audit_event SET event = 'x'", "DELETE FROM audit_event", "TRUNCATE audit_event",
+        ] {
+            await #expect(throws: (any Error).self) {
+                try await PostgreSQLServer.shared.psql(address, statement)
+            }
         }
         let entries = try await AuditLog(database: instance.database).entries(after: 0, limit: 10)
         #expect(entries.map(\.event) == ["signingKey.added", "user.added"])
@@ -310,20 +365,26 @@ struct PostgreSQLTests {
         #expect(!log.contains("correct-horse-secret"))
     }
 
-    /// libpq ignores both for Unix sockets, and the host can come from a service file or the environment.
+    /// libpq ignores both for Unix sockets, and the host can come from a service file or the
+    /// environment.
     @Test(arguments: ["/x", "/x?service=fleet", "db.example.com/x"])
     func `without another setting, a server must have a valid certificate`(address: String) throws {
-        let parameters = try ConnectionParameters(PostgreSQLConfiguration(address: "postgresql://\(address)"))
+        let parameters = try ConnectionParameters(
+            PostgreSQLConfiguration(address: "postgresql://\(address)"))
         #expect(parameters.hosts[0].first { $0.0 == "sslmode" }?.1 == "verify-full")
-        let own = try ConnectionParameters(PostgreSQLConfiguration(address: "postgresql:///x?sslmode=require"))
+        let own = try ConnectionParameters(
+            PostgreSQLConfiguration(address: "postgresql:///x?sslmode=require"))
         #expect(own.hosts[0].first { $0.0 == "sslmode" }?.1 == "require", "the control")
     }
 
     @Test func `an address with a password is refused without repeating it`() {
         let error = #expect(throws: PostgreSQLConfigurationError.self) {
-            _ = try PostgreSQLDatabase(PostgreSQLConfiguration(address: "postgresql://u:hunter2@localhost/x"))
+            _ = try PostgreSQLDatabase(
+                PostgreSQLConfiguration(address: "postgresql://u:hunter2@localhost/x"))
         }
-        #expect(error?.description.contains("password") == true && error?.description.contains("hunter2") == false)
+        #expect(
+            error?.description.contains("password") == true
+                && error?.description.contains("hunter2") == false)
     }
 }
 

@@ -21,8 +21,11 @@ import Testing
     }
 
     @Test func `long names are counted`() async throws {
-        let limiter = RateLimiter("test", limit: 1, per: 60, clock: SettableClock.atWholeSecond().clock)
-        let (one, other) = (String(repeating: "x", count: 60_000) + "1", String(repeating: "x", count: 60_000) + "2")
+        let limiter = RateLimiter(
+            "test", limit: 1, per: 60, clock: SettableClock.atWholeSecond().clock)
+        let (one, other) = (
+            String(repeating: "x", count: 60_000) + "1", String(repeating: "x", count: 60_000) + "2"
+        )
         #expect(try await limiter.admit(one))
         #expect(try await limiter.admit(other))
         #expect(try await !limiter.admit(one))
@@ -32,7 +35,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("2001:db8:1:2::1", "20010db800010002/64"), ("2001:DB8:1:2:ffff:ffff:ffff:ffff", "20010db800010002/64"),
+        ("2001:db8:1:2::1", "20010db800010002/64"),
+        ("2001:DB8:1:2:ffff:ffff:ffff:ffff", "20010db800010002/64"),
         ("2001:db8:1:3::1", "20010db800010003/64"), ("198.51.100.7", "198.51.100.7"),
         ("::ffff:198.51.100.7", "198.51.100.7"),
     ])

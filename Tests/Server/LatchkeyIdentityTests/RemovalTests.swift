@@ -19,7 +19,8 @@ import Testing
 
             let removed = try await server.post(Self.path, json: body, bearer: bearer)
             #expect(removed.status == 200 && removed.body.isEmpty)
-            try await server.authenticate(device).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+            try await server.authenticate(device).expectRefusal(
+                400, "invalid_grant", "InvalidCredentials")
 
             let again = try await server.post(Self.path, json: body, bearer: bearer)
             #expect(again.status == 404)
@@ -49,29 +50,37 @@ import Testing
                 #expect(answer.status == 400)
                 #expect(try answer.json["error"]?["reason"] == .string("ValidationFailed"))
             }
-            #expect(try await server.post(Self.path, json: #"{"kid":"?"}"#, bearer: bearer).status == 404)
+            #expect(
+                try await server.post(Self.path, json: #"{"kid":"?"}"#, bearer: bearer).status
+                    == 404)
         }
     }
 
     @Test func `discovery advertises the extensions, unless they are off`() async throws {
         try await TestServer.run { server in
-            let document = try await server.send(.get, "/.well-known/openid-configuration").success()
+            let document = try await server.send(.get, "/.well-known/openid-configuration")
+                .success()
             #expect(document["biometric_removal_endpoint"] == .string(server.origin + Self.path))
             #expect(document["biometric_login_hint_supported"] == .bool(true))
             #expect(document["issuer"] == .string(server.origin))
             for name in ["authorization", "token", "userinfo", "revocation", "end_session"] {
-                #expect(document["\(name)_endpoint"]?.string?.hasPrefix(server.origin + "/oauth2/") == true)
+                #expect(
+                    document["\(name)_endpoint"]?.string?.hasPrefix(server.origin + "/oauth2/")
+                        == true)
             }
         }
         try await TestServer.run {
             $0.extensions.biometricRemoval = false
             $0.extensions.biometricLoginHint = false
         } body: { server in
-            let document = try await server.send(.get, "/.well-known/openid-configuration").success()
+            let document = try await server.send(.get, "/.well-known/openid-configuration")
+                .success()
             #expect(document["biometric_removal_endpoint"] == nil)
             #expect(document["biometric_login_hint_supported"] == nil)
             let bearer = try await server.login().access
-            #expect(try await server.post(Self.path, json: #"{"kid":"12345678"}"#, bearer: bearer).status == 404)
+            #expect(
+                try await server.post(Self.path, json: #"{"kid":"12345678"}"#, bearer: bearer)
+                    .status == 404)
         }
     }
 
@@ -92,9 +101,11 @@ import Testing
                 "x_identity_id": try page.hiddenField("x_identity_id"),
             ]
             #expect(try await browser.post("/settings/biometric", form).status == 303)
-            #expect(try await browser.get("/settings/biometric").body.contains("No device is set up."))
+            #expect(
+                try await browser.get("/settings/biometric").body.contains("No device is set up."))
             #expect(try await browser.post("/settings/biometric", form).status == 404)
-            try await server.authenticate(device).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+            try await server.authenticate(device).expectRefusal(
+                400, "invalid_grant", "InvalidCredentials")
         }
     }
 
@@ -102,12 +113,14 @@ import Testing
         try await TestServer.run { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login("alice").access).success()
-            let identity = try #require(try await server.services.devices.devices(of: server.alice.id).first)
+            let identity = try #require(
+                try await server.services.devices.devices(of: server.alice.id).first)
             let bob = TestBrowser(server: server)
             _ = try await bob.loginToSettings("bob")
             let token = try await bob.get("/settings").hiddenField("csrf_token")
             let answer = try await bob.post(
-                "/settings/biometric", ["csrf_token": token, "x_action": "remove", "x_identity_id": identity.id])
+                "/settings/biometric",
+                ["csrf_token": token, "x_action": "remove", "x_identity_id": identity.id])
             #expect(answer.status == 404)
             try await server.authenticate(device).success()
         }
@@ -125,14 +138,16 @@ import Testing
         try await TestServer.run { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
-            let identity = try #require(try await server.services.devices.devices(of: server.alice.id).first)
+            let identity = try #require(
+                try await server.services.devices.devices(of: server.alice.id).first)
             let (alice, bob) = (TestBrowser(server: server), TestBrowser(server: server))
             _ = try await alice.loginToSettings("alice")
             _ = try await bob.loginToSettings("bob")
             let foreign = try await bob.get("/settings").hiddenField("csrf_token")
             for token in ["", "AAAA", foreign] {
                 let answer = try await alice.post(
-                    "/settings/biometric", ["csrf_token": token, "x_action": "remove", "x_identity_id": identity.id])
+                    "/settings/biometric",
+                    ["csrf_token": token, "x_action": "remove", "x_identity_id": identity.id])
                 #expect(answer.status == 403)
                 #expect(try await alice.post("/logout", ["csrf_token": token]).status == 403)
             }
@@ -144,10 +159,13 @@ import Testing
     @Test func `markup in a device's name stays text`() async throws {
         try await TestServer.run { server in
             let info = JSONValue.object([
-                "ios": .object(["uname": .object(["machine": .string("<script>alert(1)</script>\"'")])])
+                "ios": .object([
+                    "uname": .object(["machine": .string("<script>alert(1)</script>\"'")])
+                ])
             ])
             let jwt = try TestDevice().setup(
-                challenge: await server.challenge(), now: server.time.seconds, payload: ["device_info": info])
+                challenge: await server.challenge(), now: server.time.seconds,
+                payload: ["device_info": info])
             try await server.biometric(jwt, bearer: server.login().access).success()
             let browser = TestBrowser(server: server)
             _ = try await browser.loginToSettings("alice")

@@ -12,19 +12,27 @@ import Testing
     private static let header = "00-\(traceID)-\(spanID)-01"
 
     private static let malformed: [String?] = [
-        nil, "", "00", "00-\(traceID)-\(spanID)", "00-\(traceID)-\(spanID)-01-more", "01-\(traceID)-\(spanID)-01more",
-        "ff-\(traceID)-\(spanID)-01", "00-\(traceID.uppercased())-\(spanID)-01", "00-\(traceID)-0000000000000000-01",
-        "00-00000000000000000000000000000000-\(spanID)-01", "00-\(traceID)_\(spanID)-01", "00-\(traceID)-\(spanID)-0g",
-        "00-\(traceID)-\(spanID)-01, 00-\(traceID)-\(spanID)-01", String(repeating: "a", count: 8_000),
+        nil, "", "00", "00-\(traceID)-\(spanID)", "00-\(traceID)-\(spanID)-01-more",
+        "01-\(traceID)-\(spanID)-01more",
+        "ff-\(traceID)-\(spanID)-01", "00-\(traceID.uppercased())-\(spanID)-01",
+        "00-\(traceID)-0000000000000000-01",
+        "00-00000000000000000000000000000000-\(spanID)-01", "00-\(traceID)_\(spanID)-01",
+        "00-\(traceID)-\(spanID)-0g",
+        "00-\(traceID)-\(spanID)-01, 00-\(traceID)-\(spanID)-01",
+        String(repeating: "a", count: 8_000),
     ]
 
-    private func send(_ server: TestServer, _ path: String, traceparent: String?) async throws -> Answer {
+    private func send(_ server: TestServer, _ path: String, traceparent: String?) async throws
+        -> Answer
+    {
         var headers = HTTPFields()
         headers[named: "traceparent"] = traceparent
         return try await server.send(.get, path, headers: headers)
     }
 
-    @Test func `a request has the trace ID of its traceparent, in the response and in the log`() async throws {
+    @Test func `a request has the trace ID of its traceparent, in the response and in the log`()
+        async throws
+    {
         let log = RecordedLog()
         try await TestServer.run(logger: log.logger) { server in
             for path in ["/oauth2/jwks", "/oauth2/userinfo", "/nothing"] {
@@ -44,7 +52,9 @@ import Testing
         try await TestServer.run(logger: log.logger) { server in
             let answer = try await send(server, "/oauth2/jwks", traceparent: traceparent)
             let id = try #require(answer.headers[named: "X-Request-ID"])
-            #expect(id.utf8.count == 32 && id.allSatisfy { $0.isHexDigit && !$0.isUppercase } && id != Self.traceID)
+            #expect(
+                id.utf8.count == 32 && id.allSatisfy { $0.isHexDigit && !$0.isUppercase }
+                    && id != Self.traceID)
             #expect(log.text.contains(id) && !log.text.contains("span_id"))
             #expect(!log.text.contains(String(repeating: "a", count: 64)))
         }
@@ -52,7 +62,8 @@ import Testing
 
     @Test func `a later version of the header may have more fields`() {
         let trace = TraceContext(
-            traceparent: "01-\(Self.traceID)-\(Self.spanID)-01-" + String(repeating: "x", count: 9_000))
+            traceparent: "01-\(Self.traceID)-\(Self.spanID)-01-"
+                + String(repeating: "x", count: 9_000))
         #expect(trace?.traceID == Self.traceID && trace?.spanID == Self.spanID)
     }
 
@@ -76,7 +87,8 @@ import Testing
             #expect(try await server.userInfo("not-a-valid-token").status == 401)
             let refreshed = try Tokens(await server.refresh(#require(tokens.refresh)).success())
             let secrets = [
-                TestServer.password, code, request.verifier, tokens.access, try #require(tokens.refresh),
+                TestServer.password, code, request.verifier, tokens.access,
+                try #require(tokens.refresh),
                 try #require(tokens.id), refreshed.access, "not-a-valid-token",
                 try #require(browser.cookies[TestBrowser.sessionCookie]),
             ]

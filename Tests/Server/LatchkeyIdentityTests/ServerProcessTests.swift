@@ -21,7 +21,9 @@ import Testing
         #expect(await server.stop() == 0)
     }
 
-    @Test(arguments: [SIGTERM, SIGKILL]) func `a database outlives the program`(signal: Int32) async throws {
+    @Test(arguments: [SIGTERM, SIGKILL]) func `a database outlives the program`(signal: Int32)
+        async throws
+    {
         try await TemporaryDirectory.withDirectory { directory in
             let config = directory.path(of: "config.json")
             try Data(
@@ -36,10 +38,14 @@ import Testing
             let device = TestDevice()
             let first = try await IdentityProcess(arguments)
             #expect(first.users.isEmpty)
-            let (tokens, challenge, keys) = try await TestServer.lend(first, database: database) { server in
+            let (tokens, challenge, keys) = try await TestServer.lend(first, database: database) {
+                server in
                 let tokens = try await server.login()
                 try await server.setUp(device, bearer: tokens.access).success()
-                return (tokens, try await server.challenge(), try await server.send(.get, "/oauth2/jwks").body)
+                return (
+                    tokens, try await server.challenge(),
+                    try await server.send(.get, "/oauth2/jwks").body
+                )
             }
             #expect(await first.stop(signal) == (signal == SIGTERM ? 0 : SIGKILL))
 
@@ -55,13 +61,19 @@ import Testing
             #expect(await second.stop() == 0)
 
             guard !PostgreSQLServer.isSelected else { return }
-            let mode = try FileManager.default.attributesOfItem(atPath: database)[.posixPermissions] as? Int
+            let mode =
+                try FileManager.default.attributesOfItem(atPath: database)[.posixPermissions]
+                as? Int
             #expect(mode == 0o600)
             let files = try FileManager.default.contentsOfDirectory(
                 at: directory.url, includingPropertiesForKeys: nil)
-            for secret in [tokens.access, try #require(tokens.refresh), TestServer.password, challenge] {
+            for secret in [
+                tokens.access, try #require(tokens.refresh), TestServer.password, challenge,
+            ] {
                 for file in files {
-                    #expect(try Data(contentsOf: file).range(of: Data(secret.utf8)) == nil, "\(file.lastPathComponent)")
+                    #expect(
+                        try Data(contentsOf: file).range(of: Data(secret.utf8)) == nil,
+                        "\(file.lastPathComponent)")
                 }
             }
         }
@@ -76,16 +88,23 @@ import Testing
             #expect(UUID(uuidString: added.output.split(separator: "\n").joined()) != nil)
             let again = try await Self.runProgram(
                 ["users", "add", "CAROL", "--database", database], input: "another password\n")
-            #expect(again.status != 0 && again.errors.contains("A user with this name exists already."))
-            let weak = try await Self.runProgram(["users", "add", "dave", "--database", database], input: "short\n")
+            #expect(
+                again.status != 0 && again.errors.contains("A user with this name exists already."))
+            let weak = try await Self.runProgram(
+                ["users", "add", "dave", "--database", database], input: "short\n")
             #expect(weak.status != 0 && weak.errors.contains("8 to 256 bytes"))
-            #expect(try await Self.runProgram(["users", "disable", "carol", "--database", database]).status == 0)
-            #expect(try await Self.runProgram(["users", "disable", "erin", "--database", database]).status != 0)
+            #expect(
+                try await Self.runProgram(["users", "disable", "carol", "--database", database])
+                    .status == 0)
+            #expect(
+                try await Self.runProgram(["users", "disable", "erin", "--database", database])
+                    .status != 0)
         }
     }
 
     @Test(arguments: [
-        ("{}", "clients: missing. Register a client: {"), ("nonsense", "the file is not valid JSON"),
+        ("{}", "clients: missing. Register a client: {"),
+        ("nonsense", "the file is not valid JSON"),
         ("[]", "the file is not a JSON object"),
         (#"{"clients": []}"#, "at least one client is required. Register one: {"),
         (#"{"clients": [{"redirect_uris": []}]}"#, "clients.0.client_id: missing"),
@@ -93,10 +112,19 @@ import Testing
             #"{"clients": [{"client_id": "a"}], "rate_limits": {"token_per_address": "x"}}"#,
             "rate_limits.token_per_address: of the wrong type"
         ),
-        (#"{"clients": [{"client_id": "a", "redirect_uris": ["/relative"]}]}"#, "not an absolute URI"),
-        (#"{"clients": [{"client_id": "a", "x_application_type": "toaster"}]}"#, "clients.0.x_application_type"),
+        (
+            #"{"clients": [{"client_id": "a", "redirect_uris": ["/relative"]}]}"#,
+            "not an absolute URI"
+        ),
+        (
+            #"{"clients": [{"client_id": "a", "x_application_type": "toaster"}]}"#,
+            "clients.0.x_application_type"
+        ),
         (#"{"clients": [{"client_id": "a"}, {"client_id": "a"}]}"#, "same client_id"),
-        (#"{"clients": [{"client_id": "a"}], "rate_limits": {"token_per_address": 0}}"#, "at least 1"),
+        (
+            #"{"clients": [{"client_id": "a"}], "rate_limits": {"token_per_address": 0}}"#,
+            "at least 1"
+        ),
         (
             #"{"clients": [{"client_id": "a"}], "attestaton": {"require": "presence"}}"#,
             "Could not start the server: attestaton: unknown member. Use one of: attestation, authentication, clients, "
@@ -106,7 +134,9 @@ import Testing
         try await inDirectory { directory in
             let config = directory.appending(path: "config.json")
             try Data(json.utf8).write(to: config)
-            let result = try await Self.runProgram(["serve", "--config", config.path(), "--port", "0"])
+            let result = try await Self.runProgram([
+                "serve", "--config", config.path(), "--port", "0",
+            ])
             #expect(result.status == 1)
             #expect(result.output.isEmpty)
             #expect(result.errors.contains(message), "\(result.errors)")
@@ -118,21 +148,29 @@ import Testing
         let port = server.port
         let second = try await Self.runProgram(["serve", "--demo", "--port", port])
         #expect(second.status == 1 && second.output.isEmpty)
-        let sentence = "Could not start the server: the address 127.0.0.1:\(port) is in use by another program. Stop"
+        let sentence =
+            "Could not start the server: the address 127.0.0.1:\(port) is in use by another program. Stop"
         #expect(second.errors.contains(sentence), "\(second.errors)")
         #expect(await server.stop() == 0)
     }
 
-    @Test func `a configuration file keeps the defaults of members that are absent or null`() throws {
+    @Test func `a configuration file keeps the defaults of members that are absent or null`() throws
+    {
         let json = #"""
             {"clients": [{"client_id": "a", "name": null, "access_token_lifetime_seconds": 60}],
              "identity": {"biometric": {"list_enabled": true}}, "project": null, "extensions": {"locker": {}}}
             """#
         let configuration = try ServerConfiguration(json: Data(json.utf8))
         #expect(configuration.project == "latchkey" && configuration.publicOrigin == nil)
-        #expect(configuration.identity.biometric.listEnabled && configuration.identity.biometric.maximumDevices == 100)
-        #expect(configuration.clients[0].accessTokenLifetime == 60 && configuration.clients[0].rotatesRefreshTokens)
-        #expect(configuration.clients[0].refreshTokenLifetime == 364 * 86_400 && configuration.clients[0].name == nil)
+        #expect(
+            configuration.identity.biometric.listEnabled
+                && configuration.identity.biometric.maximumDevices == 100)
+        #expect(
+            configuration.clients[0].accessTokenLifetime == 60
+                && configuration.clients[0].rotatesRefreshTokens)
+        #expect(
+            configuration.clients[0].refreshTokenLifetime == 364 * 86_400
+                && configuration.clients[0].name == nil)
         #expect(configuration.extensions.locker.backgroundScopes == ["openid", "profile"])
     }
 
@@ -152,22 +190,31 @@ import Testing
                 #""extensions": {"locker": {"enable": false}}"#, "extensions.locker.enable",
                 "background_scopes, enabled, level_shares, maximum_enrolments"
             ),
-            (#""attestation": {"requires": "presence", "tpm_anchors": ["/a"]}"#, "attestation.requires", nil),
             (
-                #""database": {"adress": "postgresql://db.example.com/latchkey"}"#, "database.adress",
+                #""attestation": {"requires": "presence", "tpm_anchors": ["/a"]}"#,
+                "attestation.requires", nil
+            ),
+            (
+                #""database": {"adress": "postgresql://db.example.com/latchkey"}"#,
+                "database.adress",
                 "address, connection_wait, maximum_connections, statement_timeout"
             ),
             (
-                #""clients": [{"client_id": "a"}, {"client_id": "b", "redirect_uri": "x"}]"#, "clients.1.redirect_uri",
+                #""clients": [{"client_id": "a"}, {"client_id": "b", "redirect_uri": "x"}]"#,
+                "clients.1.redirect_uri",
                 nil
             ),
         ] as [(String, String, String?)])
-    func `a member that is not a setting is refused at each level`(member: String, path: String, settings: String?) {
+    func `a member that is not a setting is refused at each level`(
+        member: String, path: String, settings: String?
+    ) {
         let clients = member.contains("clients") ? "" : #""clients": [{"client_id": "a"}], "#
         let error = #expect(throws: ConfigurationError.self) {
             try ServerConfiguration(json: Data("{\(clients)\(member)}".utf8))
         }
-        let (cause, description) = ("\(path): unknown member. Use one of: ", error?.description ?? "")
+        let (cause, description) = (
+            "\(path): unknown member. Use one of: ", error?.description ?? ""
+        )
         #expect(description.hasPrefix(cause), "\(description)")
         if let settings { #expect(description == cause + settings + ".") }
     }
@@ -196,8 +243,12 @@ import Testing
                           "statement_timeout": 1, "connection_wait": 1}}
             """#
         let configuration = try ServerConfiguration(json: Data(json.utf8))
-        #expect(configuration.publicOrigin == "https://id.example.com" && configuration.clients[0].name == "A")
-        #expect(configuration.clients[0].attestationRequire == "none" && configuration.attestation != nil)
+        #expect(
+            configuration.publicOrigin == "https://id.example.com"
+                && configuration.clients[0].name == "A")
+        #expect(
+            configuration.clients[0].attestationRequire == "none"
+                && configuration.attestation != nil)
         #expect(configuration.database?.address == "postgresql://db.example.com/latchkey")
     }
 
@@ -209,12 +260,16 @@ import Testing
 
     // MARK: Helpers
 
-    private static func runProgram(_ arguments: [String], input: String = "") async throws -> SystemProgram.Outcome {
-        try await SystemProgram(IdentityProcess.program).result(of: arguments, input: Array(input.utf8))
+    private static func runProgram(_ arguments: [String], input: String = "") async throws
+        -> SystemProgram.Outcome
+    {
+        try await SystemProgram(IdentityProcess.program).result(
+            of: arguments, input: Array(input.utf8))
     }
 
     private func inDirectory(_ body: (URL) async throws -> Void) async throws {
-        let directory = FileManager.default.temporaryDirectory.appending(path: "identity-\(UUID().uuidString)")
+        let directory = FileManager.default.temporaryDirectory.appending(
+            path: "identity-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }
         try await body(directory)

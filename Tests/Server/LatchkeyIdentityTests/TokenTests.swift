@@ -11,9 +11,18 @@ import Testing
 @Suite("Tokens") struct TokenTests {
     /// The vectors of Authgear's tests and of RFC 7636 appendix B.
     @Test(arguments: [
-        ("the-quick-brown-fox-jumps-over-the-lazy-dog", "lSqEXx4ypW-y7Dj_NrquA6XliP_YgrqI9C1nkbNMIUs"),
-        ("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ", "RqIZl4LIgn8KxW9QO-nTnv7pf0CnNrksx9fF-CXP2FE"),
-        ("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"),
+        (
+            "the-quick-brown-fox-jumps-over-the-lazy-dog",
+            "lSqEXx4ypW-y7Dj_NrquA6XliP_YgrqI9C1nkbNMIUs"
+        ),
+        (
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ",
+            "RqIZl4LIgn8KxW9QO-nTnv7pf0CnNrksx9fF-CXP2FE"
+        ),
+        (
+            "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
+            "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+        ),
     ])
     func `PKCE vectors`(verifier: String, challenge: String) {
         #expect(ProofKey.challenge(verifier) == challenge)
@@ -28,9 +37,12 @@ import Testing
         #expect(!ProofKey.isVerifier(String(repeating: "a", count: 42) + "+"))
     }
 
-    private func code(_ server: TestServer, _ request: AuthorizationParameters) async throws -> String {
+    private func code(_ server: TestServer, _ request: AuthorizationParameters) async throws
+        -> String
+    {
         try #require(
-            try await TestBrowser(server: server).login(request, username: "alice").redirectParameter("code"))
+            try await TestBrowser(server: server).login(request, username: "alice")
+                .redirectParameter("code"))
     }
 
     @Test func `a code is valid once; a second use revokes the tokens`() async throws {
@@ -59,15 +71,19 @@ import Testing
 
     @Test func `a code requires its verifier, its redirect URI and its client`() async throws {
         try await TestServer.run {
-            $0.clients.append(ClientConfiguration(id: "other", redirectURIs: ["http://127.0.0.1/callback"]))
+            $0.clients.append(
+                ClientConfiguration(id: "other", redirectURIs: ["http://127.0.0.1/callback"]))
         } body: { server in
             let request = AuthorizationParameters()
             let code = try await code(server, request)
             try await server.exchange(
-                code: code, request, overriding: ["code_verifier": "the-quick-brown-fox-jumps-over-the-lazy-dog"]
+                code: code, request,
+                overriding: ["code_verifier": "the-quick-brown-fox-jumps-over-the-lazy-dog"]
             ).expectRefusal(400, "invalid_grant", "invalid authorization code")
-            try await server.exchange(code: code, request, overriding: ["redirect_uri": "http://127.0.0.1:1/callback"])
-                .expectRefusal(400, "invalid_request", "invalid redirect URI")
+            try await server.exchange(
+                code: code, request, overriding: ["redirect_uri": "http://127.0.0.1:1/callback"]
+            )
+            .expectRefusal(400, "invalid_request", "invalid redirect URI")
             try await server.exchange(code: code, request, overriding: ["client_id": "other"])
                 .expectRefusal(400, "invalid_grant", "invalid authorization code")
             try await server.exchange(code: code, request).success()
@@ -82,7 +98,9 @@ import Testing
         }
     }
 
-    @Test func `a refresh replaces the refresh token; using the old one revokes the grant`() async throws {
+    @Test func `a refresh replaces the refresh token; using the old one revokes the grant`()
+        async throws
+    {
         try await TestServer.run { server in
             let first = try await server.login()
             let second = try Tokens(await server.refresh(#require(first.refresh)).success())
@@ -109,7 +127,9 @@ import Testing
         }
     }
 
-    @Test func `without rotation the refresh token stays valid and no new one is sent`() async throws {
+    @Test func `without rotation the refresh token stays valid and no new one is sent`()
+        async throws
+    {
         try await TestServer.run {
             $0.clients[0].rotatesRefreshTokens = false
         } body: { server in
@@ -148,18 +168,22 @@ import Testing
         try await TestServer.run { server in
             let (one, two) = (try await server.login(), try await server.login())
             for token in ["", "unknown", try #require(one.refresh), one.access] {
-                #expect(try await server.post("/oauth2/revoke", form: ["token": token]).status == 200)
+                #expect(
+                    try await server.post("/oauth2/revoke", form: ["token": token]).status == 200)
             }
             #expect(try await server.userInfo(one.access).status == 401)
             #expect(try await server.refresh(#require(one.refresh)).status == 400)
             try await server.userInfo(two.access).success()
-            #expect(try await server.post("/oauth2/revoke", form: ["token": two.access]).status == 200)
+            #expect(
+                try await server.post("/oauth2/revoke", form: ["token": two.access]).status == 200)
             #expect(try await server.userInfo(two.access).status == 401)
             try await server.refresh(#require(two.refresh)).success()
         }
     }
 
-    @Test func `user info without a session gets the 401 of deployed Authgear servers`() async throws {
+    @Test func `user info without a session gets the 401 of deployed Authgear servers`()
+        async throws
+    {
         try await TestServer.run { server in
             let answer = try await server.userInfo("unknown")
             try answer.expectRefusal(401, "invalid_grant", "invalid session")
@@ -177,11 +201,14 @@ import Testing
 
     @Test func `an ID token can be renewed within a session`() async throws {
         try await TestServer.run { server in
-            let form = ["client_id": "app", "grant_type": "urn:authgear:params:oauth:grant-type:id-token"]
+            let form = [
+                "client_id": "app", "grant_type": "urn:authgear:params:oauth:grant-type:id-token",
+            ]
             try await server.post("/oauth2/token", form: form)
                 .expectRefusal(401, "invalid_grant", "valid session is required")
             let tokens = try await server.login()
-            let json = try await server.post("/oauth2/token", form: form, bearer: tokens.access).success()
+            let json = try await server.post("/oauth2/token", form: form, bearer: tokens.access)
+                .success()
             #expect(json["id_token"]?.string != nil)
         }
     }
@@ -192,9 +219,12 @@ import Testing
         } body: { server in
             let refresh = try #require(try await server.login().refresh)
             try await server.refresh(refresh, client: "robot")
-                .expectRefusal(400, "unauthorized_client", "grant type is not allowed for this client")
-            try await server.post("/oauth2/token", form: ["client_id": "app", "grant_type": "password"])
-                .expectRefusal(400, "unsupported_grant_type", "grant type is not supported")
+                .expectRefusal(
+                    400, "unauthorized_client", "grant type is not allowed for this client")
+            try await server.post(
+                "/oauth2/token", form: ["client_id": "app", "grant_type": "password"]
+            )
+            .expectRefusal(400, "unsupported_grant_type", "grant type is not supported")
         }
     }
 }

@@ -8,7 +8,8 @@ import Testing
 @Suite("Behind a proxy") struct TrustedProxyTests {
     /// Requests a challenge with `client` in `X-Forwarded-For` and expects this status.
     private static func expect(
-        _ status: Int, _ server: TestServer, for client: String?, sourceLocation: SourceLocation = #_sourceLocation
+        _ status: Int, _ server: TestServer, for client: String?,
+        sourceLocation: SourceLocation = #_sourceLocation
     ) async throws {
         var headers: HTTPFields = [.contentType: "application/json"]
         if let client { headers[named: "X-Forwarded-For"] = client }
@@ -44,13 +45,17 @@ import Testing
             $0.trustedProxies = ["127.0.0.1"]
         } body: { server in
             try await Self.expect(200, server, for: nil)
-            for text in [nil, "unknown", "198.51.100.1,", "198.51.100.1:80", "example.com", "127.0.0.1"] {
+            for text in [
+                nil, "unknown", "198.51.100.1,", "198.51.100.1:80", "example.com", "127.0.0.1",
+            ] {
                 try await Self.expect(429, server, for: text)
             }
         }
     }
 
-    @Test(arguments: [[], ["192.0.2.1"]]) func `X-Forwarded-For of other peers is ignored`(proxies: [String])
+    @Test(arguments: [[], ["192.0.2.1"]]) func `X-Forwarded-For of other peers is ignored`(
+        proxies: [String]
+    )
         async throws
     {
         try await TestServer.run {
@@ -65,7 +70,8 @@ import Testing
     @Test func `only addresses can be trusted`() throws {
         func configuration(_ proxy: String) throws -> ServerConfiguration {
             try ServerConfiguration(
-                json: Data(#"{"clients": [{"client_id": "a"}], "trusted_proxies": ["\#(proxy)"]}"#.utf8))
+                json: Data(
+                    #"{"clients": [{"client_id": "a"}], "trusted_proxies": ["\#(proxy)"]}"#.utf8))
         }
         #expect(try configuration("::1").trustedProxies == ["::1"])
         for text in ["", "localhost", "10.0.0.0/8", "10.0.0.1:80"] {

@@ -19,7 +19,9 @@ struct ClientJSONTests {
         #expect(!(error is ClientJSON.TooComplex))
     }
 
-    @Test func `the separators of texts do not count, and a quote in a text does not end it`() throws {
+    @Test func `the separators of texts do not count, and a quote in a text does not end it`()
+        throws
+    {
         let text = String(repeating: #"[{,:\"\\"#, count: 200)
         let value = try decode("[\"\(text)\",0]", maximum: 2)
         #expect(value == [.string(String(repeating: #"[{,:"\"#, count: 200)), 0])
@@ -33,8 +35,11 @@ struct ClientJSONTests {
             func object(_ separators: Int) -> String {
                 #"{"a":["# + String(repeating: "0,", count: separators - 3) + "0]}"
             }
-            let parts = [object(header), object(payload), "AA"].map { Base64URL.encode(Data($0.utf8)) }
-            return try ClientJWS(parts.joined(separator: "."), invalid: LockerRequestError.Code.malformed)
+            let parts = [object(header), object(payload), "AA"].map {
+                Base64URL.encode(Data($0.utf8))
+            }
+            return try ClientJWS(
+                parts.joined(separator: "."), invalid: LockerRequestError.Code.malformed)
         }
         #expect(try request(header: 512, payload: 2200).header["a"]?.array?.count == 510)
         #expect(throws: LockerRequestError.self) { try request(header: 513, payload: 3) }

@@ -8,7 +8,10 @@ import Testing
 @Suite("Devices") struct DeviceTests {
     /// Authgear's formats.
     @Test(arguments: [
-        (#"{"ios":{"uname":{"machine":"Linux ThinkPad","nodename":"bench"}}}"#, "Linux ThinkPad (bench)"),
+        (
+            #"{"ios":{"uname":{"machine":"Linux ThinkPad","nodename":"bench"}}}"#,
+            "Linux ThinkPad (bench)"
+        ),
         (#"{"ios":{"uname":{"machine":"x86_64"}}}"#, "iOS Simulator"),
         (#"{"ios":{"uname":{"machine":"arm64"}}}"#, "iOS Simulator"),
         (#"{"android":{"Build":{"MANUFACTURER":"Lenovo","MODEL":"X1"}}}"#, "Lenovo X1"),
@@ -17,8 +20,10 @@ import Testing
             "A B (mine)"
         ),
         (#"{"android":{"Build":{"MODEL":"B"}},"ios":{"uname":{"machine":"C"}}}"#, nil),
-        (#"{"android":1,"ios":{"uname":{"machine":"C"}}}"#, "C"), (#"{"linux":{"machine":"C"}}"#, nil),
-        (#"{"ios":{"uname":{"machine":""}}}"#, nil), (#"{"ios":{"uname":{"machine":7}}}"#, nil), ("{}", nil),
+        (#"{"android":1,"ios":{"uname":{"machine":"C"}}}"#, "C"),
+        (#"{"linux":{"machine":"C"}}"#, nil),
+        (#"{"ios":{"uname":{"machine":""}}}"#, nil), (#"{"ios":{"uname":{"machine":7}}}"#, nil),
+        ("{}", nil),
         ("[]", nil), ("null", nil),
     ])
     func `a description has a label`(json: String, label: String?) throws {
@@ -27,21 +32,29 @@ import Testing
     }
 
     private func registry() async throws -> DatabaseDeviceRegistry {
-        DatabaseDeviceRegistry(try await TestDatabase.open(DatabaseDeviceRegistry.migrations), project: "one")
+        DatabaseDeviceRegistry(
+            try await TestDatabase.open(DatabaseDeviceRegistry.migrations), project: "one")
     }
 
-    private func device(_ kid: String, of user: String, at time: Double = 1_700_000_000) throws -> RegisteredDevice {
-        let info = JSONValue.object(["ios": .object(["uname": .object(["machine": .string("Linux")])])])
+    private func device(_ kid: String, of user: String, at time: Double = 1_700_000_000) throws
+        -> RegisteredDevice
+    {
+        let info = JSONValue.object([
+            "ios": .object(["uname": .object(["machine": .string("Linux")])])
+        ])
         return RegisteredDevice(
             kid: try #require(KeyID(rawValue: kid)), userID: user,
-            key: .es256(try PublicKey(x963Representation: P256.Signing.PrivateKey().publicKey.x963Representation)),
+            key: .es256(
+                try PublicKey(
+                    x963Representation: P256.Signing.PrivateKey().publicKey.x963Representation)),
             info: try #require(DeviceInfo(info)), createdAt: Date(timeIntervalSince1970: time))
     }
 
     @Test func `a registry returns the stored device`() async throws {
         let registry = try await registry()
         let (first, second) = (
-            try device("key-number-1", of: "a"), try device("key-number-2", of: "a", at: 1_600_000_000)
+            try device("key-number-1", of: "a"),
+            try device("key-number-2", of: "a", at: 1_600_000_000)
         )
         try await registry.add(first)
         try await registry.add(second)
@@ -53,7 +66,8 @@ import Testing
     @Test(arguments: ["a", "b"]) func `a kid is unique in a project`(user: String) async throws {
         let database = try await TestDatabase.open(DatabaseDeviceRegistry.migrations)
         let (one, two) = (
-            DatabaseDeviceRegistry(database, project: "one"), DatabaseDeviceRegistry(database, project: "two")
+            DatabaseDeviceRegistry(database, project: "one"),
+            DatabaseDeviceRegistry(database, project: "two")
         )
         try await one.add(device("key-number-1", of: "a"))
         let error = await #expect(throws: BiometricRequestError.self) {

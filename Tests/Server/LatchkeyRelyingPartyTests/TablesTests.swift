@@ -8,7 +8,8 @@ import Testing
 /// The article "Tables" describes the tables that the migrations create.
 @Suite struct TablesTests {
     private static let migrations =
-        DatabaseChallengeStore.migrations + DatabaseDeviceRegistry.migrations + LockerRegistry.migrations
+        DatabaseChallengeStore.migrations + DatabaseDeviceRegistry.migrations
+        + LockerRegistry.migrations
         + DatabaseApprovalKeyRegistry.migrations
 
     @Test func `the article describes the tables in SQLite`() async throws {
@@ -65,7 +66,9 @@ import Testing
     }
 
     /// The columns of each table, in their order.
-    private static func columns(of database: any SQLDatabase, _ query: SQLText) async throws -> [String: [Column]] {
+    private static func columns(of database: any SQLDatabase, _ query: SQLText) async throws
+        -> [String: [Column]]
+    {
         let rows = try await database.read { database in
             try database.rows(query).map { row in
                 (
@@ -80,7 +83,9 @@ import Testing
     }
 
     /// The keys and indexes of each table, as the article writes them.
-    private static func keys(of database: any SQLDatabase, _ query: SQLText) async throws -> [String: Set<String>] {
+    private static func keys(of database: any SQLDatabase, _ query: SQLText) async throws
+        -> [String: Set<String>]
+    {
         let rows = try await database.read { database in
             try database.rows(query).map { row in
                 (
@@ -119,17 +124,22 @@ private struct Article {
 
     init() throws {
         let path = "Sources/Server/LatchkeyRelyingParty/LatchkeyRelyingParty.docc/Tables.md"
-        let text = try String(contentsOf: BuiltProduct.packageFolder.appending(path: path), encoding: .utf8)
+        let text = try String(
+            contentsOf: BuiltProduct.packageFolder.appending(path: path), encoding: .utf8)
         var table: String?
         for line in text.split(separator: "\n") {
             if line.hasPrefix("## ") { table = nil }
-            if let heading = line.wholeMatch(of: /### `(?<name>\w+)`/) { table = String(heading.name) }
+            if let heading = line.wholeMatch(of: /### `(?<name>\w+)`/) {
+                table = String(heading.name)
+            }
             guard let table else { continue }
-            let row = /\| `(?<name>\w+)` \| `(?<sqlite>[^`]+)` \| `(?<other>[^`]+)` \| (?<null>yes|no) \| .+ \|/
+            let row =
+                /\| `(?<name>\w+)` \| `(?<sqlite>[^`]+)` \| `(?<other>[^`]+)` \| (?<null>yes|no) \| .+ \|/
             if let match = line.wholeMatch(of: row) {
                 rows[table, default: []].append(
                     Row(
-                        name: String(match.name), sqlite: String(match.sqlite), postgreSQL: String(match.other),
+                        name: String(match.name), sqlite: String(match.sqlite),
+                        postgreSQL: String(match.other),
                         isNullable: match.null == "yes"))
             }
             if let match = line.wholeMatch(of: /- (?<key>(primary key|unique|index): .+)/) {
@@ -139,6 +149,8 @@ private struct Article {
     }
 
     func columns(_ type: (Row) -> String) -> [String: [Column]] {
-        rows.mapValues { $0.map { Column(name: $0.name, type: type($0), isNullable: $0.isNullable) } }
+        rows.mapValues {
+            $0.map { Column(name: $0.name, type: type($0), isNullable: $0.isNullable) }
+        }
     }
 }

@@ -3,7 +3,8 @@ import LatchkeyPostgreSQL
 import LatchkeyRelyingParty
 import LatchkeyTestSupport
 
-/// The storage of the tests: SQLite in memory, or PostgreSQL with `LATCHKEY_TEST_DATABASE=postgresql`.
+/// The storage of the tests: SQLite in memory, or PostgreSQL with
+/// `LATCHKEY_TEST_DATABASE=postgresql`.
 enum TestDatabase {
     /// A new database with the tables of these migrations.
     static func open(_ migrations: [SQLMigration]) async throws -> any SQLDatabase {

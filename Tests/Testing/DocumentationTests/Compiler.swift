@@ -12,7 +12,8 @@ struct Compiler {
     private let places: [String]
 
     init() throws {
-        let products = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath().deletingLastPathComponent()
+        let products = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
+            .deletingLastPathComponent()
         let description = products.deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "\(products.lastPathComponent).yaml")
         let text = try String(contentsOf: description, encoding: .utf8)
@@ -20,11 +21,13 @@ struct Compiler {
             text.components(separatedBy: "\n  \"").first { $0.hasPrefix("C.DocumentationTests-") },
             "\(description.path) has no command for these tests")
         let arguments = try #require(command.firstMatch(of: /\n    args: (?<list>\[.*\])/)?.list)
-        var rest = try JSONDecoder().decode([String].self, from: Data(arguments.utf8)).dropFirst()[...]
+        var rest = try JSONDecoder().decode([String].self, from: Data(arguments.utf8)).dropFirst()[
+            ...]
         var places: [String] = []
         while let argument = rest.popFirst() {
             switch argument {
-            case "-I", "-Xcc", "-swift-version", "-target": places += [argument] + [rest.popFirst()].compactMap { $0 }
+            case "-I", "-Xcc", "-swift-version", "-target":
+                places += [argument] + [rest.popFirst()].compactMap { $0 }
             case _ where argument.hasPrefix("-I"): places.append(argument)
             default: break
             }
@@ -40,6 +43,8 @@ struct Compiler {
                 ["-typecheck", "-parse-as-library", "-warnings-as-errors"] + places
                     + paths.map { Document.root.appending(path: $0).path }),
             output: .discarded, error: .string(limit: 1 << 20))
-        guard result.terminationStatus.isSuccess else { throw Failure(description: result.standardError) }
+        guard result.terminationStatus.isSuccess else {
+            throw Failure(description: result.standardError)
+        }
     }
 }

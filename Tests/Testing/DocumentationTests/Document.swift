@@ -9,21 +9,25 @@ struct Document: CustomTestStringConvertible {
 
     var testDescription: String { path }
 
-    static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    static let root = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent()
 
     /// The documents in the root folder and the catalogues.
     static let all: [Document] = {
         let top = [
-            "README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md", "Examples/README.md",
+            "README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md",
+            "Examples/README.md",
             "swtpm/README.md",
         ]
         return top.compactMap(document) + articles
     }()
 
     /// The articles of the catalogues.
-    static let articles = files(under: "Sources").filter { $0.contains(".docc/") && $0.hasSuffix(".md") }
-        .compactMap(document)
+    static let articles = files(under: "Sources").filter {
+        $0.contains(".docc/") && $0.hasSuffix(".md")
+    }
+    .compactMap(document)
 
     private static func document(_ path: String) -> Document? {
         read(path).map { Document(path: path, text: $0) }
@@ -31,7 +35,8 @@ struct Document: CustomTestStringConvertible {
 
     /// The Swift files that are compiled with an app's settings and access.
     static let compiled =
-        (files(under: "Tests/Testing/DocumentationTests/Snippets") + files(under: "Examples/Sources"))
+        (files(under: "Tests/Testing/DocumentationTests/Snippets")
+        + files(under: "Examples/Sources"))
         .filter { $0.hasSuffix(".swift") }
 
     /// The text of a file, or nil if it does not exist.

@@ -8,11 +8,14 @@ import Testing
         #expect(Document.all.flatMap(\.swift).count > 25)
     }
 
-    /// When a block changes, change the same code in `Snippets/` or, for whole programs, in `Examples/`.
+    /// When a block changes, change the same code in `Snippets/` or, for whole programs, in
+    /// `Examples/`.
     @Test(arguments: Document.all) func `every Swift block is compiled`(_ document: Document) {
         let sources = Document.compiled.compactMap(Document.read)
         for block in document.swift {
-            #expect(sources.contains(block), "no file of Snippets/ or Examples/ is this block:\n\(block)")
+            #expect(
+                sources.contains(block),
+                "no file of Snippets/ or Examples/ is this block:\n\(block)")
         }
     }
 

@@ -15,15 +15,18 @@ struct Tutorial: CustomTestStringConvertible {
 
     var testDescription: String { path }
 
-    static let all: [Tutorial] = Document.files(under: "Sources").filter { $0.hasSuffix(".tutorial") }
-        .compactMap { path in
-            guard let text = Document.read(path) else { return nil }
-            let folder = path.split(separator: "/").dropLast().joined(separator: "/")
-            let steps = text.matches(of: /@Code\(name: "(?<name>[^"]+)", file: "(?<file>[^"]+)"\)/).map {
-                Code(name: String($0.name), path: "\(folder)/Code/\($0.file)")
-            }
-            return Tutorial(path: path, steps: steps)
+    static let all: [Tutorial] = Document.files(under: "Sources").filter {
+        $0.hasSuffix(".tutorial")
+    }
+    .compactMap { path in
+        guard let text = Document.read(path) else { return nil }
+        let folder = path.split(separator: "/").dropLast().joined(separator: "/")
+        let steps = text.matches(of: /@Code\(name: "(?<name>[^"]+)", file: "(?<file>[^"]+)"\)/).map
+        {
+            Code(name: String($0.name), path: "\(folder)/Code/\($0.file)")
         }
+        return Tutorial(path: path, steps: steps)
+    }
 
     /// The reader's files after each step.
     var stages: [[Code]] {

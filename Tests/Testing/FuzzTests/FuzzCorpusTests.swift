@@ -1,9 +1,11 @@
 import Foundation
 import Testing
 
-/// Runs each parser on its corpus, which contains the findings of the fuzzers. It uses no sanitizer and takes seconds.
+/// Runs each parser on its corpus, which contains the findings of the fuzzers. It uses no sanitizer
+/// and takes seconds.
 struct FuzzCorpusTests {
-    private static let corpus = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Corpus")
+    private static let corpus = URL(filePath: #filePath).deletingLastPathComponent().appending(
+        path: "Corpus")
 
     @Test(arguments: FuzzTarget.all.map(\.name))
     func `every input of the corpus is read or refused`(_ name: String) async throws {
@@ -17,7 +19,8 @@ struct FuzzCorpusTests {
 
     @Test func `the corpus has no inputs for parsers that don't exist`() throws {
         let names = try FileManager.default.contentsOfDirectory(atPath: Self.corpus.path)
-        #expect(names.filter { !$0.hasSuffix(".md") }.sorted() == FuzzTarget.all.map(\.name).sorted())
+        #expect(
+            names.filter { !$0.hasSuffix(".md") }.sorted() == FuzzTarget.all.map(\.name).sorted())
     }
 
     @Test func `the messages of the corpus come through the bus`() async throws {
@@ -36,7 +39,8 @@ struct FuzzCorpusTests {
 
     private static func inputs(of target: String) throws -> [(file: String, input: [UInt8])] {
         let directory = corpus.appending(path: target)
-        return try FileManager.default.contentsOfDirectory(atPath: directory.path).sorted().map { file in
+        return try FileManager.default.contentsOfDirectory(atPath: directory.path).sorted().map {
+            file in
             (file, Array(try Data(contentsOf: directory.appending(path: file))))
         }
     }

@@ -2,8 +2,9 @@
 
 import PackageDescription
 
-/// The parsers under libFuzzer: the sources of the test target `FuzzTests`, and a driver. This is a separate package, so
-/// that the build with coverage includes the dependencies and does not affect other builds. Run it with `scripts/fuzz`.
+/// The parsers under libFuzzer: the sources of the test target `FuzzTests`, and a driver. This is a
+/// separate package, so that the build with coverage includes the dependencies and does not affect
+/// other builds. Run it with `scripts/fuzz`.
 let package = Package(
     name: "latchkey-fuzz",
     dependencies: [.package(name: "latchkey", path: "../../..")],
@@ -14,8 +15,10 @@ let package = Package(
             name: "fuzz",
             dependencies: ["CLibFuzzer"]
                 + [
-                    "TPM2", "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
-                    "LatchkeyOAuth", "LatchkeyLogin", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyRelyingParty",
+                    "TPM2", "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates",
+                    "LatchkeyPresence",
+                    "LatchkeyOAuth", "LatchkeyLogin", "LatchkeyCredentials", "LatchkeyLocker",
+                    "LatchkeyRelyingParty",
                     "LatchkeyPasskeys", "LatchkeySSH",
                     "VirtualSmartCard",
                 ].map { .product(name: $0, package: "latchkey") },

@@ -4,7 +4,9 @@ import LatchkeyTesting
 import Testing
 
 /// Uses pkcs11-tool, which supports CKF_PROTECTED_AUTHENTICATION_PATH.
-@Suite(.requires(program: "pkcs11-tool"), .requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
+@Suite(
+    .requires(program: "pkcs11-tool"), .requires(program: "softhsm2-util"), .timeLimit(.minutes(15))
+)
 struct `A fingerprint token` {
     @Test func `reports a reader`() async throws {
         let listing = try await pkcs11Tool(FingerprintToken(), "--list-token-slots")
@@ -15,7 +17,8 @@ struct `A fingerprint token` {
         let token = try await FingerprintToken()
         token.show(.match)
         let made = try await pkcs11Tool(
-            token, "--login", "--keypairgen", "--key-type", "EC:prime256v1", "--id", "01", "--usage-sign")
+            token, "--login", "--keypairgen", "--key-type", "EC:prime256v1", "--id", "01",
+            "--usage-sign")
         #expect(made.contains("Private Key Object"), "\(made)")
         token.show(.match)
         let listing = try await pkcs11Tool(token, "--login", "--list-objects")
@@ -23,10 +26,13 @@ struct `A fingerprint token` {
     }
 
     @Test(arguments: [
-        (FingerprintToken.Verdict.noMatch, "CKR_PIN_INCORRECT"), (.cancelled, "CKR_FUNCTION_CANCELED"),
+        (FingerprintToken.Verdict.noMatch, "CKR_PIN_INCORRECT"),
+        (.cancelled, "CKR_FUNCTION_CANCELED"),
         (.rejected, "0x200"), (.locked, "CKR_PIN_LOCKED"),
     ])
-    func `reports why a login failed`(_ verdict: FingerprintToken.Verdict, _ code: String) async throws {
+    func `reports why a login failed`(_ verdict: FingerprintToken.Verdict, _ code: String)
+        async throws
+    {
         let token = try await FingerprintToken()
         token.show(verdict)
         let refusal = try await pkcs11Tool(token, "--login", "--list-objects")
@@ -35,17 +41,20 @@ struct `A fingerprint token` {
 
     @Test(arguments: ["exit 9", "kill -KILL $$"])
     func `fails when its sensor fails`(_ command: String) async throws {
-        let refusal = try await pkcs11Tool(FingerprintToken(verifyingWith: command), "--login", "--list-objects")
+        let refusal = try await pkcs11Tool(
+            FingerprintToken(verifyingWith: command), "--login", "--list-objects")
         #expect(refusal.contains("CKR_DEVICE_ERROR"), "\(refusal)")
     }
 
     @Test func `rejects every PIN, even that of the underlying token`() async throws {
         let token = try await FingerprintToken(verifyingWith: "exit 2")
         let behind = try await tool(
-            "--module", token.token.modulePath, "--token-label", token.token.label, "--login", "--pin",
+            "--module", token.token.modulePath, "--token-label", token.token.label, "--login",
+            "--pin",
             token.token.userPIN, "--list-objects")
         #expect(!behind.contains("error"), "\(behind)")
-        let refusal = try await pkcs11Tool(token, "--login", "--pin", token.token.userPIN, "--list-objects")
+        let refusal = try await pkcs11Tool(
+            token, "--login", "--pin", token.token.userPIN, "--list-objects")
         #expect(refusal.contains("CKR_PIN_INCORRECT"), "\(refusal)")
     }
 
@@ -61,7 +70,8 @@ struct `A fingerprint token` {
         let reader = try VirtualFingerprintReader.current
         try await reader.enroll(as: "alice's", for: "alice")
         let token = try await FingerprintToken(
-            verifyingWith: "DBUS_SYSTEM_BUS_ADDRESS=\(reader.busAddress) fprintd-verify alice >/dev/null")
+            verifyingWith:
+                "DBUS_SYSTEM_BUS_ADDRESS=\(reader.busAddress) fprintd-verify alice >/dev/null")
         async let opened = pkcs11Tool(token, "--login", "--list-objects")
         try await reader.present(.tooShort, .finger("alice's"))
         let listing = try await opened
@@ -72,8 +82,11 @@ struct `A fingerprint token` {
         #expect(refusal.contains("CKR_PIN_INCORRECT"), "\(refusal)")
     }
 
-    private func pkcs11Tool(_ token: FingerprintToken, _ arguments: String...) async throws -> String {
-        try await tool(["--module", token.modulePath, "--token-label", token.token.label] + arguments)
+    private func pkcs11Tool(_ token: FingerprintToken, _ arguments: String...) async throws
+        -> String
+    {
+        try await tool(
+            ["--module", token.modulePath, "--token-label", token.token.label] + arguments)
     }
 
     private func tool(_ arguments: String...) async throws -> String { try await tool(arguments) }

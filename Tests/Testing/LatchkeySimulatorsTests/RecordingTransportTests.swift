@@ -4,7 +4,8 @@ import LatchkeyTesting
 import Testing
 
 @Suite struct `A recording transport` {
-    private let request = HTTPRequest(method: .post, scheme: "https", authority: "example.com", path: "/token")
+    private let request = HTTPRequest(
+        method: .post, scheme: "https", authority: "example.com", path: "/token")
     private let error = KeystoreError(
         operation: "send", code: .unavailable, reason: "the network is down", recovery: "Wait.")
 

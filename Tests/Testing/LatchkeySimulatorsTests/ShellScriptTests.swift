@@ -9,13 +9,19 @@ import Testing
         try await withState { state in
             let tcti = try await script("start", "--state", state)
             #expect(tcti == "swtpm:path=\(state)/sock")
-            #expect(try await script("start", "--state", state) == tcti, "a running TPM keeps running")
-            #expect(try await script("start", "--state", state, "--export") == "export LATCHKEY_TCTI=\(tcti)")
-            #expect(try await capability("properties-fixed", tcti).contains("TPM2_PT_FAMILY_INDICATOR"))
+            #expect(
+                try await script("start", "--state", state) == tcti, "a running TPM keeps running")
+            #expect(
+                try await script("start", "--state", state, "--export")
+                    == "export LATCHKEY_TCTI=\(tcti)")
+            #expect(
+                try await capability("properties-fixed", tcti).contains("TPM2_PT_FAMILY_INDICATOR"))
 
             _ = try await script("stop", "--state", state)
             #expect(!FileManager.default.fileExists(atPath: "\(state)/sock"))
-            #expect(FileManager.default.fileExists(atPath: "\(state)/tpm2-00.permall"), "the state stays")
+            #expect(
+                FileManager.default.fileExists(atPath: "\(state)/tpm2-00.permall"),
+                "the state stays")
             _ = try await script("stop", "--state", state)
             _ = try await script("stop", "--state", state, "--remove")
             #expect(!FileManager.default.fileExists(atPath: state))
@@ -33,18 +39,24 @@ import Testing
         }
     }
 
-    @Test(.requires(program: "swtpm_setup")) func `provision endorsement certificates`() async throws {
+    @Test(.requires(program: "swtpm_setup")) func `provision endorsement certificates`()
+        async throws
+    {
         try await withState { state in
             let root = try await script("provision", "--state", state)
             #expect(try String(contentsOfFile: root, encoding: .utf8).contains("BEGIN CERTIFICATE"))
             let tcti = try await script("start", "--state", state)
             #expect(try await capability("handles-nv-index", tcti).contains("0x1C00016"))
-            #expect(try await script("provision", "--state", state) == root, "a provisioned TPM is unchanged")
+            #expect(
+                try await script("provision", "--state", state) == root,
+                "a provisioned TPM is unchanged")
         }
     }
 
     @Test func `reject invalid arguments with exit code 2`() async throws {
-        for arguments in [["start", "--port", "65535"], ["start", "--nonsense"], ["stop", "everything"]] {
+        for arguments in [
+            ["start", "--port", "65535"], ["start", "--nonsense"], ["stop", "everything"],
+        ] {
             let result = try await runScript(arguments)
             #expect(result.status == 2, "\(arguments)")
             #expect(result.output == "")
@@ -82,5 +94,7 @@ import Testing
         return trimmed(outcome.output)
     }
 
-    private func trimmed(_ text: String) -> String { text.split(separator: "\n").joined(separator: "\n") }
+    private func trimmed(_ text: String) -> String {
+        text.split(separator: "\n").joined(separator: "\n")
+    }
 }

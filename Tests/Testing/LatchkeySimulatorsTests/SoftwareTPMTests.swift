@@ -20,7 +20,8 @@ import Testing
             #expect(await tpm.isRunning == false)
             try await tpm.start()
             #expect(await tpm.processIdentifier != first)
-            #expect(try await tool("tpm2_getcap", "handles-persistent", on: tpm).contains("0x81000001"))
+            #expect(
+                try await tool("tpm2_getcap", "handles-persistent", on: tpm).contains("0x81000001"))
         }
     }
 
@@ -30,7 +31,8 @@ import Testing
             try await makePersistentKey(on: tpm)
             await tpm.cutPower()
             try await tpm.start()
-            #expect(try await tool("tpm2_getcap", "handles-persistent", on: tpm).contains("0x81000001"))
+            #expect(
+                try await tool("tpm2_getcap", "handles-persistent", on: tpm).contains("0x81000001"))
         }
     }
 
@@ -39,8 +41,11 @@ import Testing
         try await SoftwareTPM.withRunning { tpm in
             let pid = try #require(await tpm.processIdentifier)
             let status = try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)
-            let blocked = try #require(status.split(separator: "\n").first { $0.hasPrefix("SigBlk:") })
-            #expect(blocked.dropFirst("SigBlk:".count).allSatisfy { $0.isWhitespace || $0 == "0" }, "\(blocked)")
+            let blocked = try #require(
+                status.split(separator: "\n").first { $0.hasPrefix("SigBlk:") })
+            #expect(
+                blocked.dropFirst("SigBlk:".count).allSatisfy { $0.isWhitespace || $0 == "0" },
+                "\(blocked)")
             await tpm.stop()
             #expect(await tpm.isRunning == false)
         }
@@ -75,7 +80,8 @@ import Testing
     }
 
     @Test(
-        .softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"), .requires(program: "tpm2_nvread"),
+        .softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"),
+        .requires(program: "tpm2_nvread"),
         .requires(program: "openssl"))
     func `has an endorsement certificate of its own authority`() async throws {
         let tpm = try SoftwareTPM.current
@@ -85,7 +91,8 @@ import Testing
             _ = try await tool("tpm2_nvread", "0x1C00016", "-o", certificate, on: tpm)
             let issuer = "\(tpm.stateDirectory)/ca/issuercert.pem"
             let verdict = try await output(
-                "openssl", "verify", "-CAfile", tpm.rootCertificatePath, "-untrusted", issuer, certificate)
+                "openssl", "verify", "-CAfile", tpm.rootCertificatePath, "-untrusted", issuer,
+                certificate)
             #expect(verdict.contains("ek.der: OK"))
         }
     }
@@ -98,7 +105,9 @@ import Testing
         }
     }
 
-    private func tool(_ name: String, _ arguments: String..., on tpm: SoftwareTPM) async throws -> String {
+    private func tool(_ name: String, _ arguments: String..., on tpm: SoftwareTPM) async throws
+        -> String
+    {
         try await output(name, ["-T", tpm.tcti] + arguments)
     }
 

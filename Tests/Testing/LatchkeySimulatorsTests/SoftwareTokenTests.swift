@@ -15,7 +15,9 @@ import Testing
             seen.insert(token.serial).inserted && seen.insert(token.modulePath).inserted
         }
         #expect(isNew)
-        #expect(token.uri == "pkcs11:token=Latchkey;serial=\(token.serial)?module-path=\(token.modulePath)")
+        #expect(
+            token.uri
+                == "pkcs11:token=Latchkey;serial=\(token.serial)?module-path=\(token.modulePath)")
     }
 
     @Test func `works in other programs with its PIN`() async throws {
@@ -30,12 +32,16 @@ import Testing
         let inherited = try SoftwareToken.current
         let token = try await SoftwareToken(label: "läbel;x", placement: .ownDirectory)
         #expect(token.environment != inherited.environment)
-        #expect(token.uri.hasPrefix("pkcs11:token=l%C3%A4bel%3Bx;serial=\(token.serial)?module-path=/usr/"))
+        #expect(
+            token.uri.hasPrefix(
+                "pkcs11:token=l%C3%A4bel%3Bx;serial=\(token.serial)?module-path=/usr/"))
         let listing = try await pkcs11Tool(token, "--login", "--pin", "123456", "--list-objects")
         #expect(listing.isSuccess, "\(listing.text)")
     }
 
-    private func pkcs11Tool(_ token: SoftwareToken, _ arguments: String...) async throws -> SystemProgram.Outcome {
+    private func pkcs11Tool(_ token: SoftwareToken, _ arguments: String...) async throws
+        -> SystemProgram.Outcome
+    {
         try await SystemProgram("pkcs11-tool", environment: token.environment)
             .result(of: ["--module", token.modulePath, "--token-label", token.label] + arguments)
     }

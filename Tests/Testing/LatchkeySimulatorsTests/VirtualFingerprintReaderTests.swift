@@ -12,9 +12,12 @@ struct `A virtual fingerprint reader` {
     @Test func `distinguishes an enrolled finger from another`() async throws {
         let reader = try VirtualFingerprintReader.current
         try await reader.enroll(.rightIndex, as: "alice's", for: "alice")
-        #expect(try await verification(of: "alice", by: .finger("alice's"), at: reader).contains("verify-match (done)"))
         #expect(
-            try await verification(of: "alice", by: .finger("mallory's"), at: reader).contains("verify-no-match (done)")
+            try await verification(of: "alice", by: .finger("alice's"), at: reader).contains(
+                "verify-match (done)"))
+        #expect(
+            try await verification(of: "alice", by: .finger("mallory's"), at: reader).contains(
+                "verify-no-match (done)")
         )
     }
 
@@ -23,13 +26,15 @@ struct `A virtual fingerprint reader` {
         try await reader.enroll(.rightIndex, as: "alice's", for: "alice")
         try await reader.enroll(.leftThumb, as: "bob's", for: "bob")
         #expect(
-            try await verification(of: "bob", by: .finger("alice's"), at: reader).contains("verify-no-match (done)"))
+            try await verification(of: "bob", by: .finger("alice's"), at: reader).contains(
+                "verify-no-match (done)"))
     }
 
     @Test func `continues after an unreadable swipe`() async throws {
         let reader = try VirtualFingerprintReader.current
         try await reader.enroll(as: "alice's", for: "alice")
-        let text = try await verification(of: "alice", by: .tooShort, .offCentre, .finger("alice's"), at: reader)
+        let text = try await verification(
+            of: "alice", by: .tooShort, .offCentre, .finger("alice's"), at: reader)
         #expect(text.contains("verify-swipe-too-short (not done)"))
         #expect(text.contains("verify-finger-not-centered (not done)"))
         #expect(text.contains("verify-match (done)"))
@@ -38,7 +43,9 @@ struct `A virtual fingerprint reader` {
     @Test func `reports a sensor failure`() async throws {
         let reader = try VirtualFingerprintReader.current
         try await reader.enroll(as: "alice's", for: "alice")
-        #expect(try await verification(of: "alice", by: .failure, at: reader).contains("verify-unknown-error (done)"))
+        #expect(
+            try await verification(of: "alice", by: .failure, at: reader).contains(
+                "verify-unknown-error (done)"))
     }
 
     @Test func `forgets deleted fingers`() async throws {
@@ -49,7 +56,9 @@ struct `A virtual fingerprint reader` {
         let one = try await client("fprintd-list", "alice", of: reader)
         #expect(one.contains("right-thumb") && !one.contains("right-index-finger"))
         try await reader.delete(of: "alice")
-        #expect(try await client("fprintd-list", "alice", of: reader).contains("has no fingers enrolled"))
+        #expect(
+            try await client("fprintd-list", "alice", of: reader).contains(
+                "has no fingers enrolled"))
     }
 
     @Test func `keeps its fingers while fprintd is stopped`() async throws {
@@ -58,13 +67,17 @@ struct `A virtual fingerprint reader` {
         await reader.stop()
         #expect(try await client("fprintd-list", "alice", of: reader).contains("ServiceUnknown"))
         try await reader.start()
-        #expect(try await verification(of: "alice", by: .finger("alice's"), at: reader).contains("verify-match (done)"))
+        #expect(
+            try await verification(of: "alice", by: .finger("alice's"), at: reader).contains(
+                "verify-match (done)"))
     }
 
     @Test func `fails when polkit refuses`() async throws {
         let reader = try VirtualFingerprintReader.current
         try await reader.authorize(false)
-        let refused = await #expect(throws: KeystoreError.self) { try await reader.enroll(as: "x", for: "alice") }
+        let refused = await #expect(throws: KeystoreError.self) {
+            try await reader.enroll(as: "x", for: "alice")
+        }
         #expect(refused?.underlying?.text.contains("PermissionDenied") == true)
         try await reader.authorize(true)
         try await reader.enroll(as: "x", for: "alice")
@@ -91,14 +104,19 @@ struct `A virtual fingerprint reader` {
 
     /// The output of `fprintd-verify` for `touches`.
     private func verification(
-        of user: String, by touches: VirtualFingerprintReader.Touch..., at reader: VirtualFingerprintReader
+        of user: String, by touches: VirtualFingerprintReader.Touch...,
+        at reader: VirtualFingerprintReader
     ) async throws -> String {
         async let text = client("fprintd-verify", user, of: reader)
         for touch in touches { try await reader.present(touch) }
         return try await text
     }
 
-    private func client(_ program: String, _ user: String, of reader: VirtualFingerprintReader) async throws -> String {
-        try await SystemProgram("timeout", environment: reader.environment).result(of: ["300", program, user]).text
+    private func client(_ program: String, _ user: String, of reader: VirtualFingerprintReader)
+        async throws -> String
+    {
+        try await SystemProgram("timeout", environment: reader.environment).result(of: [
+            "300", program, user,
+        ]).text
     }
 }

@@ -7,9 +7,12 @@ package struct AbsentKeystore: BackendKeystore {
     package init() {}
 
     private static let absent = KeystoreError(
-        operation: "reach the hardware", code: .unavailable, reason: "it is not available", recovery: "Connect it.")
+        operation: "reach the hardware", code: .unavailable, reason: "it is not available",
+        recovery: "Connect it.")
 
-    package func capabilities() async throws(KeystoreError) -> KeystoreCapabilities { throw Self.absent }
+    package func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
+        throw Self.absent
+    }
     package func pinStatus() async throws(KeystoreError) -> PINStatus { throw Self.absent }
 
     package func createKey(
@@ -27,7 +30,8 @@ package struct AbsentKeystore: BackendKeystore {
     ) async throws(KeystoreError) -> SealedSecret { throw Self.absent }
 
     package func unseal(
-        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes { throw Self.absent }
 
     package func delete(_ key: HardwareKey) async throws(KeystoreError) { throw Self.absent }
@@ -35,13 +39,17 @@ package struct AbsentKeystore: BackendKeystore {
     package func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) { throw Self.absent }
+    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
+        throw Self.absent
+    }
 
     package func attest(
         _ key: HardwareKey, for request: AttestationRequest
     ) async throws(KeystoreError) -> KeyAttestation { throw Self.absent }
 
-    package func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
+    package func attestationIdentity(for issuer: String) async throws(KeystoreError)
+        -> AttestationIdentity
+    {
         throw Self.absent
     }
 }

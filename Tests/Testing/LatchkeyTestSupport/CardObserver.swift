@@ -3,22 +3,26 @@ internal import Latchkey
 internal import LatchkeySimulators
 package import VirtualSmartCard
 
-/// A shared connection to a card's PIV application that does not verify a PIN, like another program on the same pcscd.
+/// A shared connection to a card's PIV application that does not verify a PIN, like another program
+/// on the same pcscd.
 ///
-/// While it is connected, pcscd keeps the card powered, so a login lasts until a program ends it. Its calls block during another
-/// program's transaction.
+/// While it is connected, pcscd keeps the card powered, so a login lasts until a program ends it.
+/// Its calls block during another program's transaction.
 package final class CardObserver {
     private typealias Establish =
         @convention(c) (UInt, UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutablePointer<Int>)
         -> Int
     private typealias Connect =
         @convention(c) (
-            Int, UnsafePointer<CChar>, UInt, UInt, UnsafeMutablePointer<Int>, UnsafeMutablePointer<UInt>
+            Int, UnsafePointer<CChar>, UInt, UInt, UnsafeMutablePointer<Int>,
+            UnsafeMutablePointer<UInt>
         ) -> Int
-    private typealias Reconnect = @convention(c) (Int, UInt, UInt, UInt, UnsafeMutablePointer<UInt>) -> Int
+    private typealias Reconnect =
+        @convention(c) (Int, UInt, UInt, UInt, UnsafeMutablePointer<UInt>) -> Int
     private typealias Transmit =
         @convention(c) (
-            Int, UnsafePointer<UInt>, UnsafePointer<UInt8>, UInt, UnsafeRawPointer?, UnsafeMutablePointer<UInt8>,
+            Int, UnsafePointer<UInt>, UnsafePointer<UInt8>, UInt, UnsafeRawPointer?,
+            UnsafeMutablePointer<UInt8>,
             UnsafeMutablePointer<UInt>
         ) -> Int
     private typealias Release = @convention(c) (Int) -> Int
@@ -38,19 +42,25 @@ package final class CardObserver {
     /// - Parameter isExclusive: Whether no other program can connect.
     package init(slotOfReader: Int = 0, isExclusive: Bool = false) throws {
         let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL)
-        guard let establish = dlsym(handle, "SCardEstablishContext"), let connect = dlsym(handle, "SCardConnect"),
-            let reconnect = dlsym(handle, "SCardReconnect"), let transmit = dlsym(handle, "SCardTransmit"),
-            let begin = dlsym(handle, "SCardBeginTransaction"), let release = dlsym(handle, "SCardReleaseContext")
+        guard let establish = dlsym(handle, "SCardEstablishContext"),
+            let connect = dlsym(handle, "SCardConnect"),
+            let reconnect = dlsym(handle, "SCardReconnect"),
+            let transmit = dlsym(handle, "SCardTransmit"),
+            let begin = dlsym(handle, "SCardBeginTransaction"),
+            let release = dlsym(handle, "SCardReleaseContext")
         else { throw Self.failure("load libpcsclite", 0) }
         self.reconnect = unsafeBitCast(reconnect, to: Reconnect.self)
         self.transmit = unsafeBitCast(transmit, to: Transmit.self)
         self.begin = unsafeBitCast(begin, to: Release.self)
         self.release = unsafeBitCast(release, to: Release.self)
-        try Self.check("SCardEstablishContext", unsafeBitCast(establish, to: Establish.self)(2, nil, nil, &context))
+        try Self.check(
+            "SCardEstablishContext",
+            unsafeBitCast(establish, to: Establish.self)(2, nil, nil, &context))
         let name = SmartCardReader.name(ofSlot: slotOfReader)
         try Self.check(
             "SCardConnect",
-            unsafeBitCast(connect, to: Connect.self)(context, name, isExclusive ? 1 : 2, 3, &card, &protocolInUse))
+            unsafeBitCast(connect, to: Connect.self)(
+                context, name, isExclusive ? 1 : 2, 3, &card, &protocolInUse))
         _ = try answer(to: Self.selection)
     }
 
@@ -60,18 +70,23 @@ package final class CardObserver {
     package func beginTransaction() throws { try Self.check("SCardBeginTransaction", begin(card)) }
 
     /// Whether VERIFY without a PIN reports a verified PIN.
-    package func seesVerifiedPIN() throws -> Bool { try answer(to: [0x00, 0x20, 0x00, 0x80]) == 0x9000 }
+    package func seesVerifiedPIN() throws -> Bool {
+        try answer(to: [0x00, 0x20, 0x00, 0x80]) == 0x9000
+    }
 
     /// Whether the key in a slot signs without a PIN.
     package func signs(with slot: KeySlot) throws -> Bool {
         let digest = [UInt8](repeating: 0x11, count: 32)
         let template: [UInt8] = [0x82, 0x00, 0x81, 0x20] + digest
-        return try answer(to: [0x00, 0x87, 0x11, slot.rawValue, 0x26, 0x7c, 0x24] + template + [0x00]) == 0x9000
+        return try answer(
+            to: [0x00, 0x87, 0x11, slot.rawValue, 0x26, 0x7c, 0x24] + template + [0x00]) == 0x9000
     }
 
-    /// Whether the card generates a key without the management key. If it does, the earlier key in the slot is lost.
+    /// Whether the card generates a key without the management key. If it does, the earlier key in
+    /// the slot is lost.
     package func generates(in slot: KeySlot) throws -> Bool {
-        try answer(to: [0x00, 0x47, 0x00, slot.rawValue, 0x05, 0xac, 0x03, 0x80, 0x01, 0x11, 0x00]) == 0x9000
+        try answer(to: [0x00, 0x47, 0x00, slot.rawValue, 0x05, 0xac, 0x03, 0x80, 0x01, 0x11, 0x00])
+            == 0x9000
     }
 
     /// Sends a command. After a reset of the card, selects the application again first.
@@ -99,8 +114,11 @@ package final class CardObserver {
         return (UInt32(truncatingIfNeeded: code), last.reduce(0) { $0 << 8 | UInt16($1) })
     }
 
-    private static let selection: [UInt8] = [0x00, 0xa4, 0x04, 0x00, 0x05, 0xa0, 0x00, 0x00, 0x03, 0x08]
-    /// `SCARD_W_RESET_CARD`, and `SCARD_E_PROTO_MISMATCH` until a program has chosen the protocol after a reset.
+    private static let selection: [UInt8] = [
+        0x00, 0xa4, 0x04, 0x00, 0x05, 0xa0, 0x00, 0x00, 0x03, 0x08,
+    ]
+    /// `SCARD_W_RESET_CARD`, and `SCARD_E_PROTO_MISMATCH` until a program has chosen the protocol
+    /// after a reset.
     private static let wasReset: Set<UInt32> = [0x8010_0068, 0x8010_000f]
 
     private static func check(_ function: String, _ code: Int) throws {
@@ -110,7 +128,8 @@ package final class CardObserver {
 
     private static func failure(_ function: String, _ code: UInt32) -> KeystoreError {
         KeystoreError(
-            operation: "observe the card", code: .failed, reason: "\(function): 0x\(String(code, radix: 16))",
+            operation: "observe the card", code: .failed,
+            reason: "\(function): 0x\(String(code, radix: 16))",
             recovery: "Check that pcscd runs.")
     }
 }

@@ -12,7 +12,9 @@ package final class Chromium: Sendable {
     }
 
     /// Whether both programs are installed.
-    package static var isAvailable: Bool { path(of: "chromium") != nil && path(of: "chromedriver") != nil }
+    package static var isAvailable: Bool {
+        path(of: "chromium") != nil && path(of: "chromedriver") != nil
+    }
 
     /// The time limit of a command or a wait, in seconds.
     package static let deadline = Int(hangLimit.components.seconds)
@@ -100,34 +102,45 @@ package final class Chromium: Sendable {
     private static let elementKey = "element-6066-11e4-a52e-4f735466cecf"
 
     private func find(_ selector: String) async throws -> String {
-        let found = try await command("POST", "element", ["using": "css selector", "value": selector])
+        let found = try await command(
+            "POST", "element", ["using": "css selector", "value": selector])
         guard let id = (found as? [String: Any])?[Self.elementKey] as? String else {
             throw Failure(description: "no element \(selector)")
         }
         return id
     }
 
-    private func command(_ method: String, _ name: String, _ body: [String: Any]? = nil) async throws -> Any {
-        try await Self.send(method, Session(port: session.port, path: "\(session.path)/\(name)"), body)
+    private func command(_ method: String, _ name: String, _ body: [String: Any]? = nil)
+        async throws -> Any
+    {
+        try await Self.send(
+            method, Session(port: session.port, path: "\(session.path)/\(name)"), body)
     }
 
     private func text(_ value: Any) throws -> String {
-        guard let text = value as? String else { throw Failure(description: "not a text: \(value)") }
+        guard let text = value as? String else {
+            throw Failure(description: "not a text: \(value)")
+        }
         return text
     }
 
-    private static func send(_ method: String, _ target: Session, _ body: [String: Any]?) async throws -> Any {
+    private static func send(_ method: String, _ target: Session, _ body: [String: Any]?)
+        async throws -> Any
+    {
         let json = try body.map { try JSONSerialization.data(withJSONObject: $0) } ?? Data()
         let data = try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread {
                 continuation.resume(
                     with: Result {
                         try WebDriverConnection.exchange(
-                            port: target.port, method: method, path: target.path, body: json, deadline: deadline)
+                            port: target.port, method: method, path: target.path, body: json,
+                            deadline: deadline)
                     })
             }
         }
-        let answer = try JSONSerialization.jsonObject(with: data, options: .fragmentsAllowed) as? [String: Any]
+        let answer =
+            try JSONSerialization.jsonObject(with: data, options: .fragmentsAllowed)
+            as? [String: Any]
         let value = answer?["value"] ?? NSNull()
         if let failure = value as? [String: Any], let error = failure["error"] as? String {
             let message = (failure["message"] as? String)?.split(separator: "\n").first ?? ""
@@ -142,13 +155,15 @@ package final class Chromium: Sendable {
         guard let program = path(of: "chromedriver"), let chromium = path(of: "chromium") else {
             throw Failure(description: "chromium and chromedriver are not installed")
         }
-        let directory = FileManager.default.temporaryDirectory.appending(path: "latchkey-browser-\(UUID().uuidString)")
+        let directory = FileManager.default.temporaryDirectory.appending(
+            path: "latchkey-browser-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         let (process, port) = try await startDriver(program)
         let driver = Driver(process: process, directory: directory)
         do {
             let arguments = [
-                "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                "--no-first-run",
                 "--window-size=900,800", "--user-data-dir=\(directory.path())",
             ]
             let options: [String: Any] = ["binary": chromium, "args": arguments]
@@ -158,8 +173,10 @@ package final class Chromium: Sendable {
             guard let id = (made as? [String: Any])?["sessionId"] as? String else {
                 throw Failure(description: "chromedriver made no session")
             }
-            let browser = Chromium(driver: driver, session: Session(port: port, path: "/session/\(id)"))
-            // A click may return before the next page has loaded, so finding an element waits for it.
+            let browser = Chromium(
+                driver: driver, session: Session(port: port, path: "/session/\(id)"))
+            // A click may return before the next page has loaded, so finding an element waits for
+            // it.
             _ = try await browser.command("POST", "timeouts", ["implicit": deadline * 1000])
             return browser
         } catch {
@@ -198,7 +215,9 @@ package final class Chromium: Sendable {
     /// The port in chromedriver's line "… was started successfully on port 12345."
     private static func port(of driver: RunningProgram) async throws -> Int {
         let line = await driver.output { $0.contains("successfully on port ") }
-        let digits = line.components(separatedBy: "successfully on port ").last?.prefix { $0.isNumber }
+        let digits = line.components(separatedBy: "successfully on port ").last?.prefix {
+            $0.isNumber
+        }
         guard let port = digits.flatMap({ Int($0) }) else {
             throw Failure(description: "chromedriver did not start: \(line)")
         }
@@ -213,10 +232,13 @@ package final class Chromium: Sendable {
 
 /// Sends one request to a WebDriver on the loopback address, over a new connection.
 ///
-/// Foundation's URLSession rejects chromedriver's response headers on Linux, so this implements the required part of HTTP.
+/// Foundation's URLSession rejects chromedriver's response headers on Linux, so this implements the
+/// required part of HTTP.
 enum WebDriverConnection {
     /// Sends a request and returns the body of the response. It blocks the thread.
-    static func exchange(port: Int, method: String, path: String, body: Data, deadline: Int) throws -> Data {
+    static func exchange(port: Int, method: String, path: String, body: Data, deadline: Int) throws
+        -> Data
+    {
         let socket = try connect(port: port, deadline: deadline)
         defer { close(socket) }
         let head = """
@@ -235,7 +257,8 @@ enum WebDriverConnection {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         var limit = timeval(tv_sec: deadline, tv_usec: 0)
         for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
-            setsockopt(descriptor, SOL_SOCKET, option, &limit, socklen_t(MemoryLayout<timeval>.size))
+            setsockopt(
+                descriptor, SOL_SOCKET, option, &limit, socklen_t(MemoryLayout<timeval>.size))
         }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -248,7 +271,8 @@ enum WebDriverConnection {
         }
         guard connected == 0 else {
             close(descriptor)
-            throw Chromium.Failure(description: "chromedriver cannot be reached: \(String(cString: strerror(errno)))")
+            throw Chromium.Failure(
+                description: "chromedriver cannot be reached: \(String(cString: strerror(errno)))")
         }
         return descriptor
     }
@@ -256,8 +280,12 @@ enum WebDriverConnection {
     private static func write(_ bytes: Data, to socket: Int32) throws {
         var rest = bytes[...]
         while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
-            guard count > 0 else { throw Chromium.Failure(description: "chromedriver does not accept the request") }
+            let count = rest.withUnsafeBytes {
+                send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
+            guard count > 0 else {
+                throw Chromium.Failure(description: "chromedriver does not accept the request")
+            }
             rest = rest.dropFirst(count)
         }
     }
@@ -269,7 +297,8 @@ enum WebDriverConnection {
             if let body = completeBody(of: seen) { return body }
             let count = recv(socket, &buffer, buffer.count, 0)
             guard count > 0 else {
-                throw Chromium.Failure(description: "chromedriver did not send a complete response in time")
+                throw Chromium.Failure(
+                    description: "chromedriver did not send a complete response in time")
             }
             seen += buffer.prefix(count)
         }
@@ -278,8 +307,11 @@ enum WebDriverConnection {
     /// The body, or nil if it is shorter than the header's content length.
     private static func completeBody(of response: Data) -> Data? {
         guard let end = response.range(of: Data("\r\n\r\n".utf8)) else { return nil }
-        let lines = String(decoding: response[..<end.lowerBound], as: UTF8.self).split(separator: "\r\n")
-        let length = lines.first { $0.lowercased().hasPrefix("content-length:") }?.split(separator: ":").last
+        let lines = String(decoding: response[..<end.lowerBound], as: UTF8.self).split(
+            separator: "\r\n")
+        let length = lines.first { $0.lowercased().hasPrefix("content-length:") }?.split(
+            separator: ":"
+        ).last
             .flatMap { Int($0.trimmingCharacters(in: .whitespaces)) }
         guard let length else { return nil }
         let body = response[end.upperBound...]

@@ -35,7 +35,9 @@ package final class CountingKeystore: KeystoreWrapper {
     package func clearFailure() { state.withLock { $0.failure = nil } }
 
     package func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
-        try await call("capabilities") { () throws(KeystoreError) in try await keystore.capabilities() }
+        try await call("capabilities") { () throws(KeystoreError) in
+            try await keystore.capabilities()
+        }
     }
 
     package func pinStatus() async throws(KeystoreError) -> PINStatus {
@@ -43,11 +45,15 @@ package final class CountingKeystore: KeystoreWrapper {
     }
 
     package func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
-        try await call("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus(of: key) }
+        try await call("pinStatus") { () throws(KeystoreError) in
+            try await keystore.pinStatus(of: key)
+        }
     }
 
     package func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
-        try await call("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus(of: secret) }
+        try await call("pinStatus") { () throws(KeystoreError) in
+            try await keystore.pinStatus(of: secret)
+        }
     }
 
     package func createRevocableKey(
@@ -55,7 +61,8 @@ package final class CountingKeystore: KeystoreWrapper {
         willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         try await call("createRevocableKey") { () throws(KeystoreError) in
-            try await keystore.createRevocableKey(request, authorizedBy: presence, willCreate: willCreate)
+            try await keystore.createRevocableKey(
+                request, authorizedBy: presence, willCreate: willCreate)
         }
     }
 
@@ -84,7 +91,8 @@ package final class CountingKeystore: KeystoreWrapper {
     }
 
     package func unseal(
-        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         try await call("unseal") { () throws(KeystoreError) in
             try await keystore.unseal(secret, for: prompt, authorizedBy: presence)
@@ -113,5 +121,6 @@ package final class CountingKeystore: KeystoreWrapper {
     }
 
     private static let lost = KeystoreError(
-        operation: "use the hardware", code: .failed, reason: "the test planned this failure", recovery: "None.")
+        operation: "use the hardware", code: .failed, reason: "the test planned this failure",
+        recovery: "None.")
 }

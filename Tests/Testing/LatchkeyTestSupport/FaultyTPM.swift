@@ -1,11 +1,12 @@
 internal import Foundation
 internal import Glibc
+internal import LatchkeyPlatform
 package import LatchkeySimulators
 internal import Synchronization
 internal import Testing
-internal import LatchkeyPlatform
 
-/// A proxy between programs and a software TPM that injects a fault at one command. It implements the `swtpm` TCTI.
+/// A proxy between programs and a software TPM that injects a fault at one command. It implements
+/// the `swtpm` TCTI.
 package final class FaultyTPM: Sendable {
     /// A fault at one command.
     package enum Fault: Hashable, Sendable {
@@ -21,11 +22,14 @@ package final class FaultyTPM: Sendable {
         case cutAnswer(Int)
         /// The response lacks this number of bytes at the end, with a matching size in its header.
         case shortAnswer(Int)
-        /// The proxy answers this response code to the command, and to later commands with the same code, this number of times.
+        /// The proxy answers this response code to the command, and to later commands with the same
+        /// code, this number of times.
         case code(UInt32, times: Int)
-        /// The proxy answers with the response to the previous command; the TPM does not get this command.
+        /// The proxy answers with the response to the previous command; the TPM does not get this
+        /// command.
         case stale
-        /// The TPM executes the command, but the proxy answers with the response to an earlier command with the same code.
+        /// The TPM executes the command, but the proxy answers with the response to an earlier
+        /// command with the same code.
         case replayed
         /// The TPM restarts before the command and loses its loaded objects.
         case reset
@@ -107,7 +111,9 @@ package final class FaultyTPM: Sendable {
     private func serve(_ connection: Int32) {
         defer { endSocket(connection) }
         while let command = Self.message(from: connection) {
-            guard let answer = answer(to: command), Self.send(answer.bytes, to: connection), !answer.isLast else {
+            guard let answer = answer(to: command), Self.send(answer.bytes, to: connection),
+                !answer.isLast
+            else {
                 return
             }
         }
@@ -122,7 +128,8 @@ package final class FaultyTPM: Sendable {
                 state.index += 1
             }
             guard let fault = state.fault, state.left > 0,
-                state.faultyCommand == code || state.faultyCommand == nil && fault.index == state.index
+                state.faultyCommand == code
+                    || state.faultyCommand == nil && fault.index == state.index
             else { return nil }
             state.left -= 1
             state.faultyCommand = code
@@ -148,7 +155,8 @@ package final class FaultyTPM: Sendable {
         case .cutAnswer(let count): return (answer.dropLast(count), true)
         case .shortAnswer(let count):
             answer = answer.dropLast(min(count, answer.count - 10))
-            answer.replaceSubrange(2..<6, with: withUnsafeBytes(of: UInt32(answer.count).bigEndian, Array.init))
+            answer.replaceSubrange(
+                2..<6, with: withUnsafeBytes(of: UInt32(answer.count).bigEndian, Array.init))
         default: break
         }
         return (answer, false)
@@ -156,9 +164,13 @@ package final class FaultyTPM: Sendable {
 
     /// Sends the command to the TPM.
     private func exchange(_ command: [UInt8], _ code: UInt32) -> [UInt8]? {
-        guard let descriptor = UNIXSocketAddress(path: target)?.connectedSocket() else { return nil }
+        guard let descriptor = UNIXSocketAddress(path: target)?.connectedSocket() else {
+            return nil
+        }
         defer { close(descriptor) }
-        guard Self.send(command, to: descriptor), let answer = Self.message(from: descriptor) else { return nil }
+        guard Self.send(command, to: descriptor), let answer = Self.message(from: descriptor) else {
+            return nil
+        }
         state.withLock { state in
             state.last = answer
             state.answers[code] = answer
@@ -172,7 +184,9 @@ package final class FaultyTPM: Sendable {
         [0x80, 0x01, 0, 0, 0, 10] + withUnsafeBytes(of: code.bigEndian, Array.init)
     }
 
-    private static func number(_ bytes: ArraySlice<UInt8>) -> UInt32 { bytes.reduce(0) { $0 << 8 | UInt32($1) } }
+    private static func number(_ bytes: ArraySlice<UInt8>) -> UInt32 {
+        bytes.reduce(0) { $0 << 8 | UInt32($1) }
+    }
 
     /// Reads a command or a response; the header contains its size.
     private static func message(from descriptor: Int32) -> [UInt8]? {

@@ -5,10 +5,11 @@ package import LatchkeySimulators
 package import LatchkeyTesting
 internal import Synchronization
 
-/// A PKCS#11 token that verifies a fingerprint instead of a PIN: a `SoftwareToken` behind the module of
-/// `Tests/C/FingerprintToken`.
+/// A PKCS#11 token that verifies a fingerprint instead of a PIN: a `SoftwareToken` behind the
+/// module of `Tests/C/FingerprintToken`.
 ///
-/// It has the flag `CKF_PROTECTED_AUTHENTICATION_PATH`. A login waits for a finger; the token rejects a login with a PIN.
+/// It has the flag `CKF_PROTECTED_AUTHENTICATION_PATH`. A login waits for a finger; the token
+/// rejects a login with a PIN.
 package final class FingerprintToken: Sendable {
     /// The sensor's result.
     package enum Verdict: UInt8, Sendable {
@@ -34,15 +35,19 @@ package final class FingerprintToken: Sendable {
     private let directory: TemporaryDirectory
     private let verdicts: Int32
 
-    /// Creates a token with a sensor that reports the verdicts of `show(_:)`, one for each login. After twenty seconds without
-    /// a verdict, the sensor rejects the login.
+    /// Creates a token with a sensor that reports the verdicts of `show(_:)`, one for each login.
+    /// After twenty seconds without a verdict, the sensor rejects the login.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` if SoftHSM2 is not installed or the module cannot be built.
-    package convenience init(placement: SoftwareToken.Placement = .thisProcess) async throws(KeystoreError) {
+    /// - Throws: `KeystoreError` with code `unavailable` if SoftHSM2 is not installed or the module
+    ///   cannot be built.
+    package convenience init(placement: SoftwareToken.Placement = .thisProcess)
+        async throws(KeystoreError)
+    {
         try await self.init(verifyingWith: nil, placement: placement)
     }
 
-    /// Creates a token with a shell command as its sensor. The exit status is the ``Verdict``; other values are failures.
+    /// Creates a token with a shell command as its sensor. The exit status is the ``Verdict``;
+    /// other values are failures.
     package convenience init(
         verifyingWith command: String, placement: SoftwareToken.Placement = .thisProcess
     ) async throws(KeystoreError) {
@@ -64,7 +69,8 @@ package final class FingerprintToken: Sendable {
 
             """
         do {
-            try FileManager.default.copyItem(atPath: BuiltProduct.library("FingerprintToken"), toPath: modulePath)
+            try FileManager.default.copyItem(
+                atPath: BuiltProduct.library("FingerprintToken"), toPath: modulePath)
             try Data(settings.utf8).write(to: URL(filePath: "\(modulePath).conf"))
         } catch {
             throw Self.failure("its module cannot be built or copied: \(error)")
@@ -85,7 +91,8 @@ package final class FingerprintToken: Sendable {
         write(verdicts, &digit, 1)
     }
 
-    /// Shows a finger for ``KeystoreContract/Device/PINOwner/atReader(_:)``; the correct finger is the PIN `correct`.
+    /// Shows a finger for ``KeystoreContract/Device/PINOwner/atReader(_:)``; the correct finger is
+    /// the PIN `correct`.
     package func show(_ step: ScriptedPresence.Step) {
         switch step {
         case .pin("correct"): show(Verdict.match)
@@ -102,7 +109,10 @@ package final class FingerprintToken: Sendable {
 
     private static func failure(_ reason: String) -> KeystoreError {
         KeystoreError(
-            operation: "create a token with a fingerprint sensor", code: .unavailable, reason: reason,
-            recovery: "Run scripts/setup, which installs SoftHSM2 and p11-kit; the module also needs clang.")
+            operation: "create a token with a fingerprint sensor", code: .unavailable,
+            reason: reason,
+            recovery:
+                "Run scripts/setup, which installs SoftHSM2 and p11-kit; the module also needs clang."
+        )
     }
 }

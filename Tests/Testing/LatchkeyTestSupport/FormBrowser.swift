@@ -2,7 +2,8 @@ internal import Foundation
 internal import HTTPTypes
 package import LatchkeyOAuth
 
-/// A browser without a screen: it keeps cookies, fills in the last form of a page and follows redirects.
+/// A browser without a screen: it keeps cookies, fills in the last form of a page and follows
+/// redirects.
 package actor FormBrowser {
     private let user: IdentityProcess.User
     private let transport: any HTTPTransport
@@ -20,7 +21,9 @@ package actor FormBrowser {
     /// - Parameters:
     ///   - user: The user who logs in.
     ///   - end: The start of the URL that is not opened, because a redirect to it ends the login.
-    package init(_ user: IdentityProcess.User, transport: any HTTPTransport, endingAt end: String? = nil) {
+    package init(
+        _ user: IdentityProcess.User, transport: any HTTPTransport, endingAt end: String? = nil
+    ) {
         self.user = user
         self.transport = transport
         self.end = end
@@ -37,12 +40,16 @@ package actor FormBrowser {
         try await submit(["username": user.username, "password": user.password, "action": "login"])
     }
 
-    /// Sends the last form of the page with its hidden fields and `fields`. Does nothing if the page has no form.
+    /// Sends the last form of the page with its hidden fields and `fields`. Does nothing if the
+    /// page has no form.
     package func submit(_ fields: [String: String] = [:]) async throws {
-        let forms = page.matches(of: /<form method="post" action="([^"]*)">(.*?)<\/form>/.dotMatchesNewlines())
+        let forms = page.matches(
+            of: /<form method="post" action="([^"]*)">(.*?)<\/form>/.dotMatchesNewlines())
         guard let form = forms.last else { return }
         var values = fields
-        for input in String(form.2).matches(of: /<input type="hidden" name="([^"]*)" value="([^"]*)">/) {
+        for input in String(form.2).matches(
+            of: /<input type="hidden" name="([^"]*)" value="([^"]*)">/)
+        {
             values[String(input.1)] = Self.unescape(String(input.2))
         }
         try await post(Self.resolve(Self.unescape(String(form.1)), from: address), values)
@@ -62,7 +69,9 @@ package actor FormBrowser {
         }.joined(separator: "&")
     }
 
-    private func follow(_ method: HTTPRequest.Method, _ url: String, _ body: String = "") async throws {
+    private func follow(_ method: HTTPRequest.Method, _ url: String, _ body: String = "")
+        async throws
+    {
         var (method, url, body) = (method, url, body)
         for _ in 0..<10 {
             guard let components = URLComponents(string: url) else { return }
@@ -73,7 +82,8 @@ package actor FormBrowser {
                 method: method, scheme: components.scheme, authority: authority,
                 path: components.percentEncodedPath + query)
             if !cookies.isEmpty {
-                request.headerFields[.cookie] = cookies.map { "\($0)=\($1)" }.joined(separator: "; ")
+                request.headerFields[.cookie] = cookies.map { "\($0)=\($1)" }.joined(
+                    separator: "; ")
             }
             if method == .post {
                 request.headerFields[.contentType] = "application/x-www-form-urlencoded"
@@ -84,7 +94,9 @@ package actor FormBrowser {
                 let pair = field.value.prefix { $0 != ";" }.split(separator: "=", maxSplits: 1)
                 if pair.count == 2 { cookies[String(pair[0])] = String(pair[1]) }
             }
-            guard (300..<400).contains(response.status.code), let target = response.headerFields[.location] else {
+            guard (300..<400).contains(response.status.code),
+                let target = response.headerFields[.location]
+            else {
                 (page, address) = (String(decoding: bytes, as: UTF8.self), url)
                 return
             }
@@ -101,7 +113,9 @@ package actor FormBrowser {
     }
 
     private static func unescape(_ text: String) -> String {
-        text.replacing("&quot;", with: "\"").replacing("&lt;", with: "<").replacing("&gt;", with: ">")
-            .replacing("&#39;", with: "'").replacing("&#61;", with: "=").replacing("&amp;", with: "&")
+        text.replacing("&quot;", with: "\"").replacing("&lt;", with: "<").replacing(
+            "&gt;", with: ">"
+        )
+        .replacing("&#39;", with: "'").replacing("&#61;", with: "=").replacing("&amp;", with: "&")
     }
 }

@@ -2,8 +2,8 @@ import Foundation
 package import LatchkeySimulators
 import Testing
 
-/// A token of SoftHSM2 that `p11-kit server` forwards over a socket, with the protocol of p11-kit. Programs use it through
-/// `p11-kit-client.so` with ``environment``, and not through SoftHSM2.
+/// A token of SoftHSM2 that `p11-kit server` forwards over a socket, with the protocol of p11-kit.
+/// Programs use it through `p11-kit-client.so` with ``environment``, and not through SoftHSM2.
 package struct ForwardedToken: Sendable {
     /// The client's module.
     package static let module = "/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so"
@@ -23,14 +23,17 @@ package struct ForwardedToken: Sendable {
         let server = try RunningProgram(
             URL(filePath: "/usr/bin/env"),
             variables + [
-                "p11-kit", "server", "--foreground", "--sh", "--name", socket, "--provider", token.modulePath,
+                "p11-kit", "server", "--foreground", "--sh", "--name", socket, "--provider",
+                token.modulePath,
                 "pkcs11:serial=\(token.serial)",
             ])
         // The server prints its address when it listens.
         let started = await server.output { $0.contains("P11_KIT_SERVER_PID=") }
-        try #require(started.contains("P11_KIT_SERVER_ADDRESS="), "p11-kit server printed ‘\(started)’")
+        try #require(
+            started.contains("P11_KIT_SERVER_ADDRESS="), "p11-kit server printed ‘\(started)’")
         let forwarded = ForwardedToken(
-            uri: token.uri(through: module), environment: ["P11_KIT_SERVER_ADDRESS": "unix:path=\(socket)"])
+            uri: token.uri(through: module),
+            environment: ["P11_KIT_SERVER_ADDRESS": "unix:path=\(socket)"])
         let result: Result<R, any Error>
         do {
             result = .success(try await body(forwarded))

@@ -26,7 +26,8 @@ package struct IdentityProcess: Sendable {
     private let process: RunningProgram
     /// The folder of the signing key file, if the test did not name a database.
     private let directory: TemporaryDirectory?
-    /// The output after the first line. It is read at once, so that a full pipe never blocks the server.
+    /// The output after the first line. It is read at once, so that a full pipe never blocks the
+    /// server.
     private let rest: Task<(output: String, errors: String), Never>
 
     /// The first line of standard output.
@@ -38,13 +39,15 @@ package struct IdentityProcess: Sendable {
     }
 
     /// The path of the program.
-    package static var program: String { get throws { try BuiltProduct.path(of: "latchkey-identity") } }
+    package static var program: String {
+        get throws { try BuiltProduct.path(of: "latchkey-identity") }
+    }
 
     /// Starts `latchkey-identity serve` and waits until the server is ready.
     ///
     /// - Parameters:
-    ///   - arguments: Without `--database`, the server uses a database in memory or, with `LATCHKEY_TEST_DATABASE=postgresql`, a
-    ///     new database of ``PostgreSQLServer/shared``.
+    ///   - arguments: Without `--database`, the server uses a database in memory or, with
+    ///     `LATCHKEY_TEST_DATABASE=postgresql`, a new database of ``PostgreSQLServer/shared``.
     ///   - launcher: A program with arguments that starts the server, for example `prlimit`.
     /// - Throws: An issue of the test if the server does not start.
     package init(_ arguments: [String], through launcher: [String] = []) async throws {
@@ -55,14 +58,16 @@ package struct IdentityProcess: Sendable {
             directory = folder
         }
         self.directory = directory
-        let (process, ready) = try await Self.start(launcher + [try Self.program, "serve"] + arguments)
+        let (process, ready) = try await Self.start(
+            launcher + [try Self.program, "serve"] + arguments)
         rest = Task { await process.remainder() }
         (endpoint, clientID, users) = (ready.endpoint, ready.clientID, ready.users ?? [])
         management = ready.management
         self.process = process
     }
 
-    /// Starts a server. Tries again while another process has the port: the system may have assigned a port that the test chose.
+    /// Starts a server. Tries again while another process has the port: the system may have
+    /// assigned a port that the test chose.
     private static func start(_ command: [String]) async throws -> (RunningProgram, Ready) {
         var (started, failure) = ((RunningProgram, Ready)?.none, "")
         try await poll {
@@ -79,8 +84,9 @@ package struct IdentityProcess: Sendable {
         return try #require(started, "the server did not start: \(failure)")
     }
 
-    /// Returns the location of a new database that several servers can use, and the arguments for them: a file in the directory or,
-    /// with `LATCHKEY_TEST_DATABASE=postgresql`, a database of ``PostgreSQLServer/shared`` with a signing key file.
+    /// Returns the location of a new database that several servers can use, and the arguments for
+    /// them: a file in the directory or, with `LATCHKEY_TEST_DATABASE=postgresql`, a database of
+    /// ``PostgreSQLServer/shared`` with a signing key file.
     package static func storage(
         in directory: TemporaryDirectory
     ) async throws -> (location: String, arguments: [String]) {
@@ -89,17 +95,23 @@ package struct IdentityProcess: Sendable {
             return (file, ["--database", file])
         }
         let address = try await PostgreSQLServer.shared.database()
-        return (address, ["--database", address, "--signing-key-file", try signingKeyFile(in: directory)])
+        return (
+            address,
+            ["--database", address, "--signing-key-file", try signingKeyFile(in: directory)]
+        )
     }
 
     /// Writes a signing key file, which PostgreSQL requires.
     ///
     /// - Parameter byte: Each of its 32 bytes.
     /// - Returns: Its path.
-    package static func signingKeyFile(in directory: TemporaryDirectory, byte: UInt8 = 7) throws -> String {
+    package static func signingKeyFile(in directory: TemporaryDirectory, byte: UInt8 = 7) throws
+        -> String
+    {
         let path = directory.path(of: "signing-key-\(byte)")
         let isCreated = FileManager.default.createFile(
-            atPath: path, contents: Data(repeating: byte, count: 32), attributes: [.posixPermissions: 0o600])
+            atPath: path, contents: Data(repeating: byte, count: 32),
+            attributes: [.posixPermissions: 0o600])
         try #require(isCreated)
         return path
     }
@@ -133,12 +145,15 @@ package struct IdentityProcess: Sendable {
     ///   - client: Members of the client's configuration.
     ///   - configuration: Other members of the server's configuration.
     package static func with<R>(
-        client: [String: Any] = [:], _ configuration: [String: Any] = [:], _ body: (IdentityProcess) async throws -> R
+        client: [String: Any] = [:], _ configuration: [String: Any] = [:],
+        _ body: (IdentityProcess) async throws -> R
     ) async throws -> R {
         let directory = try TemporaryDirectory()
         defer { withExtendedLifetime(directory) {} }
         var configuration = configuration
-        let standard: [String: Any] = ["client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]]
+        let standard: [String: Any] = [
+            "client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"],
+        ]
         configuration["clients"] = [standard.merging(client) { $1 }]
         let file = directory.path(of: "config.json")
         try JSONSerialization.data(withJSONObject: configuration).write(to: URL(filePath: file))
@@ -146,9 +161,11 @@ package struct IdentityProcess: Sendable {
     }
 }
 
-/// A process of Canaille, an independent OpenID provider, on a free port. `scripts/setup` installs it.
+/// A process of Canaille, an independent OpenID provider, on a free port. `scripts/setup` installs
+/// it.
 ///
-/// It supports single-use refresh tokens, discovery, RS256, revocation, introspection, user info and a client with a secret.
+/// It supports single-use refresh tokens, discovery, RS256, revocation, introspection, user info
+/// and a client with a secret.
 package struct OpenIDProvider: Decodable, Sendable {
     /// The issuer URL.
     package let issuer: String
@@ -162,7 +179,8 @@ package struct OpenIDProvider: Decodable, Sendable {
     }
 
     private static let interpreter: URL = {
-        let cache = ProcessInfo.processInfo.environment["XDG_CACHE_HOME"] ?? "\(NSHomeDirectory())/.cache"
+        let cache =
+            ProcessInfo.processInfo.environment["XDG_CACHE_HOME"] ?? "\(NSHomeDirectory())/.cache"
         return URL(filePath: "\(cache)/latchkey/canaille/bin/python")
     }()
 
@@ -183,7 +201,8 @@ package struct OpenIDProvider: Decodable, Sendable {
     package static func withRunning<R>(
         holding seconds: Int = 0, _ body: (OpenIDProvider) async throws -> R
     ) async throws -> (result: R, tokenRequests: Int) {
-        let script = BuiltProduct.packageFolder.appending(path: "scripts/lib/openid-provider.py").path
+        let script = BuiltProduct.packageFolder.appending(path: "scripts/lib/openid-provider.py")
+            .path
         let process = try RunningProgram(interpreter, [script, String(seconds)])
         let line = await process.output { _ in true }
         let result = try await withTeardown({ await process.stop() }) {
@@ -191,7 +210,9 @@ package struct OpenIDProvider: Decodable, Sendable {
                 try JSONDecoder().decode(OpenIDProvider.self, from: Data(line.utf8))
             )
         }
-        let requests = await process.remainder().errors.split(separator: "\n").count { $0 == "token" }
+        let requests = await process.remainder().errors.split(separator: "\n").count {
+            $0 == "token"
+        }
         return (result, requests)
     }
 }
@@ -199,6 +220,7 @@ package struct OpenIDProvider: Decodable, Sendable {
 extension Trait where Self == ConditionTrait {
     /// Skips the test, with the reason, if the OpenID provider is not installed.
     package static var requiresOpenIDProvider: Self {
-        .enabled(if: OpenIDProvider.isInstalled, "needs the OpenID provider that scripts/setup installs")
+        .enabled(
+            if: OpenIDProvider.isInstalled, "needs the OpenID provider that scripts/setup installs")
     }
 }

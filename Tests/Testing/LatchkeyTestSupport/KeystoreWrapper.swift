@@ -16,7 +16,9 @@ extension KeystoreWrapper {
         try await keystore.capabilities()
     }
 
-    package func pinStatus() async throws(KeystoreError) -> PINStatus { try await keystore.pinStatus() }
+    package func pinStatus() async throws(KeystoreError) -> PINStatus {
+        try await keystore.pinStatus()
+    }
 
     package func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
         try await keystore.pinStatus(of: key)
@@ -36,7 +38,8 @@ extension KeystoreWrapper {
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
         willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
-        try await keystore.createRevocableKey(request, authorizedBy: presence, willCreate: willCreate)
+        try await keystore.createRevocableKey(
+            request, authorizedBy: presence, willCreate: willCreate)
     }
 
     package func sign(
@@ -62,23 +65,29 @@ extension KeystoreWrapper {
             secret, policy: policy, for: prompt, authorizedBy: presence, willCreate: willCreate)
     }
 
-    package func revoke(_ secret: SealedSecret) async throws(KeystoreError) { try await keystore.revoke(secret) }
+    package func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
+        try await keystore.revoke(secret)
+    }
 
     package func unseal(
-        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         try await keystore.unseal(secret, for: prompt, authorizedBy: presence)
     }
 
     package func liftLockout(
-        of secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        of secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> Bool {
         try await keystore.liftLockout(of: secret, for: prompt, authorizedBy: presence)
     }
 
     package func endReuse() { keystore.endReuse() }
 
-    package func delete(_ key: HardwareKey) async throws(KeystoreError) { try await keystore.delete(key) }
+    package func delete(_ key: HardwareKey) async throws(KeystoreError) {
+        try await keystore.delete(key)
+    }
 
     package func delete(
         _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
@@ -90,11 +99,13 @@ extension KeystoreWrapper {
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
-        try await keystore.changePIN(of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
+        try await keystore.changePIN(
+            of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
     }
 
     package func rename(
-        _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
         try await keystore.rename(key, to: label, for: prompt, authorizedBy: presence)
     }
@@ -107,7 +118,9 @@ extension KeystoreWrapper {
 
     package func isAttestable(_ key: HardwareKey) -> Bool { keystore.isAttestable(key) }
 
-    package func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
+    package func attestationIdentity(for issuer: String) async throws(KeystoreError)
+        -> AttestationIdentity
+    {
         try await keystore.attestationIdentity(for: issuer)
     }
 

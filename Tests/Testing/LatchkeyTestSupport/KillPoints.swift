@@ -4,8 +4,9 @@ internal import Testing
 
 /// Kills a program at every point of a change of stored data.
 ///
-/// The first run counts the effects of the change. Each further run kills the program before another effect. After each run, the
-/// caller checks that the change is complete or not done, and that nothing else is lost.
+/// The first run counts the effects of the change. Each further run kills the program before
+/// another effect. After each run, the caller checks that the change is complete or not done, and
+/// that nothing else is lost.
 package enum KillPoints {
     /// One run of a change.
     package struct Run: Sendable, CustomStringConvertible {
@@ -24,13 +25,14 @@ package enum KillPoints {
     ///
     /// - Parameters:
     ///   - kind: The change.
-    ///   - prepare: Creates the initial state. A program that it starts with these environment variables is not killed before
-    ///     `change`.
+    ///   - prepare: Creates the initial state. A program that it starts with these environment
+    ///     variables is not killed before `change`.
     ///   - change: Runs the program with the same variables; returns whether it completed.
     ///   - check: Checks the state after the run.
     package static func test<State>(
         _ kind: StateChange, prepare: ([String: String]) async throws -> State,
-        change: (State, [String: String]) async throws -> Bool, check: (State, Run) async throws -> Void
+        change: (State, [String: String]) async throws -> Bool,
+        check: (State, Run) async throws -> Void
     ) async throws {
         let (name, share) = (kind.rawValue, kind.share)
         let killSwitch = try KillSwitch()
@@ -39,10 +41,13 @@ package enum KillPoints {
             let state = try await prepare(killSwitch.environment)
             try killSwitch.arm(before: effect)
             let isOver = try await change(state, killSwitch.environment)
-            let result = Run(name: name, killedBefore: isOver ? nil : effect, effects: try killSwitch.effects)
+            let result = Run(
+                name: name, killedBefore: isOver ? nil : effect, effects: try killSwitch.effects)
             try #require(isOver || effect != nil, "\(result)")
             // With other timing of its threads, a run may have fewer effects than the first run.
-            if isOver, let effect { #expect(result.effects.total < effect, "\(result) was not killed") }
+            if isOver, let effect {
+                #expect(result.effects.total < effect, "\(result) was not killed")
+            }
             try await check(state, result)
             return result
         }
@@ -50,7 +55,8 @@ package enum KillPoints {
         #expect(whole.total >= share, "\(name) has \(whole.total) points")
         let count = Repetitions.count(whole.total, sample: min(share, whole.total))
         var killed = 0
-        for index in 0..<count where try await run(before: 1 + index * whole.total / count).killedBefore != nil {
+        for index in 0..<count
+        where try await run(before: 1 + index * whole.total / count).killedBefore != nil {
             killed += 1
         }
         // Some runs may have fewer effects than the first run.
@@ -63,8 +69,8 @@ package enum KillPoints {
 
 /// Kills a program (SIGKILL) before its n-th external effect, and counts the effects.
 ///
-/// It preloads `Tests/C/KillSwitch` into any program that links the C library dynamically. It does not affect the program's child
-/// processes.
+/// It preloads `Tests/C/KillSwitch` into any program that links the C library dynamically. It does
+/// not affect the program's child processes.
 package final class KillSwitch: Sendable {
     /// The numbers of a program's effects.
     package struct Effects: Sendable, Hashable {
@@ -114,15 +120,17 @@ package final class KillSwitch: Sendable {
     package var effects: Effects {
         get throws {
             let bytes = try Data(contentsOf: URL(filePath: path))
-            let numbers = bytes.withUnsafeBytes { Array($0.bindMemory(to: UInt64.self)).map(Int.init) }
+            let numbers = bytes.withUnsafeBytes {
+                Array($0.bindMemory(to: UInt64.self)).map(Int.init)
+            }
             try #require(numbers.count == 5)
             return Effects(files: numbers[2], local: numbers[3], network: numbers[4])
         }
     }
 }
 
-/// The changes of stored data that ``KillPoints`` tests, with the number of points in a sample of each. The samples have at least
-/// ``minimum`` points in total.
+/// The changes of stored data that ``KillPoints`` tests, with the number of points in a sample of
+/// each. The samples have at least ``minimum`` points in total.
 package enum StateChange: String, Sendable, CaseIterable {
     /// The minimum number of points of a run with samples.
     package static let minimum = 500
@@ -191,7 +199,8 @@ package enum StateChange: String, Sendable, CaseIterable {
         case .disable, .brokerStart: 30
         case .credentialRefresh, .lockerEnrolment: 25
         case .vaultUpgrade, .vaultDowngrade, .brokerPIN, .brokerEnrolment: 20
-        case .lockerStart, .easyAccessEnable, .easyAccessChange, .easyAccessDisable, .lockerDestroy: 15
+        case .lockerStart, .easyAccessEnable, .easyAccessChange, .easyAccessDisable, .lockerDestroy:
+            15
         default: 12
         }
     }

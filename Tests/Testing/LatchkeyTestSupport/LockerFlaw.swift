@@ -3,14 +3,16 @@ internal import FoundationEssentials
 package import Latchkey
 package import LatchkeyJOSE
 
-/// A flaw of a locker assertion. The server must reject the assertion without consuming its challenge.
+/// A flaw of a locker assertion. The server must reject the assertion without consuming its
+/// challenge.
 package enum LockerFlaw: String, Sendable, CaseIterable {
     /// Flaws of the header, except the key.
     case anotherType, noType, anotherAlgorithm, noAlgorithm, criticalExtension
     /// Flaws of the key ID.
     case noKeyID, shortKeyID, longKeyID, oddKeyID
     /// Flaws of the key.
-    case missingKey, unwantedKey, privateKey, keyOnAnotherCurve, keyOffTheCurve, rsaKey, keyWithAnotherName
+    case missingKey, unwantedKey, privateKey, keyOnAnotherCurve, keyOffTheCurve, rsaKey,
+        keyWithAnotherName
     /// Flaws of the key's purpose.
     case keyForAnotherAlgorithm, keyForEncryption
     /// Flaws of `action`.
@@ -38,17 +40,21 @@ package enum LockerFlaw: String, Sendable, CaseIterable {
     package func applies(to action: String) -> Bool {
         let bringsKey = ["enrol", "easy-access-enable"].contains(action)
         return switch self {
-        case .missingKey, .privateKey, .keyOnAnotherCurve, .keyOffTheCurve, .rsaKey, .keyWithAnotherName,
+        case .missingKey, .privateKey, .keyOnAnotherCurve, .keyOffTheCurve, .rsaKey,
+            .keyWithAnotherName,
             .keyForAnotherAlgorithm, .keyForEncryption:
             bringsKey
         case .unwantedKey: !bringsKey
         case .unwantedIssuer, .noDeviceInfo, .deviceInfoWithoutModel: action == "enrol"
-        // At the token endpoint, the issuer is the only reference to the enrolment, so it cannot contradict another one.
-        case .anotherIssuer: ["easy-access-enable", "easy-access-disable", "level-shares", "revoke"].contains(action)
+        // At the token endpoint, the issuer is the only reference to the enrolment, so it cannot
+        // contradict another one.
+        case .anotherIssuer:
+            ["easy-access-enable", "easy-access-disable", "level-shares", "revoke"].contains(action)
         case .oddEasyAccessKeyID: action == "easy-access-disable"
         case .unwantedEasyAccessKeyID: action != "easy-access-disable"
         case .missingIssuer, .oddIssuer, .unwantedDeviceInfo: action != "enrol"
-        case .issuedInFuture, .noExpiry, .expired, .livesTooLong, .expiresBeforeIssue, .noChallenge, .challengeAsNumber:
+        case .issuedInFuture, .noExpiry, .expired, .livesTooLong, .expiresBeforeIssue, .noChallenge,
+            .challengeAsNumber:
             action != "revoke"
         case .unwantedExpiry, .unwantedChallenge: action == "revoke"
         default: true
@@ -57,7 +63,8 @@ package enum LockerFlaw: String, Sendable, CaseIterable {
 
     /// An assertion with the flaw that is otherwise valid.
     package func assertion(
-        _ key: LockerTestKey, _ action: String, audience: String, enrolment: String?, challenge: String?, now: Int
+        _ key: LockerTestKey, _ action: String, audience: String, enrolment: String?,
+        challenge: String?, now: Int
     ) throws -> String {
         var (header, payload) = key.draft(
             action, audience: audience, enrolment: enrolment, challenge: challenge, now: now)
@@ -72,7 +79,8 @@ package enum LockerFlaw: String, Sendable, CaseIterable {
         case .derSignature:
             let signature = try key.key.signature(for: Data("\(parts[0]).\(parts[1])".utf8))
             return "\(parts[0]).\(parts[1])." + Base64URL.encode(signature.derRepresentation)
-        case .payloadNotAnObject: return "\(parts[0]).\(Base64URL.encode(Data("[]".utf8))).\(parts[2])"
+        case .payloadNotAnObject:
+            return "\(parts[0]).\(Base64URL.encode(Data("[]".utf8))).\(parts[2])"
         default: return good
         }
     }
@@ -99,7 +107,10 @@ package enum LockerFlaw: String, Sendable, CaseIterable {
             jwk["y"] = .string(Base64URL.encode(point.suffix(48)))
         case .keyOffTheCurve: jwk["y"] = jwk["x"]
         case .rsaKey:
-            jwk = ["kty": "RSA", "n": .string(Base64URL.encode(Data(repeating: 255, count: 256))), "e": "AQAB"]
+            jwk = [
+                "kty": "RSA", "n": .string(Base64URL.encode(Data(repeating: 255, count: 256))),
+                "e": "AQAB",
+            ]
         case .keyWithAnotherName: jwk["kid"] = "another-name"
         case .keyForAnotherAlgorithm: jwk["alg"] = "ECDH-ES"
         case .keyForEncryption: jwk["use"] = "enc"
@@ -108,9 +119,12 @@ package enum LockerFlaw: String, Sendable, CaseIterable {
         if header["jwk"] != nil { header["jwk"] = .object(jwk) }
     }
 
-    private func change(_ payload: inout [String: JSONValue], action: String, audience: String, now: Double) {
+    private func change(
+        _ payload: inout [String: JSONValue], action: String, audience: String, now: Double
+    ) {
         switch self {
-        case .anotherAction: payload["action"] = action == "level-shares" ? "background-access" : "level-shares"
+        case .anotherAction:
+            payload["action"] = action == "level-shares" ? "background-access" : "level-shares"
         case .unknownAction: payload["action"] = .string(action.uppercased())
         case .noAction: payload["action"] = nil
         case .anotherAudience: payload["aud"] = "https://other.example"
@@ -118,11 +132,13 @@ package enum LockerFlaw: String, Sendable, CaseIterable {
         case .audienceInArray: payload["aud"] = [.string(audience)]
         case .noAudience: payload["aud"] = nil
         case .missingIssuer: payload["iss"] = nil
-        case .unwantedIssuer, .anotherIssuer: payload["iss"] = "11111111-2222-3333-4444-555555555555"
+        case .unwantedIssuer, .anotherIssuer:
+            payload["iss"] = "11111111-2222-3333-4444-555555555555"
         case .oddIssuer: payload["iss"] = "short"
         case .noIssueTime: payload["iat"] = nil
         case .issueTimeAsText: payload["iat"] = .string(String(Int(now)))
-        case .issuedInFuture: (payload["iat"], payload["exp"]) = (.number(now + 301), .number(now + 360))
+        case .issuedInFuture:
+            (payload["iat"], payload["exp"]) = (.number(now + 301), .number(now + 360))
         case .noExpiry: payload["exp"] = nil
         case .unwantedExpiry: payload["exp"] = .number(now + 60)
         case .expired: (payload["iat"], payload["exp"]) = (.number(now - 310), .number(now - 300))
@@ -132,7 +148,8 @@ package enum LockerFlaw: String, Sendable, CaseIterable {
         case .unwantedChallenge: payload["challenge"] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
         case .challengeAsNumber: payload["challenge"] = 7
         case .metadataAsArray: payload["metadata"] = ["x"]
-        case .metadataTooLong: payload["metadata"] = ["m": .string(String(repeating: "x", count: 4_096 - 7))]
+        case .metadataTooLong:
+            payload["metadata"] = ["m": .string(String(repeating: "x", count: 4_096 - 7))]
         case .noDeviceInfo: payload["device_info"] = nil
         case .deviceInfoWithoutModel: payload["device_info"] = ["linux": ["machine": "x"]]
         case .unwantedDeviceInfo: payload["device_info"] = LockerTestKey.deviceInfo
@@ -152,7 +169,9 @@ package struct LockerTestKey: Sendable {
     package var key: P256.Signing.PrivateKey
 
     /// Creates a key with a random ID.
-    package init(kid: String = UUID().uuidString, key: P256.Signing.PrivateKey = P256.Signing.PrivateKey()) {
+    package init(
+        kid: String = UUID().uuidString, key: P256.Signing.PrivateKey = P256.Signing.PrivateKey()
+    ) {
         self.kid = kid
         self.key = key
     }
@@ -176,7 +195,9 @@ package struct LockerTestKey: Sendable {
     }
 
     /// Device information for the claim `device_info`.
-    package static let deviceInfo: JSONValue = ["ios": ["uname": ["machine": "Linux Test", "nodename": "bench"]]]
+    package static let deviceInfo: JSONValue = [
+        "ios": ["uname": ["machine": "Linux Test", "nodename": "bench"]]
+    ]
 
     /// A valid header and payload for the action.
     package func draft(
@@ -218,7 +239,10 @@ package struct LockerTestKey: Sendable {
         _ action: String, audience: String, enrolment: String?, challenge: String?, now: Int,
         header: [String: JSONValue] = [:], payload: [String: JSONValue] = [:]
     ) throws -> String {
-        let draft = draft(action, audience: audience, enrolment: enrolment, challenge: challenge, now: now)
-        return try sign(header: draft.header.merging(header) { $1 }, payload: draft.payload.merging(payload) { $1 })
+        let draft = draft(
+            action, audience: audience, enrolment: enrolment, challenge: challenge, now: now)
+        return try sign(
+            header: draft.header.merging(header) { $1 },
+            payload: draft.payload.merging(payload) { $1 })
     }
 }

@@ -2,8 +2,8 @@ package import Foundation
 internal import Glibc
 internal import LatchkeySimulators
 
-/// A PostgreSQL server in its own directory, which tests start, stop and restart. It ends, and its directory is deleted, with
-/// the process that started it.
+/// A PostgreSQL server in its own directory, which tests start, stop and restart. It ends, and its
+/// directory is deleted, with the process that started it.
 package actor PostgreSQLServer {
     /// The server that tests share. Each test creates its own database.
     package static let shared = PostgreSQLServer()
@@ -17,9 +17,10 @@ package actor PostgreSQLServer {
 
     package static var isInstalled: Bool { programs != nil }
 
-    /// Whether identity servers of tests use PostgreSQL instead of SQLite, unless the test names a database:
-    /// `LATCHKEY_TEST_DATABASE=postgresql`.
-    package static let isSelected = ProcessInfo.processInfo.environment["LATCHKEY_TEST_DATABASE"] == "postgresql"
+    /// Whether identity servers of tests use PostgreSQL instead of SQLite, unless the test names a
+    /// database: `LATCHKEY_TEST_DATABASE=postgresql`.
+    package static let isSelected =
+        ProcessInfo.processInfo.environment["LATCHKEY_TEST_DATABASE"] == "postgresql"
 
     /// PostgreSQL does not run as root.
     private static let user: [String] =
@@ -82,8 +83,8 @@ package actor PostgreSQLServer {
         starting = nil
     }
 
-    /// Starts a replica that receives all changes by streaming replication. From then on a transaction is confirmed only when
-    /// the replica has it.
+    /// Starts a replica that receives all changes by streaming replication. From then on a
+    /// transaction is confirmed only when the replica has it.
     package func synchronousReplica() async throws -> PostgreSQLServer {
         let replica = PostgreSQLServer(settings)
         try await replica.follow(try await running())
@@ -91,9 +92,12 @@ package actor PostgreSQLServer {
         try await psql(address, "ALTER SYSTEM SET synchronous_standby_names = '*'")
         try await psql(address, "SELECT pg_reload_conf()")
         let isSynchronous = try await poll(until: {
-            try await self.psql(address, "SELECT sync_state FROM pg_stat_replication").contains("sync\n")
+            try await self.psql(address, "SELECT sync_state FROM pg_stat_replication").contains(
+                "sync\n")
         })
-        guard isSynchronous else { throw PostgreSQLServerError(text: "the replica does not follow") }
+        guard isSynchronous else {
+            throw PostgreSQLServerError(text: "the replica does not follow")
+        }
         return replica
     }
 
@@ -104,7 +108,8 @@ package actor PostgreSQLServer {
             try await Self.run(
                 "pg_basebackup",
                 [
-                    "-D", "\(folder.path)/data", "-h", primary.path, "-U", "latchkey", "--no-password",
+                    "-D", "\(folder.path)/data", "-h", primary.path, "-U", "latchkey",
+                    "--no-password",
                     "--checkpoint=fast", "--write-recovery-conf", "--no-sync",
                 ])
             try await start(folder)
@@ -135,7 +140,8 @@ package actor PostgreSQLServer {
             try await Self.run(
                 "initdb",
                 [
-                    "-D", "\(folder.path)/data", "-U", "latchkey", "--auth-local=trust", "--auth-host=scram-sha-256",
+                    "-D", "\(folder.path)/data", "-U", "latchkey", "--auth-local=trust",
+                    "--auth-host=scram-sha-256",
                     "-N",
                 ])
             try await start(folder)
@@ -161,9 +167,9 @@ package actor PostgreSQLServer {
         }
     }
 
-    /// Starts the server below a shell, which reads the name of the signal that stops it. When this process ends, the shell's
-    /// standard input is closed, the server ends too, and the shell deletes the folder, which has hundreds
-    /// of megabytes.
+    /// Starts the server below a shell, which reads the name of the signal that stops it. When this
+    /// process ends, the shell's standard input is closed, the server ends too, and the shell
+    /// deletes the folder, which has hundreds of megabytes.
     private func start(_ folder: URL) async throws {
         guard let programs = Self.programs else { throw CocoaError(.fileNoSuchFile) }
         let process = Process()
@@ -181,8 +187,10 @@ package actor PostgreSQLServer {
                 [ -n "$name" ] || rm -rf -- "$FOLDER"
                 """#,
                 "sh",
-                "\(programs)/postgres", "-D", "\(folder.path)/data", "-k", folder.path, "-c", "listen_addresses=", "-c",
-                "fsync=off", "-c", "max_connections=400", "-c", "shared_buffers=32MB", "-c", "log_statement=all",
+                "\(programs)/postgres", "-D", "\(folder.path)/data", "-k", folder.path, "-c",
+                "listen_addresses=", "-c",
+                "fsync=off", "-c", "max_connections=400", "-c", "shared_buffers=32MB", "-c",
+                "log_statement=all",
             ] + own
         process.environment = ["FOLDER": folder.path, "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"]
         process.currentDirectoryURL = URL(filePath: "/")
@@ -194,8 +202,10 @@ package actor PostgreSQLServer {
         server = (process, input)
         guard
             try await poll(until: {
-                try await HelperProgram.run("\(programs)/pg_isready", ["-q", "-h", folder.path, "-U", "latchkey"])
-                    .isSuccess
+                try await HelperProgram.run(
+                    "\(programs)/pg_isready", ["-q", "-h", folder.path, "-U", "latchkey"]
+                )
+                .isSuccess
             })
         else { throw PostgreSQLServerError(text: "postgres does not accept connections") }
     }
@@ -211,7 +221,9 @@ package actor PostgreSQLServer {
         guard let programs else { throw CocoaError(.fileNoSuchFile) }
         let command = user + ["\(programs)/\(program)"] + arguments
         let result = try await HelperProgram.run("env", ["-C", "/"] + command)
-        guard result.isSuccess else { throw PostgreSQLServerError(text: "\(program): \(result.text)") }
+        guard result.isSuccess else {
+            throw PostgreSQLServerError(text: "\(program): \(result.text)")
+        }
         return result.text
     }
 }

@@ -5,7 +5,8 @@ package import LatchkeySimulators
 
 /// A process of `latchkey-presenced` with the bus, reader and TPM of a test.
 package actor PresenceBrokerProcess {
-    /// The maximum of `--time-limit`, in seconds, so that a prompt does not end while a busy machine starts the programs of a test.
+    /// The maximum of `--time-limit`, in seconds, so that a prompt does not end while a busy
+    /// machine starts the programs of a test.
     package static let longestTimeLimit = 25
 
     /// The directory of the broker's key and user records.
@@ -22,7 +23,8 @@ package actor PresenceBrokerProcess {
     ///   - timeLimit: The time limit for the user, in seconds.
     ///   - seesPrints: Whether the broker may read fprintd's files.
     package init(
-        _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = longestTimeLimit,
+        _ program: URL, tcti: String, reader: VirtualFingerprintReader,
+        timeLimit: Int = longestTimeLimit,
         seesPrints: Bool = true
     ) async throws {
         try await self.init(
@@ -34,10 +36,11 @@ package actor PresenceBrokerProcess {
     ///
     /// - Parameters:
     ///   - prints: The directory of fprintd's files, or nil if the broker may not read them.
-    ///   - user: The broker's UID, with `CAP_DAC_READ_SEARCH` as the only capability, as in its unit; needs root. nil for the
-    ///     user that runs the tests.
+    ///   - user: The broker's UID, with `CAP_DAC_READ_SEARCH` as the only capability, as in its
+    ///     unit; needs root. nil for the user that runs the tests.
     package init(
-        _ program: URL, tcti: String, busAddress: String, timeLimit: Int = longestTimeLimit, prints: String? = nil,
+        _ program: URL, tcti: String, busAddress: String, timeLimit: Int = longestTimeLimit,
+        prints: String? = nil,
         as user: UInt32? = nil
     ) async throws {
         self.program = program
@@ -51,7 +54,8 @@ package actor PresenceBrokerProcess {
         if let user {
             chown(stateDirectory.path, user, user)
             privileges = [
-                "/usr/bin/setpriv", "--reuid=\(user)", "--regid=\(user)", "--clear-groups", "--no-new-privs",
+                "/usr/bin/setpriv", "--reuid=\(user)", "--regid=\(user)", "--clear-groups",
+                "--no-new-privs",
                 "--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search",
                 "--bounding-set=-all,+dac_read_search",
             ]
@@ -63,7 +67,8 @@ package actor PresenceBrokerProcess {
 
     /// Runs `body` with a running broker, then ends the broker.
     package static func withRunning<R>(
-        _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = longestTimeLimit,
+        _ program: URL, tcti: String, reader: VirtualFingerprintReader,
+        timeLimit: Int = longestTimeLimit,
         seesPrints: Bool = true,
         _ body: (PresenceBrokerProcess) async throws -> R
     ) async throws -> R {
@@ -83,7 +88,10 @@ package actor PresenceBrokerProcess {
         self.process = process
         let waiting = try RunningProgram(
             URL(filePath: "/usr/bin/gdbus"),
-            ["wait", "--address", busAddress, "--timeout", "\(hangLimit.components.seconds)", "org.latchkey.Presence1"])
+            [
+                "wait", "--address", busAddress, "--timeout", "\(hangLimit.components.seconds)",
+                "org.latchkey.Presence1",
+            ])
         guard await waiting.wait() == 0 else {
             self.process = nil
             kill(process.id, SIGKILL)

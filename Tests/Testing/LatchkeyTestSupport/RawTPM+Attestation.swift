@@ -35,7 +35,8 @@ extension RawTPM {
         package init(_ approvalKey: Key, user: UInt32 = 1000) throws(TPMError) {
             self.approvalKey = approvalKey
             let fields = TPMWriter(
-                TPM2B(Array("org.latchkey.presence/v1/approval".utf8)), user, TPM2B(Array("biometry-any".utf8)),
+                TPM2B(Array("org.latchkey.presence/v1/approval".utf8)), user,
+                TPM2B(Array("biometry-any".utf8)),
                 UInt16(0), TPM2B())
             reference = Array(SHA256.hash(data: fields.bytes))
             digest = PolicyDigest().signed(by: try approvalKey.name, policyRef: reference)
@@ -51,14 +52,18 @@ extension RawTPM {
         package var presence: String { #"{"version":1,"branches":[\#(json),{"type":"certify"}]}"# }
     }
 
-    /// The attributes of a key that only its policy opens, without the ones that show where it was created.
+    /// The attributes of a key that only its policy opens, without the ones that show where it was
+    /// created.
     package static let gated: ObjectAttributes = [.adminWithPolicy, .noDA]
 
     /// Signs a digest with a key of this branch, approved by the approval key.
-    package func sign(_ digest: [UInt8], with key: Key, approvedBy finger: Finger) throws(TPMError) -> TPMSignature {
+    package func sign(_ digest: [UInt8], with key: Key, approvedBy finger: Finger) throws(TPMError)
+        -> TPMSignature
+    {
         try tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
             let approval = Approval(
-                nonceTPM: session.nonceTPM, commandHash: TPM.signCommandHash(digest, with: try key.name),
+                nonceTPM: session.nonceTPM,
+                commandHash: TPM.signCommandHash(digest, with: try key.name),
                 policyRef: finger.reference)
             return try with(key) { (object) throws(TPMError) in
                 try with(finger.approvalKey) { (authority) throws(TPMError) in

@@ -4,8 +4,9 @@ package import LatchkeySimulators
 package import TPM2
 internal import TPM2TCTI
 
-/// A client of a software TPM that makes the keys and statements that our keystore never makes: imported keys, keys below a parent
-/// that can leave the TPM, quotes, and statements about any of them.
+/// A client of a software TPM that makes the keys and statements that our keystore never makes:
+/// imported keys, keys below a parent that can leave the TPM, quotes, and statements about any of
+/// them.
 package final class RawTPM {
     /// A key below a storage key, not loaded.
     package struct Key {
@@ -55,19 +56,23 @@ package final class RawTPM {
     ///   - branches: The branches of the policy: none, one, or an OR of several.
     ///   - key: The key; nil in a template.
     package static func signingArea(
-        _ attributes: ObjectAttributes, _ branches: [PolicyDigest] = [], of key: P256.Signing.PublicKey? = nil
+        _ attributes: ObjectAttributes, _ branches: [PolicyDigest] = [],
+        of key: P256.Signing.PublicKey? = nil
     ) -> PublicArea {
         let policy = branches.count > 1 ? PolicyDigest.or(branches) : branches.first
         let point = Array(key?.rawRepresentation ?? .init())
         return PublicArea(
             attributes: attributes.union(.sign), authPolicy: policy?.bytes ?? [],
             detail: .ecc(
-                ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: Array(point.prefix(32)), y: Array(point.dropFirst(32)))
+                ECCParameters(scheme: .ecdsaSHA256),
+                ECCPoint(x: Array(point.prefix(32)), y: Array(point.dropFirst(32)))
             )
         )
     }
 
-    package func create(_ template: PublicArea, under parent: TPMObject? = nil) throws(TPMError) -> Key {
+    package func create(_ template: PublicArea, under parent: TPMObject? = nil) throws(TPMError)
+        -> Key
+    {
         let made = try tpm.create(template, under: parent ?? self.parent)
         return Key(privatePart: made.privatePart, area: made.publicArea, created: made)
     }
@@ -79,7 +84,8 @@ package final class RawTPM {
 
     /// `TPM2_Import` (TPM 2.0 Part 3 section 13.3) of a software key.
     package func importing(
-        _ key: P256.Signing.PrivateKey, _ attributes: ObjectAttributes, _ branches: [PolicyDigest] = []
+        _ key: P256.Signing.PrivateKey, _ attributes: ObjectAttributes,
+        _ branches: [PolicyDigest] = []
     ) throws(TPMError) -> Key {
         let area = Self.signingArea(attributes, branches, of: key.publicKey)
         var answer = try send(
@@ -89,25 +95,34 @@ package final class RawTPM {
     }
 
     /// `TPM2_LoadExternal` (section 12.3) with a private part.
-    package func loadPrivate(_ key: P256.Signing.PrivateKey, _ attributes: ObjectAttributes) throws(TPMError) {
+    package func loadPrivate(_ key: P256.Signing.PrivateKey, _ attributes: ObjectAttributes)
+        throws(TPMError)
+    {
         let area = Self.signingArea(attributes, of: key.publicKey)
         _ = try send(
-            0x167, on: [], TPMWriter(Self.sensitive(key), TPM2B(area), TPMHandle.null), isAuthorized: false)
+            0x167, on: [], TPMWriter(Self.sensitive(key), TPM2B(area), TPMHandle.null),
+            isAuthorized: false)
     }
 
     /// `TPM2B_SENSITIVE` without an authValue.
     private static func sensitive(_ key: P256.Signing.PrivateKey) -> TPM2B {
-        TPM2B(TPMWriter(TPMAlgorithm.ecc, TPM2B(), TPM2B(), TPM2B(Array(key.rawRepresentation))).bytes)
+        TPM2B(
+            TPMWriter(TPMAlgorithm.ecc, TPM2B(), TPM2B(), TPM2B(Array(key.rawRepresentation))).bytes
+        )
     }
 
     /// Loads a key, lends it to `body`, and flushes it.
-    package func with<R>(_ key: Key, _ body: (TPMObject) throws(TPMError) -> R) throws(TPMError) -> R {
+    package func with<R>(_ key: Key, _ body: (TPMObject) throws(TPMError) -> R) throws(TPMError)
+        -> R
+    {
         try tpm.withLoaded(key.privatePart, key.area, under: parent, body)
     }
 
     /// Removes all objects that an attempt left in the TPM.
     package func flush() {
-        for handle in (try? tpm.handles(from: .transientFirst)) ?? [] { try? tpm.flushContext(handle) }
+        for handle in (try? tpm.handles(from: .transientFirst)) ?? [] {
+            try? tpm.flushContext(handle)
+        }
     }
 
     // MARK: Statements
@@ -128,12 +143,14 @@ package final class RawTPM {
     ) throws(TPMError) -> SignedAttest {
         try with(signer) { (signer) throws(TPMError) in
             guard !branches.isEmpty else {
-                return try tpm.certify(object, by: signer, challenge: challenge, authorizedBy: .emptyPassword)
+                return try tpm.certify(
+                    object, by: signer, challenge: challenge, authorizedBy: .emptyPassword)
             }
             return try tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
                 try tpm.policyCommandCode(.certify, in: session)
                 if branches.count > 1 { try tpm.policyOR(branches, in: session) }
-                return try tpm.certify(object, by: signer, challenge: challenge, authorizedBy: .lastUse(of: session))
+                return try tpm.certify(
+                    object, by: signer, challenge: challenge, authorizedBy: .lastUse(of: session))
             }
         }
     }
@@ -145,7 +162,8 @@ package final class RawTPM {
             var answer = try send(
                 0x158, on: [object.handle.rawValue],
                 TPMWriter(
-                    TPM2B(challenge), TPMAlgorithm.null, UInt32(1), TPMAlgorithm.sha256, UInt8(3), UInt8(0x80),
+                    TPM2B(challenge), TPMAlgorithm.null, UInt32(1), TPMAlgorithm.sha256, UInt8(3),
+                    UInt8(0x80),
                     UInt8(0),
                     UInt8(0)))
             return try answer.read()
@@ -157,7 +175,8 @@ package final class RawTPM {
     /// - Returns: The ticket: null for data that could be a statement of the TPM.
     package func hashTicket(_ data: [UInt8]) throws(TPMError) -> Ticket {
         var answer = try send(
-            0x17d, on: [], TPMWriter(TPM2B(data), TPMAlgorithm.sha256, Hierarchy.owner.handle), isAuthorized: false)
+            0x17d, on: [], TPMWriter(TPM2B(data), TPMAlgorithm.sha256, Hierarchy.owner.handle),
+            isAuthorized: false)
         _ = try answer.readSized(maximum: 64)
         return try answer.read()
     }
@@ -171,20 +190,25 @@ package final class RawTPM {
 
     // MARK: Raw commands
 
-    /// Sends a command, with the empty password for its first handle, and reads the response up to its parameters.
+    /// Sends a command, with the empty password for its first handle, and reads the response up to
+    /// its parameters.
     private func send(
         _ code: UInt32, on handles: [UInt32], _ parameters: TPMWriter, isAuthorized: Bool = true
     ) throws(TPMError) -> TPMReader {
         var body = TPMWriter()
         for handle in handles { body.write(handle) }
-        if isAuthorized { body.write(UInt32(9), UInt32(0x4000_0009), UInt16(0), UInt8(0), UInt16(0)) }
+        if isAuthorized {
+            body.write(UInt32(9), UInt32(0x4000_0009), UInt16(0), UInt8(0), UInt16(0))
+        }
         body.write(parameters.bytes)
         let tag: UInt16 = isAuthorized ? 0x8002 : 0x8001
         let command = TPMWriter(tag, UInt32(body.bytes.count + 10), code).bytes + body.bytes
         var reader = TPMReader(try transport.exchange(command))
         _ = try reader.readBytes(6)
         let answer = ResponseCode(rawValue: try reader.read())
-        guard answer.rawValue == 0 else { throw TPMError(.response(answer), reason: answer.description) }
+        guard answer.rawValue == 0 else {
+            throw TPMError(.response(answer), reason: answer.description)
+        }
         if isAuthorized { _ = try reader.read(UInt32.self) }
         return reader
     }

@@ -2,7 +2,8 @@ package import Foundation
 internal import LatchkeySimulators
 internal import Synchronization
 
-/// A program that a test runs in parallel. Its methods do not block tasks; they read on separate threads.
+/// A program that a test runs in parallel. Its methods do not block tasks; they read on separate
+/// threads.
 package final class RunningProgram: Sendable {
     /// The process ID.
     package let id: Int32
@@ -42,7 +43,8 @@ package final class RunningProgram: Sendable {
         self.process = Mutex(process)
     }
 
-    /// A child inherits the signal mask of the thread that starts it, and Dispatch's threads block most signals.
+    /// A child inherits the signal mask of the thread that starts it, and Dispatch's threads block
+    /// most signals.
     static func withoutBlockedSignals(_ body: () throws -> Void) rethrows {
         var (none, before) = (sigset_t(), sigset_t())
         sigemptyset(&none)
@@ -51,7 +53,8 @@ package final class RunningProgram: Sendable {
         try body()
     }
 
-    /// Reads standard output up to the first line that `isLast` accepts, or up to the program's exit.
+    /// Reads standard output up to the first line that `isLast` accepts, or up to the program's
+    /// exit.
     package func output(upTo isLast: @escaping @Sendable (String) -> Bool) async -> String {
         await Self.onThread { [output] in
             var seen = Data()
@@ -98,7 +101,9 @@ package final class RunningProgram: Sendable {
         return await status.value
     }
 
-    private static func onThread<Value: Sendable>(_ work: @escaping @Sendable () -> Value) async -> Value {
+    private static func onThread<Value: Sendable>(_ work: @escaping @Sendable () -> Value) async
+        -> Value
+    {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread { continuation.resume(returning: work()) }
         }

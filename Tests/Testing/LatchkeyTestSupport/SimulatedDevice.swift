@@ -15,7 +15,8 @@ package enum SimulatedDevice: String, Sendable, CaseIterable, CustomTestStringCo
 extension ScriptedPresence {
     /// Creates an authority with a broker of this package.
     package convenience init(
-        _ steps: [Step], broker: any ApprovalService, preferring preference: PresencePreference = .any
+        _ steps: [Step], broker: any ApprovalService,
+        preferring preference: PresencePreference = .any
     ) {
         self.init(steps, broker: PresenceBroker(broker), preferring: preference)
     }

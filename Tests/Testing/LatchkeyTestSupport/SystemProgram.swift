@@ -34,10 +34,13 @@ package struct SystemProgram: Sendable {
     package func result(of arguments: [String], input: [UInt8] = []) async throws -> Outcome {
         let variables = environment.map { (Environment.Key(stringLiteral: $0), Optional($1)) }
         let result = try await Subprocess.run(
-            name.contains("/") ? .path(FilePath(name)) : .name(name), arguments: Arguments(arguments),
+            name.contains("/") ? .path(FilePath(name)) : .name(name),
+            arguments: Arguments(arguments),
             environment: .inherit.updating(Dictionary(uniqueKeysWithValues: variables)),
-            input: try .file(with: input), output: .string(limit: 1 << 20), error: .string(limit: 1 << 20))
-        let status: Int32? = if case .exited(let code) = result.terminationStatus { code } else { nil }
+            input: try .file(with: input), output: .string(limit: 1 << 20),
+            error: .string(limit: 1 << 20))
+        let status: Int32? =
+            if case .exited(let code) = result.terminationStatus { code } else { nil }
         return Outcome(status: status, output: result.standardOutput, errors: result.standardError)
     }
 
@@ -46,7 +49,8 @@ package struct SystemProgram: Sendable {
     /// - Returns: Standard output followed by standard error.
     @discardableResult
     package func require(
-        _ arguments: [String], input: [UInt8] = [], sourceLocation: SourceLocation = #_sourceLocation
+        _ arguments: [String], input: [UInt8] = [],
+        sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> String {
         let outcome = try await result(of: arguments, input: input)
         try #require(
@@ -56,10 +60,12 @@ package struct SystemProgram: Sendable {
     }
 }
 
-/// Finds programs of this package in the build folder, and builds the C libraries of the tests there.
+/// Finds programs of this package in the build folder, and builds the C libraries of the tests
+/// there.
 package enum BuiltProduct {
     /// The root folder of this package.
-    package static let packageFolder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    package static let packageFolder = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent()
 
     private static let libraries = Mutex<[String: String]>([:])
@@ -67,7 +73,8 @@ package enum BuiltProduct {
     /// The path of a built program, in the folder of the running tests.
     package static func path(of program: String) throws -> String {
         let paths = try folders().map { $0.appending(path: program).path() }
-        return try #require(paths.first { FileManager.default.fileExists(atPath: $0) }, "\(program) is not built")
+        return try #require(
+            paths.first { FileManager.default.fileExists(atPath: $0) }, "\(program) is not built")
     }
 
     /// Builds `Tests/NAME/NAME.c` as a dynamic library, once in each test process.

@@ -30,28 +30,39 @@ package struct TPMTools: Sendable {
 
     package func path(_ name: String) -> String { directory.path(of: name) }
 
-    package func bytes(_ name: String) throws -> Data { try Data(contentsOf: URL(filePath: path(name))) }
+    package func bytes(_ name: String) throws -> Data {
+        try Data(contentsOf: URL(filePath: path(name)))
+    }
 
-    /// Creates a P-256 key for ECDSA with SHA-256 below a storage key, in the files `NAME.ctx`, `NAME.hash` and `NAME.ticket`.
+    /// Creates a P-256 key for ECDSA with SHA-256 below a storage key, in the files `NAME.ctx`,
+    /// `NAME.hash` and `NAME.ticket`.
     ///
     /// - Parameters:
-    ///   - attributes: Attributes in addition to fixedtpm, fixedparent, sensitivedataorigin, userwithauth and sign.
+    ///   - attributes: Attributes in addition to fixedtpm, fixedparent, sensitivedataorigin,
+    ///     userwithauth and sign.
     ///   - pin: The key's authValue; nil for the empty one.
     /// - Returns: `TPMT_PUBLIC`.
-    package func createKey(_ name: String, _ attributes: String, pin: String? = nil) async throws -> Data {
+    package func createKey(_ name: String, _ attributes: String, pin: String? = nil) async throws
+        -> Data
+    {
         if !FileManager.default.fileExists(atPath: path("primary.ctx")) {
-            try await self("tpm2_createprimary", "-C", "o", "-G", "ecc256:null:aes128cfb", "-c", path("primary.ctx"))
+            try await self(
+                "tpm2_createprimary", "-C", "o", "-G", "ecc256:null:aes128cfb", "-c",
+                path("primary.ctx"))
         }
         let create =
             [
                 "-T", tcti, "-C", path("primary.ctx"), "-G", "ecc256:ecdsa-sha256:null", "-a",
-                "fixedtpm|fixedparent|sensitivedataorigin|userwithauth|sign" + attributes, "-u", path(name + ".pub"),
-                "-r", path(name + ".priv"), "--creation-hash", path(name + ".hash"), "-t", path(name + ".ticket"),
+                "fixedtpm|fixedparent|sensitivedataorigin|userwithauth|sign" + attributes, "-u",
+                path(name + ".pub"),
+                "-r", path(name + ".priv"), "--creation-hash", path(name + ".hash"), "-t",
+                path(name + ".ticket"),
             ] + (pin.map { ["-p", $0] } ?? [])
         _ = try await SystemProgram("tpm2_create").require(create)
         try await flush()
         try await self(
-            "tpm2_load", "-C", path("primary.ctx"), "-u", path(name + ".pub"), "-r", path(name + ".priv"), "-c",
+            "tpm2_load", "-C", path("primary.ctx"), "-u", path(name + ".pub"), "-r",
+            path(name + ".priv"), "-c",
             path(name + ".ctx"))
         // The file is a TPM2B_PUBLIC.
         return try bytes(name + ".pub").dropFirst(2)
@@ -63,19 +74,23 @@ package struct TPMTools: Sendable {
     ///   - credentialBlob: `TPMS_ID_OBJECT`.
     ///   - encryptedSecret: The content of a `TPM2B_ENCRYPTED_SECRET`.
     ///   - endorsementKey: A handle, or the path of a context.
-    ///   - needsPolicy: Whether the endorsement key has an L template, whose policy is `PolicySecret(endorsement)`.
+    ///   - needsPolicy: Whether the endorsement key has an L template, whose policy is
+    ///     `PolicySecret(endorsement)`.
     /// - Throws: ``Failure`` if the TPM refuses.
     package func activate(
-        credentialBlob: Data, encryptedSecret: Data, key: String, endorsementKey: String, needsPolicy: Bool
+        credentialBlob: Data, encryptedSecret: Data, key: String, endorsementKey: String,
+        needsPolicy: Bool
     ) async throws -> Data {
-        // The file format of tpm2_makecredential: magic, version, TPM2B_ID_OBJECT, TPM2B_ENCRYPTED_SECRET.
+        // The file format of tpm2_makecredential: magic, version, TPM2B_ID_OBJECT,
+        // TPM2B_ENCRYPTED_SECRET.
         var file = Data([0xba, 0xdc, 0xc0, 0xde, 0, 0, 0, 1])
         for part in [credentialBlob, encryptedSecret] {
             file += Data([UInt8(part.count >> 8), UInt8(part.count & 0xff)]) + part
         }
         try file.write(to: URL(filePath: path("credential")))
         var arguments = [
-            "-T", tcti, "-c", path(key + ".ctx"), "-C", endorsementKey, "-i", path("credential"), "-o", path("secret"),
+            "-T", tcti, "-c", path(key + ".ctx"), "-C", endorsementKey, "-i", path("credential"),
+            "-o", path("secret"),
         ]
         if needsPolicy {
             try await self("tpm2_startauthsession", "--policy-session", "-S", path("session"))
@@ -97,9 +112,11 @@ package struct TPMTools: Sendable {
         of key: String, by attestationKey: String, qualifyingData: Data
     ) async throws -> (statement: Data, signature: Data) {
         try await self(
-            "tpm2_certifycreation", "-C", path(attestationKey + ".ctx"), "-c", path(key + ".ctx"), "-d",
+            "tpm2_certifycreation", "-C", path(attestationKey + ".ctx"), "-c", path(key + ".ctx"),
+            "-d",
             path(key + ".hash"), "-t", path(key + ".ticket"), "-g", "sha256", "-q",
-            qualifyingData.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(), "--attestation",
+            qualifyingData.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(),
+            "--attestation",
             path("statement"), "-o", path("signature"))
         return (try bytes("statement"), try bytes("signature"))
     }
@@ -110,7 +127,8 @@ package struct TPMTools: Sendable {
     package func sign(_ digest: Data, with key: String, pin: String) async throws -> Data {
         try digest.write(to: URL(filePath: path("digest")))
         try await self(
-            "tpm2_sign", "-c", path(key + ".ctx"), "-p", pin, "-g", "sha256", "-s", "ecdsa", "-f", "plain", "-d", "-o",
+            "tpm2_sign", "-c", path(key + ".ctx"), "-p", pin, "-g", "sha256", "-s", "ecdsa", "-f",
+            "plain", "-d", "-o",
             path("plain"), path("digest"))
         return try bytes("plain")
     }

@@ -13,7 +13,9 @@ struct AppletFirmwareTests {
         #expect(try card.send(0xF9, 0x9A, 0, []).status == .success)
         #expect(try card.send("00f69b9a").status == .unknownInstruction)
         #expect(try card.send("00a4040007a0000005272001").status == .success)
-        #expect(try card.send("0001100000").data == [0, 0, 0, 7], "the one-time-password application tells it")
+        #expect(
+            try card.send("0001100000").data == [0, 0, 0, 7],
+            "the one-time-password application tells it")
     }
 
     @Test func `4.2 has no attestation`() throws {
@@ -36,7 +38,8 @@ struct AppletFirmwareTests {
     }
 
     @Test(arguments: ManagementKeyAlgorithm.allCases)
-    func `the management key authenticates in both ways`(_ algorithm: ManagementKeyAlgorithm) throws {
+    func `the management key authenticates in both ways`(_ algorithm: ManagementKeyAlgorithm) throws
+    {
         var card = try TestCard(CardProfile(managementKeyAlgorithm: algorithm))
         try card.authenticate(algorithm)
 
@@ -57,8 +60,12 @@ struct AppletFirmwareTests {
         let answer = field(0x7C, field(0x82, TestEnvironment.encryptedChallenge(.tripleDES)))
         #expect(try card.send(0x87, 3, 0x9B, answer).status == .securityStatusNotSatisfied)
         _ = try card.send("0087039b047c028100")
-        #expect(try card.send(0x87, 3, 0x9B, bytes("7c0a82080000000000000000")).status == .securityStatusNotSatisfied)
-        #expect(try card.send(0x87, 3, 0x9B, answer).status == .securityStatusNotSatisfied, "a challenge is used once")
+        #expect(
+            try card.send(0x87, 3, 0x9B, bytes("7c0a82080000000000000000")).status
+                == .securityStatusNotSatisfied)
+        #expect(
+            try card.send(0x87, 3, 0x9B, answer).status == .securityStatusNotSatisfied,
+            "a challenge is used once")
         #expect(try card.send("0047009a 05 ac03800111").status == .securityStatusNotSatisfied)
     }
 
@@ -71,14 +78,17 @@ struct AppletFirmwareTests {
         var card = try TestCard()
         #expect(try card.send(0xFF, 0xFF, 0xFF, aes).status == .securityStatusNotSatisfied)
         try card.authenticate()
-        #expect(try card.send(0xFF, 0xFF, 0xFF, bytes("0a9b17") + aes.dropFirst(4)).status == .incorrectData)
+        #expect(
+            try card.send(0xFF, 0xFF, 0xFF, bytes("0a9b17") + aes.dropFirst(4)).status
+                == .incorrectData)
         #expect(try card.send(0xFF, 0xFF, 0xFE, aes).status == .incorrectParameters)
         #expect(try card.send(0xFF, 0xFF, 0xFF, aes).status == .success)
         #expect(try card.send("00f7009b00").data == bytes("01010a 02020001 050100"))
         #expect(try card.send("0087039b047c028100").status == .incorrectData)
     }
 
-    @Test func `writing objects requires the administrator, reading some requires the PIN`() throws {
+    @Test func `writing objects requires the administrator, reading some requires the PIN`() throws
+    {
         var card = try TestCard()
         let printed = bytes("5c035fc109 5303010203")
         #expect(try card.send(0xDB, 0x3F, 0xFF, printed).status == .securityStatusNotSatisfied)

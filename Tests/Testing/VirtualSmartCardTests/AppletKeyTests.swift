@@ -30,7 +30,9 @@ struct AppletKeyTests {
         let key = try P384.Signing.PublicKey(x963Representation: point)
         let signature = try P384.Signing.ECDSASignature(derRepresentation: signed.data.dropFirst(4))
         #expect(key.isValidSignature(signature, for: hash))
-        #expect(try card.sign(0x9A, Self.digest, 0x11).status == .incorrectData, "the key is not a P-256 key")
+        #expect(
+            try card.sign(0x9A, Self.digest, 0x11).status == .incorrectData,
+            "the key is not a P-256 key")
     }
 
     @Test func `ECDH computes the same secret as the other side`() throws {
@@ -38,7 +40,8 @@ struct AppletKeyTests {
         try card.authenticate()
         let point = try card.generate(0x9D)
         let peer = P256.KeyAgreement.PrivateKey()
-        let request = field(0x7C, [0x82, 0] + field(0x85, Array(peer.publicKey.x963Representation)))
+        let request = field(
+            0x7C, [0x82, 0] + field(0x85, Array(peer.publicKey.x963Representation)))
         #expect(try card.send(0x87, 0x11, 0x9D, request).status == .securityStatusNotSatisfied)
         #expect(try card.verifyPIN() == .success)
         let agreed = try card.send(0x87, 0x11, 0x9D, request)
@@ -46,7 +49,8 @@ struct AppletKeyTests {
         #expect(agreed.status == .success)
         #expect(agreed.data.dropFirst(4).elementsEqual(secret.withUnsafeBytes { Array($0) }))
         let offCurve = [0x04] + [UInt8](repeating: 1, count: 64)
-        let refused = try card.send(0x87, 0x11, 0x9D, field(0x7C, [0x82, 0] + field(0x85, offCurve)))
+        let refused = try card.send(
+            0x87, 0x11, 0x9D, field(0x7C, [0x82, 0] + field(0x85, offCurve)))
         #expect(refused.status == .incorrectData)
     }
 
@@ -62,7 +66,9 @@ struct AppletKeyTests {
         #expect(try card.sign(0x9A, Self.digest).status == .success)
         #expect(try card.verifyPIN() == .success)
         _ = try card.send("00fd000000")
-        #expect(try card.sign(0x9C, Self.digest).status == .securityStatusNotSatisfied, "the PIN is no longer fresh")
+        #expect(
+            try card.sign(0x9C, Self.digest).status == .securityStatusNotSatisfied,
+            "the PIN is no longer fresh")
     }
 
     @Test func `a touch is required according to the key's policy`() throws {
@@ -71,8 +77,11 @@ struct AppletKeyTests {
         try card.authenticate()
         try card.generate(0x9A, policies: "aa0101ab0102")
         #expect(throws: TestCard.TouchRequired.self) { try card.sign(0x9A, Self.digest) }
-        #expect(try TestCard.split(card.applet.finish(touched: false)).status == .securityStatusNotSatisfied)
-        #expect(try TestCard.split(card.applet.finish(touched: true)).status == .conditionsNotSatisfied)
+        #expect(
+            try TestCard.split(card.applet.finish(touched: false)).status
+                == .securityStatusNotSatisfied)
+        #expect(
+            try TestCard.split(card.applet.finish(touched: true)).status == .conditionsNotSatisfied)
         #expect(throws: TestCard.TouchRequired.self) { try card.sign(0x9A, Self.digest) }
         #expect(try TestCard.split(card.applet.finish(touched: true)).status == .success)
 
@@ -89,7 +98,8 @@ struct AppletKeyTests {
         try card.generate(0x9E, policies: "ab0102")
         #expect(throws: TestCard.TouchRequired.self) { try card.sign(0x9E, Self.digest) }
         _ = try card.send("00fd000000")
-        #expect(try TestCard.split(card.applet.finish(touched: true)).status == .conditionsNotSatisfied)
+        #expect(
+            try TestCard.split(card.applet.finish(touched: true)).status == .conditionsNotSatisfied)
     }
 
     @Test func `an imported key signs and is not attested`() throws {
@@ -99,16 +109,22 @@ struct AppletKeyTests {
         #expect(try card.send(0xFE, 0x11, 0x9E, request).status == .securityStatusNotSatisfied)
         try card.authenticate()
         #expect(try card.send(0xFE, 0x11, 0x9E, field(0x06, [1, 2, 3])).status == .incorrectData)
-        #expect(try card.send(0xFE, 0x11, 0x9E, field(0x06, [UInt8](repeating: 0, count: 32))).status == .incorrectData)
+        #expect(
+            try card.send(0xFE, 0x11, 0x9E, field(0x06, [UInt8](repeating: 0, count: 32))).status
+                == .incorrectData)
         #expect(try card.send(0xFE, 0x07, 0x9E, request).status == .incorrectParameters)
         #expect(try card.send(0xFE, 0x11, 0x9E, request).status == .success)
         let signed = try card.sign(0x9E, Self.digest)
         let signature = try P256.Signing.ECDSASignature(derRepresentation: signed.data.dropFirst(4))
-        #expect(key.publicKey.isValidSignature(signature, for: SHA256.hash(data: Data("a message".utf8))))
+        #expect(
+            key.publicKey.isValidSignature(
+                signature, for: SHA256.hash(data: Data("a message".utf8))))
         #expect(try card.send("00f99e0000").status == .incorrectData)
     }
 
-    @Test(arguments: ["ac03800107", "ac03800199", "ac028001", "ac06800111aa0104", "ac06800111ab0100ff", "8001 11"])
+    @Test(arguments: [
+        "ac03800107", "ac03800199", "ac028001", "ac06800111aa0104", "ac06800111ab0100ff", "8001 11",
+    ])
     func `an invalid template creates no key`(_ template: String) throws {
         var card = try TestCard()
         try card.authenticate()

@@ -43,12 +43,16 @@ struct AppletPINTests {
 
     @Test func `the PIN can be changed, but not to a short one`() throws {
         var card = try TestCard()
-        #expect(try card.send(0x24, 0, 0x80, padded("123456") + padded("12345")).status == .incorrectData)
-        #expect(try card.send(0x24, 0, 0x80, padded("123456") + padded("654321")).status == .success)
+        #expect(
+            try card.send(0x24, 0, 0x80, padded("123456") + padded("12345")).status
+                == .incorrectData)
+        #expect(
+            try card.send(0x24, 0, 0x80, padded("123456") + padded("654321")).status == .success)
         #expect(try card.verifyPIN() == .wrongSecret(attemptsLeft: 2))
         #expect(try card.verifyPIN("654321") == .success)
         #expect(
-            try card.send(0x24, 0, 0x80, padded("123456") + padded("777777")).status == .wrongSecret(attemptsLeft: 2))
+            try card.send(0x24, 0, 0x80, padded("123456") + padded("777777")).status
+                == .wrongSecret(attemptsLeft: 2))
     }
 
     @Test func `the PUK unblocks the PIN, and its attempts are counted`() throws {
@@ -56,7 +60,8 @@ struct AppletPINTests {
         for _ in 0..<3 { _ = try card.verifyPIN("111111") }
         let unblock = padded("12345678") + padded("222222")
         #expect(
-            try card.send(0x2C, 0, 0x80, padded("00000000") + padded("222222")).status == .wrongSecret(attemptsLeft: 2))
+            try card.send(0x2C, 0, 0x80, padded("00000000") + padded("222222")).status
+                == .wrongSecret(attemptsLeft: 2))
         #expect(try card.send(0x2C, 0, 0x80, unblock).status == .success)
         #expect(try card.verifyPIN("222222") == .success)
         for _ in 0..<3 { _ = try card.send(0x24, 0, 0x81, padded("00000000") + padded("87654321")) }

@@ -11,7 +11,8 @@ struct AppletTransportTests {
         for start in stride(from: 0, to: body.count, by: 200) {
             let piece = body[start..<min(start + 200, body.count)]
             let isLast = start + 200 >= body.count
-            let sent = try card.send([isLast ? 0x00 : 0x10, 0xDB, 0x3F, 0xFF, UInt8(piece.count)] + piece)
+            let sent = try card.send(
+                [isLast ? 0x00 : 0x10, 0xDB, 0x3F, 0xFF, UInt8(piece.count)] + piece)
             #expect(sent.status == .success)
         }
         var part = try card.send("00cb3fff055c035fc10a00")
@@ -59,22 +60,29 @@ struct AppletTransportTests {
     }
 
     @Test(arguments: [
-        ("80fd000000", StatusWord.unknownClass), ("00990000", .unknownInstruction), ("00a4040005a000000309", .notFound),
-        ("00a4000005a000000308", .notFound), ("00a4040004a0000003", .notFound), ("00cb000000", .incorrectParameters),
-        ("00cb3fff025c05", .incorrectData), ("00cb3fff035c027e", .incorrectData), ("00cb3fff025c84", .incorrectData),
+        ("80fd000000", StatusWord.unknownClass), ("00990000", .unknownInstruction),
+        ("00a4040005a000000309", .notFound),
+        ("00a4000005a000000308", .notFound), ("00a4040004a0000003", .notFound),
+        ("00cb000000", .incorrectParameters),
+        ("00cb3fff025c05", .incorrectData), ("00cb3fff035c027e", .incorrectData),
+        ("00cb3fff025c84", .incorrectData),
         ("00cb3fff065c845fc10a00", .incorrectData), ("00cb3fff055c035fc10a", .notFound),
         ("00870000 02 7c05", .incorrectData), ("008711ff 02 7c00", .incorrectParameters),
-        ("0087119a 02 7c00", .referenceNotFound), ("00f7009a", .referenceNotFound), ("00f700aa", .incorrectParameters),
+        ("0087119a 02 7c00", .referenceNotFound), ("00f7009a", .referenceNotFound),
+        ("00f700aa", .incorrectParameters),
         ("00f99a00", .referenceNotFound), ("0047009a 05 ac03800111", .securityStatusNotSatisfied),
         ("00010000", .unknownInstruction), ("00fb0000", .conditionsNotSatisfied),
-    ]) func `an invalid command gets its status word`(_ digits: String, _ status: StatusWord) throws {
+    ]) func `an invalid command gets its status word`(_ digits: String, _ status: StatusWord) throws
+    {
         var card = try TestCard()
         #expect(try card.send(digits).status == status)
     }
 
     @Test func `nothing works before an application is selected`() throws {
         var applet = PIVApplet(authority: try TestCard.authority.get())
-        #expect(applet.respond(to: bytes("00fd000000")) == .response(StatusWord.unknownInstruction.bytes))
+        #expect(
+            applet.respond(to: bytes("00fd000000"))
+                == .response(StatusWord.unknownInstruction.bytes))
     }
 
     @Test func `arbitrary bytes get a response`() throws {
@@ -95,9 +103,12 @@ struct AppletTransportTests {
     @Test func `any change to a valid command gets a response`() throws {
         var generator = SeededGenerator(seed: 0xCA4D)
         let good = [
-            "00a4040005a000000308", "0020008008313233343536ffff", "0087039b04 7c028100", "00cb3fff055c035fc10500",
-            "0047009a0bac09800111aa0102ab0101", "0087119a267c248200812055" + String(repeating: "55", count: 31),
-            "00db3fff09 5c035fc105 5302 0102", "00fe119a22 0620" + String(repeating: "33", count: 32),
+            "00a4040005a000000308", "0020008008313233343536ffff", "0087039b04 7c028100",
+            "00cb3fff055c035fc10500",
+            "0047009a0bac09800111aa0102ab0101",
+            "0087119a267c248200812055" + String(repeating: "55", count: 31),
+            "00db3fff09 5c035fc105 5302 0102",
+            "00fe119a22 0620" + String(repeating: "33", count: 32),
             "00fffffe1b039b18" + String(repeating: "44", count: 24), "00f7009a00", "00f99a0000",
         ].map(bytes)
         for _ in 0..<200 {
@@ -109,7 +120,9 @@ struct AppletTransportTests {
                     let index = Int.random(in: 0..<command.count, using: &generator)
                     command[index] = UInt8.random(in: .min ... .max, using: &generator)
                 }
-                if case .touchRequired = card.applet.respond(to: command) { _ = card.applet.finish(touched: false) }
+                if case .touchRequired = card.applet.respond(to: command) {
+                    _ = card.applet.finish(touched: false)
+                }
             }
             #expect(try card.send("00a4040005a000000308").status == .success)
         }
@@ -134,8 +147,8 @@ struct SeededGenerator: RandomNumberGenerator {
 }
 
 extension SeededGenerator {
-    /// 0 to 40 arbitrary bytes; every second time, if there are at least 5, a command with one of the instructions and the
-    /// right length.
+    /// 0 to 40 arbitrary bytes; every second time, if there are at least 5, a command with one of
+    /// the instructions and the right length.
     mutating func command(_ instructions: [UInt8]) -> [UInt8] {
         var command = (0..<Int.random(in: 0...40, using: &self)).map { _ in
             UInt8.random(in: .min ... .max, using: &self)

@@ -14,27 +14,37 @@ struct CardCommandTests {
         let serial: UInt32
     }
 
-    @Test(.requires(program: "python3")) func `a script controls the card and stops it`() async throws {
+    @Test(.requires(program: "python3")) func `a script controls the card and stops it`()
+        async throws
+    {
         try await TemporaryDirectory.withDirectory { directory in
             let control = directory.path(of: "control")
             let root = directory.path(of: "root.pem")
             let card = try RunningProgram(
                 Self.program,
-                ["--firmware", "4.3.5", "--serial", "42", "--control", control, "--attestation-root", root])
+                [
+                    "--firmware", "4.3.5", "--serial", "42", "--control", control,
+                    "--attestation-root", root,
+                ])
             let line = await card.output { _ in true }
             let ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
             #expect(ready.control == control && ready.firmware == "4.3.5" && ready.serial == 42)
             #expect(ready.profile == "yubikey")
-            let mode = try FileManager.default.attributesOfItem(atPath: control)[.posixPermissions] as? Int
+            let mode =
+                try FileManager.default.attributesOfItem(atPath: control)[.posixPermissions] as? Int
             #expect(mode == 0o600)
-            #expect(try String(contentsOfFile: root, encoding: .utf8).hasPrefix("-----BEGIN CERTIFICATE-----\n"))
+            #expect(
+                try String(contentsOfFile: root, encoding: .utf8).hasPrefix(
+                    "-----BEGIN CERTIFICATE-----\n"))
 
             let answers = try await Self.ask(
-                control, "touch wait", "press", "eject", "insert", "fail 9a 6f00", "fail 99 6f00", "nonsense", "eject",
+                control, "touch wait", "press", "eject", "insert", "fail 9a 6f00", "fail 99 6f00",
+                "nonsense", "eject",
                 "status")
             #expect(
                 answers.dropLast() == [
-                    #"{"done":true}"#, #"{"done":false,"error":"no key is waiting for a touch"}"#, #"{"done":true}"#,
+                    #"{"done":true}"#, #"{"done":false,"error":"no key is waiting for a touch"}"#,
+                    #"{"done":true}"#,
                     #"{"done":true}"#, #"{"done":true}"#, Self.usage, Self.usage, #"{"done":true}"#,
                 ])
             #expect(
@@ -68,15 +78,22 @@ struct CardCommandTests {
                 let control = directory.path(of: "control")
                 let card = try RunningProgram(
                     Self.program,
-                    ["--port", "\(reader.ports[0])", "--profile", profile, "--serial", "7", "--control", control])
+                    [
+                        "--port", "\(reader.ports[0])", "--profile", profile, "--serial", "7",
+                        "--control", control,
+                    ])
                 let ready = try JSONDecoder().decode(
                     Ready.self, from: Data(await card.output { _ in true }.utf8))
                 #expect(ready.profile == profile && ready.serial == 7)
                 try #require(await reader.waitUntil(slot: 0, hasCard: true))
-                let name = try await SystemProgram("opensc-tool").require(["-r", SmartCardReader.name(ofSlot: 0), "-n"])
+                let name = try await SystemProgram("opensc-tool").require([
+                    "-r", SmartCardReader.name(ofSlot: 0), "-n",
+                ])
                 #expect(
                     name.contains(
-                        profile == "openpgp" ? "OpenPGP card v3.4 (F1D0 00000007)" : "Personal Identity Verification"),
+                        profile == "openpgp"
+                            ? "OpenPGP card v3.4 (F1D0 00000007)" : "Personal Identity Verification"
+                    ),
                     "\(name)")
                 #expect(await card.stop() == 0)
             }
@@ -97,7 +114,9 @@ struct CardCommandTests {
         #"{"done":false,"error":"one of: touch auto|deny|wait, press, eject, insert, fail SLOT STATUS, status"}"#
 
     /// The program in the test's build folder.
-    private static var program: URL { get throws { URL(filePath: try BuiltProduct.path(of: "latchkey-card")) } }
+    private static var program: URL {
+        get throws { URL(filePath: try BuiltProduct.path(of: "latchkey-card")) }
+    }
 
     /// Sends one request per line, and returns the answers.
     private static func ask(_ control: String, _ requests: String...) async throws -> [String] {

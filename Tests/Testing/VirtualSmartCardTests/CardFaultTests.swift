@@ -24,7 +24,8 @@ struct CardFaultTests {
 
     @Test func `each fault counts commands separately, and the first of two due faults happens`() {
         var faults = [
-            CardFault(.status(.notFound), atCommand: 2), CardFault(.removal, atCommand: 2), CardFault(.removal),
+            CardFault(.status(.notFound), atCommand: 2), CardFault(.removal, atCommand: 2),
+            CardFault(.removal),
         ]
         #expect(CardFault.due(at: Self.read, in: &faults) == .removal)
         #expect(CardFault.due(at: Self.read, in: &faults) == .status(.notFound))

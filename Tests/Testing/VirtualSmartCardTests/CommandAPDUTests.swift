@@ -25,7 +25,8 @@ struct CommandAPDUTests {
     @Test(arguments: [
         "", "00", "00fd00",
         "00fd000003aabb", "00fd000002aabb1000", "00fd000002aabb100000",
-        "00fd00000001", "00fd0000000000aa", "00fd0000000003aabb", "00fd0000000002aabb01", "00fd0000000002aabb000000",
+        "00fd00000001", "00fd0000000000aa", "00fd0000000003aabb", "00fd0000000002aabb01",
+        "00fd0000000002aabb000000",
     ]) func `with inconsistent lengths is refused`(_ digits: String) {
         #expect(throws: StatusWord.wrongLength) { try CommandAPDU(bytes(digits)) }
     }

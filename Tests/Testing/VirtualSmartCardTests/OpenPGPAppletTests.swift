@@ -9,7 +9,9 @@ struct OpenPGPAppletTests {
     private static let message = Data("a message".utf8)
     private static let digest = Array(SHA256.hash(data: message))
 
-    @Test func `the application is selected by its identifier or by a prefix of the identifier`() throws {
+    @Test func `the application is selected by its identifier or by a prefix of the identifier`()
+        throws
+    {
         var card = OpenPGPApplet()
         #expect(try card.send("00ca006e00").status == .unknownInstruction)
         #expect(try card.send("00a4040005a000000308").status == .notFound)
@@ -34,7 +36,8 @@ struct OpenPGPAppletTests {
         let fingerprints = try #require(keys[tag: 0xC5])
         #expect(fingerprints.count == 60)
         #expect(fingerprints[20..<40].allSatisfy { $0 == 0 }, "there is no decryption key")
-        #expect(fingerprints[0..<20].contains { $0 != 0 } && fingerprints[40..<60].contains { $0 != 0 })
+        #expect(
+            fingerprints[0..<20].contains { $0 != 0 } && fingerprints[40..<60].contains { $0 != 0 })
         #expect(keys[tag: 0xDE] == bytes("010102000301"))
         #expect(try card.send("00ca006500").data == bytes("650b 5b00 5f2d02656e 5f350139"))
         #expect(try card.send("00ca007a00").data == bytes("7a05 9303000000"))
@@ -65,14 +68,19 @@ struct OpenPGPAppletTests {
     @Test func `authentication requires PW1 with the reference 82`() throws {
         var card = try Self.selected()
         #expect(try card.verify(0x81) == .success)
-        #expect(try card.send([0x00, 0x88, 0, 0, 32] + Self.digest + [0]).status == .securityStatusNotSatisfied)
+        #expect(
+            try card.send([0x00, 0x88, 0, 0, 32] + Self.digest + [0]).status
+                == .securityStatusNotSatisfied)
         #expect(try card.verify(0x82) == .success)
         for _ in 0..<2 {
             try Self.expectSignature(
                 card.send([0x00, 0x88, 0, 0, 32] + Self.digest + [0]), by: card.readKey(0xA4))
         }
-        #expect(try card.send([0x00, 0x88, 0, 1, 32] + Self.digest + [0]).status == .incorrectParameters)
-        #expect(try card.send([0x00, 0x88, 0, 0, 33, 0] + Self.digest + [0]).status == .wrongLength)
+        #expect(
+            try card.send([0x00, 0x88, 0, 1, 32] + Self.digest + [0]).status == .incorrectParameters
+        )
+        #expect(
+            try card.send([0x00, 0x88, 0, 0, 33, 0] + Self.digest + [0]).status == .wrongLength)
     }
 
     @Test func `generating a key requires PW3 and replaces the key`() throws {
@@ -131,7 +139,8 @@ struct OpenPGPAppletTests {
     }
 
     private static func expectSignature(
-        _ response: TestCard.Response, by point: [UInt8], sourceLocation: SourceLocation = #_sourceLocation
+        _ response: TestCard.Response, by point: [UInt8],
+        sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
         try #require(response.status == .success, sourceLocation: sourceLocation)
         let key = try P256.Signing.PublicKey(x963Representation: point)
@@ -150,7 +159,10 @@ extension OpenPGPApplet {
         Array(try send([0x00, 0x47, 0x81, 0x00, 2, tag, 0, 0]).data.dropFirst(5))
     }
 
-    fileprivate mutating func verify(_ reference: UInt8, _ password: String = "123456") throws -> StatusWord {
-        try send([0x00, 0x20, 0x00, reference, UInt8(password.utf8.count)] + Array(password.utf8)).status
+    fileprivate mutating func verify(_ reference: UInt8, _ password: String = "123456") throws
+        -> StatusWord
+    {
+        try send([0x00, 0x20, 0x00, reference, UInt8(password.utf8.count)] + Array(password.utf8))
+            .status
     }
 }

@@ -7,7 +7,8 @@ struct OpenPGPPasswordTests {
     func `each reference is verified separately`(_ reference: String, _ password: String) throws {
         var card = try Self.selected()
         #expect(try card.send("002000\(reference)").status == .wrongSecret(attemptsLeft: 3))
-        #expect(try card.send("002000\(reference)0\(password.count / 2)\(password)").status == .success)
+        #expect(
+            try card.send("002000\(reference)0\(password.count / 2)\(password)").status == .success)
         #expect(try card.send("002000\(reference)").status == .success)
         for other in ["81", "82", "83"] where other != reference {
             #expect(try card.send("002000\(other)").status == .wrongSecret(attemptsLeft: 3))
@@ -30,7 +31,9 @@ struct OpenPGPPasswordTests {
     @Test func `a password of another length is not counted as an attempt`() throws {
         var card = try Self.selected()
         #expect(try card.send("00200081053132333435").status == .wrongLength)
-        #expect(try card.send("0020008107313233343536ff").status == .securityStatusNotSatisfied, "there is no padding")
+        #expect(
+            try card.send("0020008107313233343536ff").status == .securityStatusNotSatisfied,
+            "there is no padding")
         #expect(try card.send("00ca00c400").data == bytes("007f7f7f020003"))
         #expect(try card.send("0020008406313233343536").status == .incorrectParameters)
     }
@@ -49,7 +52,8 @@ struct OpenPGPPasswordTests {
         #expect(try card.send("002400810a 32323232323232 313131").status == .wrongLength)
         #expect(try card.send("0024008310 3132333435363738 3838383838383838").status == .success)
         #expect(try card.send("00200083083838383838383838").status == .success)
-        #expect(try card.send("002400820c 313233343536 313131313131").status == .incorrectParameters)
+        #expect(
+            try card.send("002400820c 313233343536 313131313131").status == .incorrectParameters)
     }
 
     @Test func `PW3 resets a blocked PW1`() throws {
@@ -59,10 +63,14 @@ struct OpenPGPPasswordTests {
         #expect(try card.send("00200083083132333435363738").status == .success)
         #expect(try card.send("002c028106333333333333").status == .success)
         #expect(try card.send("0020008206333333333333").status == .success)
-        #expect(try card.send("002c00810c 313131313131 333333333333").status == .authenticationBlocked)
+        #expect(
+            try card.send("002c00810c 313131313131 333333333333").status == .authenticationBlocked)
     }
 
-    @Test func `losing power clears the verification, and selecting the application again keeps it`() throws {
+    @Test
+    func `losing power clears the verification, and selecting the application again keeps it`()
+        throws
+    {
         var card = try Self.selected()
         #expect(try card.send("0020008206313233343536").status == .success)
         #expect(try card.send("00a4040006d27600012401").status == .success)

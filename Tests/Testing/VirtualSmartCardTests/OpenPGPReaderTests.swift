@@ -7,7 +7,8 @@ import VirtualSmartCard
 
 /// The OpenPGP card in pcscd, with OpenSC's programs.
 @Suite(
-    .virtualYubiKey(.openPGP()), .requires(program: "pkcs11-tool"), .requires(program: "openpgp-tool"),
+    .virtualYubiKey(.openPGP()), .requires(program: "pkcs11-tool"),
+    .requires(program: "openpgp-tool"),
     .requires(program: "openssl"))
 struct OpenPGPReaderTests {
     /// The slots of OpenSC's module.
@@ -18,13 +19,17 @@ struct OpenPGPReaderTests {
         let name = try await SystemProgram("opensc-tool").require(reader + ["-n"])
         #expect(name.contains("OpenPGP card v3.4 (F1D0 00000000)"), "\(name)")
         let holder = try await SystemProgram("openpgp-tool").require(reader + ["-U", "-C"])
-        #expect(holder.contains("Version:         3.4\n") && holder.contains("Language:        en\n"), "\(holder)")
+        #expect(
+            holder.contains("Version:         3.4\n") && holder.contains("Language:        en\n"),
+            "\(holder)")
     }
 
     @Test func `OpenSC shows one slot for each PIN, with the same serial number`() async throws {
         let slots = try await PKCS11Module.opensc.run(["-L"])
         #expect(slots.contains("(User PIN)") && slots.contains("(User PIN (sig))"), "\(slots)")
-        #expect(slots.split(separator: "f1d000000000", omittingEmptySubsequences: false).count == 3, "\(slots)")
+        #expect(
+            slots.split(separator: "f1d000000000", omittingEmptySubsequences: false).count == 3,
+            "\(slots)")
     }
 
     @Test func `the signature key and the authentication key sign`() async throws {
@@ -35,14 +40,18 @@ struct OpenPGPReaderTests {
     @Test func `wrong PINs lock both slots`() async throws {
         // The card's answer to a wrong PIN, 6982, has no attempts left.
         for code in ["CKR_USER_NOT_LOGGED_IN", "CKR_USER_NOT_LOGGED_IN", "CKR_PIN_LOCKED"] {
-            let outcome = try await PKCS11Module.opensc.result(Self.userSlot + ["--login", "--pin", "111111", "-O"])
+            let outcome = try await PKCS11Module.opensc.result(
+                Self.userSlot + ["--login", "--pin", "111111", "-O"])
             #expect(!outcome.isSuccess && outcome.errors.contains(code), "\(outcome.text)")
         }
-        let outcome = try await PKCS11Module.opensc.result(Self.signatureSlot + ["--login", "--pin", "123456", "-O"])
+        let outcome = try await PKCS11Module.opensc.result(
+            Self.signatureSlot + ["--login", "--pin", "123456", "-O"])
         #expect(!outcome.isSuccess && outcome.errors.contains("CKR_PIN_LOCKED"), "\(outcome.text)")
     }
 
-    @Test func `a card that is removed at a chosen command of a slow listing works afterwards`() async throws {
+    @Test func `a card that is removed at a chosen command of a slow listing works afterwards`()
+        async throws
+    {
         let yubiKey = try VirtualYubiKey.current
         yubiKey.card.commandDelay = .milliseconds(30)
         let before = yubiKey.card.statistics.commands

@@ -22,14 +22,17 @@ enum PKCS11Module: String, CaseIterable, CustomTestStringConvertible {
     func result(
         _ arguments: [String], input: [UInt8] = []
     ) async throws -> SystemProgram.Outcome {
-        try await SystemProgram("pkcs11-tool").result(of: ["--module", path] + arguments, input: input)
+        try await SystemProgram("pkcs11-tool").result(
+            of: ["--module", path] + arguments, input: input)
     }
 
-    /// Runs a program that logs in as the user of the first token and ends without `C_Finalize`, as if it was killed.
+    /// Runs a program that logs in as the user of the first token and ends without `C_Finalize`, as
+    /// if it was killed.
     ///
     /// - Parameter andOut: Whether the program calls `C_Logout` before it ends.
     func logIn(andOut: Bool) async throws {
-        // The members of CK_FUNCTION_LIST (PKCS #11 3.0, pkcs11f.h) by number; the version is before them.
+        // The members of CK_FUNCTION_LIST (PKCS #11 3.0, pkcs11f.h) by number; the version is
+        // before them.
         let script = """
             import ctypes, os, sys
             module = ctypes.CDLL(sys.argv[1]); table = ctypes.POINTER(ctypes.c_void_p)()
@@ -65,13 +68,21 @@ enum PKCS11Module: String, CaseIterable, CustomTestStringConvertible {
             try Data("a message".utf8).write(to: URL(filePath: message))
             let openssl = SystemProgram("openssl")
             try await openssl.require(["dgst", "-sha256", "-binary", "-out", digest, message])
-            let input = mechanism == "ECDSA" ? [digest, "--signature-format", "openssl"] : [message]
+            let input =
+                mechanism == "ECDSA" ? [digest, "--signature-format", "openssl"] : [message]
             try await run(
-                slot + ["--login", "--pin", pin, "--sign", "-m", mechanism, "--id", keyID, "-o", signature, "-i"]
+                slot + [
+                    "--login", "--pin", pin, "--sign", "-m", mechanism, "--id", keyID, "-o",
+                    signature, "-i",
+                ]
                     + input)
-            try await run(slot + ["--read-object", "--type", "pubkey", "--id", keyID, "-o", publicKey])
+            try await run(
+                slot + ["--read-object", "--type", "pubkey", "--id", keyID, "-o", publicKey])
             let verdict = try await openssl.require(
-                ["dgst", "-sha256", "-verify", publicKey, "-keyform", "DER", "-signature", signature, message])
+                [
+                    "dgst", "-sha256", "-verify", publicKey, "-keyform", "DER", "-signature",
+                    signature, message,
+                ])
             #expect(verdict.contains("Verified OK"), sourceLocation: sourceLocation)
         }
     }

@@ -15,7 +15,9 @@ struct ReaderTests {
         #expect(status.contains("Version:\t5.4.3"))
         #expect(status.contains("Serial Number:\t12345678"))
         #expect(status.contains("PIN tries left:\t3"))
-        let name = try await SystemProgram("opensc-tool").require(["-r", SmartCardReader.name(ofSlot: 0), "-n"])
+        let name = try await SystemProgram("opensc-tool").require([
+            "-r", SmartCardReader.name(ofSlot: 0), "-n",
+        ])
         #expect(name.contains("Personal Identity Verification Card") || name.contains("PIV-II"))
         #expect(try await PKCS11Module.ykcs11.run(["-L"]).contains("YubiKey PIV #12345678"))
     }
@@ -29,7 +31,8 @@ struct ReaderTests {
     @Test func `ykcs11 generates a key, signs with it, and attests it`() async throws {
         try await PKCS11Module.ykcs11.run(
             [
-                "--login", "--login-type", "so", "--so-pin", VirtualYubiKey.factoryManagementKey, "--keypairgen",
+                "--login", "--login-type", "so", "--so-pin", VirtualYubiKey.factoryManagementKey,
+                "--keypairgen",
                 "--id", "1", "--key-type", "EC:secp256r1",
             ])
         try await PKCS11Module.ykcs11.expectSignature(keyID: "01")
@@ -53,7 +56,9 @@ struct ReaderTests {
     @Test(arguments: PKCS11Module.allCases)
     func `slot 9c requires the PIN for each signature`(through module: PKCS11Module) async throws {
         try await VirtualYubiKey.current.provision(.signature)
-        let objects = try await module.run(["--login", "--pin", "123456", "-O", "--type", "privkey"])
+        let objects = try await module.run([
+            "--login", "--pin", "123456", "-O", "--type", "privkey",
+        ])
         #expect(objects.contains("Always authenticate") || objects.contains("always authenticate"))
         try await module.expectSignature(keyID: "02")
     }
@@ -86,7 +91,8 @@ struct ReaderTests {
         try await yubiKey.provision(.keyManagement, pinPolicy: .always, touchPolicy: .cached)
         try await TemporaryDirectory.withDirectory { directory in
             let (root, device, attestation) = (
-                directory.path(of: "root.pem"), directory.path(of: "device.pem"), directory.path(of: "attestation.pem")
+                directory.path(of: "root.pem"), directory.path(of: "device.pem"),
+                directory.path(of: "attestation.pem")
             )
             try Data(yubiKey.authority.rootCertificatePEM.utf8).write(to: URL(filePath: root))
             try await tool.require(["-a", "read-certificate", "-s", "f9", "-o", device])
@@ -99,7 +105,9 @@ struct ReaderTests {
             for claim in ["050403", "020400BC614E", "0303", "01"] {
                 #expect(text.contains("[HEX DUMP]:\(claim)\n"), "\(claim) is not in \(text)")
             }
-            let reference = try await openssl.require(["x509", "-in", attestation, "-noout", "-subject"])
+            let reference = try await openssl.require([
+                "x509", "-in", attestation, "-noout", "-subject",
+            ])
             #expect(reference.contains("CN = YubiKey PIV Attestation 9d"))
         }
     }
@@ -134,7 +142,8 @@ struct ReaderTests {
     func `ykcs11 2.2 does not support an AES management key`() async throws {
         let outcome = try await PKCS11Module.ykcs11.result(
             [
-                "--login", "--login-type", "so", "--so-pin", VirtualYubiKey.factoryManagementKey, "--keypairgen",
+                "--login", "--login-type", "so", "--so-pin", VirtualYubiKey.factoryManagementKey,
+                "--keypairgen",
                 "--id", "1", "--key-type", "EC:secp256r1",
             ])
         #expect(!outcome.isSuccess && outcome.errors.contains("CKR_PIN_INCORRECT"))
@@ -144,7 +153,9 @@ struct ReaderTests {
         try await TemporaryDirectory.withDirectory { directory in
             let openssl = SystemProgram("openssl")
             let key = directory.path(of: "key.pem")
-            try await openssl.require(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key])
+            try await openssl.require([
+                "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key,
+            ])
             try await tool.require(["-a", "import-key", "-s", "9e", "-i", key])
             let isAttested = try await tool.result(of: ["-a", "attest", "-s", "9e"]).isSuccess
             #expect(!isAttested, "an imported key has no attestation")

@@ -8,7 +8,8 @@ final class TestEnvironment: Sendable {
 
     var cardEnvironment: CardEnvironment {
         CardEnvironment(
-            now: { self.time.withLock { $0 } }, randomBytes: { [UInt8](repeating: Self.randomByte, count: $0) })
+            now: { self.time.withLock { $0 } },
+            randomBytes: { [UInt8](repeating: Self.randomByte, count: $0) })
     }
 
     static let randomByte: UInt8 = 0x5A

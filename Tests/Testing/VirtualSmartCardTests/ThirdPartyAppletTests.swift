@@ -6,11 +6,13 @@ struct ThirdPartyAppletTests {
     private static let digest = [UInt8](repeating: 0x11, count: 32)
     private static let digestRequest = field(0x7C, [0x82, 0] + field(0x81, digest))
 
-    private static func card(_ environment: TestEnvironment = TestEnvironment()) throws -> TestCard {
+    private static func card(_ environment: TestEnvironment = TestEnvironment()) throws -> TestCard
+    {
         try TestCard(.thirdPartyPIV(serialNumber: 7), environment: environment)
     }
 
-    @Test func `it reports version 5_7_0, a serial number and a Triple DES management key`() throws {
+    @Test func `it reports version 5_7_0, a serial number and a Triple DES management key`() throws
+    {
         var card = try Self.card()
         #expect(try card.send("00fd000000").data == [5, 7, 0])
         #expect(try card.send("00f8000000").data == [0, 0, 0, 7])
@@ -46,12 +48,15 @@ struct ThirdPartyAppletTests {
         try card.authenticate()
         #expect(try card.send("00cb3fff055c035fc10f00").status == .notFound)
         #expect(try card.send(0xDB, 0x3F, 0xFF, bytes("5c035fc10f 530101")).status == .notFound)
-        #expect(try card.send(0xDB, 0x3F, 0xFF, bytes("5c035fc10e 530101")).status == .success, "83 exists")
+        #expect(
+            try card.send(0xDB, 0x3F, 0xFF, bytes("5c035fc10e 530101")).status == .success,
+            "83 exists")
     }
 
     @Test func `an empty slot does not satisfy the conditions of use`() throws {
         var card = try Self.card()
-        #expect(try card.send(0x87, 0x11, 0x9A, Self.digestRequest).status == .conditionsNotSatisfied)
+        #expect(
+            try card.send(0x87, 0x11, 0x9A, Self.digestRequest).status == .conditionsNotSatisfied)
     }
 
     @Test(arguments: [0x11, 0x14] as [UInt8])
@@ -70,7 +75,8 @@ struct ThirdPartyAppletTests {
         let made = try card.send(0x47, 0, 0x9E, bytes("ac03800107"))
         #expect(made.data.starts(with: bytes("7f49820109 81820100")))
         #expect(made.data.suffix(5) == bytes("8203010001")[...])
-        #expect(try card.send("00f7009e00").data.starts(with: bytes("010107 02020101 030101 04820109")))
+        #expect(
+            try card.send("00f7009e00").data.starts(with: bytes("010107 02020101 030101 04820109")))
         let block = [0, 1] + [UInt8](repeating: 0xFF, count: 254)
         let signed = try card.sign(0x9E, block, 0x07)
         #expect(signed.status == .success && signed.data.count == 264)

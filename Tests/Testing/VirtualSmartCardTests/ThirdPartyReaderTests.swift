@@ -6,9 +6,13 @@ import Testing
 import VirtualSmartCard
 
 /// The third-party PIV card in pcscd, with Yubico's and OpenSC's programs.
-@Suite(.virtualYubiKey(.thirdPartyPIV()), .requires(program: "pkcs11-tool"), .requires(program: "openssl"))
+@Suite(
+    .virtualYubiKey(.thirdPartyPIV()), .requires(program: "pkcs11-tool"),
+    .requires(program: "openssl"))
 struct ThirdPartyReaderTests {
-    private static let signing = ["--login", "--pin", "123456", "--sign", "-m", "ECDSA", "--id", "01"]
+    private static let signing = [
+        "--login", "--pin", "123456", "--sign", "-m", "ECDSA", "--id", "01",
+    ]
     private let tool = SystemProgram("yubico-piv-tool")
 
     @Test func `yubico-piv-tool sees version 5_7_0 without attestation`() async throws {
@@ -38,23 +42,32 @@ struct ThirdPartyReaderTests {
     }
 
     @Test func `ykcs11 reports a slot that the card lacks as a device error`() async throws {
-        let officer = ["--login", "--login-type", "so", "--so-pin", VirtualYubiKey.factoryManagementKey]
+        let officer = [
+            "--login", "--login-type", "so", "--so-pin", VirtualYubiKey.factoryManagementKey,
+        ]
         // ykcs11 numbers 82 to 95 from 5.
         let outcome = try await PKCS11Module.ykcs11.result(
             officer + ["--keypairgen", "--id", "7", "--key-type", "EC:secp256r1"])
-        #expect(!outcome.isSuccess && outcome.errors.contains("CKR_DEVICE_ERROR"), "\(outcome.text)")
+        #expect(
+            !outcome.isSuccess && outcome.errors.contains("CKR_DEVICE_ERROR"), "\(outcome.text)")
     }
 
-    @Test(.virtualYubiKey(.thirdPartyPIV(), touchTimeout: .milliseconds(200)), arguments: [TouchMode.deny, .wait])
+    @Test(
+        .virtualYubiKey(.thirdPartyPIV(), touchTimeout: .milliseconds(200)),
+        arguments: [TouchMode.deny, .wait])
     func `ykcs11 reports a missing touch as a device error`(_ mode: TouchMode) async throws {
         let yubiKey = try VirtualYubiKey.current
         try await yubiKey.provision(.authentication, touchPolicy: .always)
         yubiKey.card.touch = mode
-        let outcome = try await PKCS11Module.ykcs11.result(Self.signing, input: [UInt8](repeating: 1, count: 32))
-        #expect(!outcome.isSuccess && outcome.errors.contains("CKR_DEVICE_ERROR"), "\(outcome.text)")
+        let outcome = try await PKCS11Module.ykcs11.result(
+            Self.signing, input: [UInt8](repeating: 1, count: 32))
+        #expect(
+            !outcome.isSuccess && outcome.errors.contains("CKR_DEVICE_ERROR"), "\(outcome.text)")
     }
 
-    @Test(.requires(program: "python3")) func `C_Logout of ykcs11 leaves the card unlocked`() async throws {
+    @Test(.requires(program: "python3")) func `C_Logout of ykcs11 leaves the card unlocked`()
+        async throws
+    {
         let card = try VirtualYubiKey.current.card
         try await VirtualYubiKey.current.provision(.authentication)
         // A second connection keeps the card powered.
@@ -69,7 +82,9 @@ struct ThirdPartyReaderTests {
         #expect(try observer.signs(with: .authentication))
     }
 
-    @Test func `a card that is removed at a chosen command of a slow listing works afterwards`() async throws {
+    @Test func `a card that is removed at a chosen command of a slow listing works afterwards`()
+        async throws
+    {
         let yubiKey = try VirtualYubiKey.current
         let card = yubiKey.card
         try await yubiKey.provision(.authentication)
@@ -98,9 +113,11 @@ struct ThirdPartyReaderTests {
         try await yubiKey.provision(.authentication)
         // pkcs11-tool signs again with C_SignUpdate if C_Sign fails.
         for number in 1...2 {
-            yubiKey.card.inject(CardFault(.status(.internalError), atCommand: number, instruction: 0x87))
+            yubiKey.card.inject(
+                CardFault(.status(.internalError), atCommand: number, instruction: 0x87))
         }
-        let outcome = try await PKCS11Module.ykcs11.result(Self.signing, input: [UInt8](repeating: 1, count: 32))
+        let outcome = try await PKCS11Module.ykcs11.result(
+            Self.signing, input: [UInt8](repeating: 1, count: 32))
         #expect(!outcome.isSuccess)
         try await PKCS11Module.ykcs11.expectSignature(keyID: "01")
     }

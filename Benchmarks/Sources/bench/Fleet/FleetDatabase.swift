@@ -11,7 +11,9 @@ struct FleetDatabase: Sendable {
 
     /// Starts PostgreSQL, runs `body`, and stops PostgreSQL.
     static func withRunning<R>(_ body: (FleetDatabase) async throws -> R) async throws -> R {
-        guard let programs else { throw Failure(reason: "PostgreSQL is not installed: apt install postgresql") }
+        guard let programs else {
+            throw Failure(reason: "PostgreSQL is not installed: apt install postgresql")
+        }
         let directory = try TemporaryDirectory()
         defer { withExtendedLifetime(directory) {} }
         let folder = directory.path(of: "postgresql")
@@ -20,8 +22,10 @@ struct FleetDatabase: Sendable {
         let initialize = UnprivilegedProgram(path: "\(programs)/initdb")
         try initialize.run(["-D", data, "-U", user, "--auth=trust", "--no-locale", "-E", "UTF8"])
         let settings = [
-            "listen_addresses=", "shared_buffers=256MB", "max_wal_size=1GB", "checkpoint_timeout=1h",
-            "max_connections=100", "shared_preload_libraries=pg_stat_statements", "logging_collector=on",
+            "listen_addresses=", "shared_buffers=256MB", "max_wal_size=1GB",
+            "checkpoint_timeout=1h",
+            "max_connections=100", "shared_preload_libraries=pg_stat_statements",
+            "logging_collector=on",
             "log_directory=\(folder)",
         ]
         return try await UnprivilegedProgram(path: "\(programs)/postgres").serving(
@@ -31,7 +35,8 @@ struct FleetDatabase: Sendable {
             let isReady = { (try? ready.run(["-q", "-h", folder, "-U", user])) != nil }
             for _ in 0..<600 where !isReady() { try await Task.sleep(for: .milliseconds(100)) }
             guard isReady() else { throw Failure(reason: "PostgreSQL did not start") }
-            return try await body(FleetDatabase(process: process, folder: folder, programs: programs))
+            return try await body(
+                FleetDatabase(process: process, folder: folder, programs: programs))
         }
     }
 
@@ -43,7 +48,8 @@ struct FleetDatabase: Sendable {
         try sql(["CREATE DATABASE \(name)"], in: "postgres")
         let address = "postgresql:///\(name)?host=\(folder)&user=\(Self.user)"
         try Program.built("latchkey-identity").run(["migrate", "--database", address])
-        // Without triggers and the checks of foreign keys, which would take longer than inserting the rows.
+        // Without triggers and the checks of foreign keys, which would take longer than inserting
+        // the rows.
         let insertion = ["SET session_replication_role = replica"] + devices.insertion(.postgreSQL)
         try sql(insertion, in: name)
         try sql(["CREATE EXTENSION pg_stat_statements", "VACUUM ANALYZE", "CHECKPOINT"], in: name)
@@ -60,9 +66,13 @@ struct FleetDatabase: Sendable {
 
     @discardableResult
     private func sql(_ statements: [String], in database: String) throws -> String {
-        let options = ["-XqAt", "-v", "ON_ERROR_STOP=1", "-h", folder, "-U", Self.user, "-d", database]
-        let printed = try Program(name: "\(programs)/psql").run(options + statements.flatMap { ["-c", $0] })
-        return String(decoding: printed, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+        let options = [
+            "-XqAt", "-v", "ON_ERROR_STOP=1", "-h", folder, "-U", Self.user, "-d", database,
+        ]
+        let printed = try Program(name: "\(programs)/psql").run(
+            options + statements.flatMap { ["-c", $0] })
+        return String(decoding: printed, as: UTF8.self).trimmingCharacters(
+            in: .whitespacesAndNewlines)
     }
 
     private static func name(_ devices: FleetDevices) -> String { "fleet\(devices.count)" }
@@ -82,7 +92,9 @@ struct FleetDatabase: Sendable {
         try manager.createDirectory(atPath: folder, withIntermediateDirectories: false)
         guard geteuid() == 0 else { return }
         try manager.setAttributes([.posixPermissions: 0o711], ofItemAtPath: directory.path)
-        guard let owner = getpwnam("postgres"), chown(folder, owner.pointee.pw_uid, owner.pointee.pw_gid) == 0 else {
+        guard let owner = getpwnam("postgres"),
+            chown(folder, owner.pointee.pw_uid, owner.pointee.pw_gid) == 0
+        else {
             throw Failure(reason: "there is no user postgres")
         }
     }
@@ -104,7 +116,8 @@ private struct UnprivilegedProgram {
 
     private var program: Program { Program(name: isRoot ? "setpriv" : "sh") }
 
-    /// The words before the program's arguments. The shell leaves this program's folder, which the other user may not read.
+    /// The words before the program's arguments. The shell leaves this program's folder, which the
+    /// other user may not read.
     private var words: [String] {
         (isRoot ? ["--reuid=postgres", "--regid=postgres", "--clear-groups", "sh"] : [])
             + ["-c", "cd / && exec \"$@\"", "sh", path]

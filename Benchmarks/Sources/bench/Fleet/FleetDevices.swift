@@ -49,7 +49,9 @@ struct FleetDevices: Sendable {
     }
 
     /// The query for the key IDs of random devices.
-    static func sample(_ count: Int) -> String { "SELECT kid FROM latchkey_device ORDER BY random() LIMIT \(count)" }
+    static func sample(_ count: Int) -> String {
+        "SELECT kid FROM latchkey_device ORDER BY random() LIMIT \(count)"
+    }
 
     /// A signed request to log in.
     func request(kid: String, challenge: String, issuer: String) throws -> String {
@@ -60,7 +62,8 @@ struct FleetDevices: Sendable {
             "device_info":{"ios":{"uname":{"machine":"ThinkPad X1"}}},"exp":\(now + 60),"iat":\(now)}
             """
         let input = "\(Self.base64URL(Data(header.utf8))).\(Self.base64URL(Data(payload.utf8)))"
-        return "\(input).\(Self.base64URL(try key.signature(for: Data(input.utf8)).rawRepresentation))"
+        return
+            "\(input).\(Self.base64URL(try key.signature(for: Data(input.utf8)).rawRepresentation))"
     }
 
     private func numbers(_ dialect: Dialect) -> String {
@@ -77,7 +80,8 @@ struct FleetDevices: Sendable {
     /// 36 random characters in the form of a UUID.
     private static func uuid(_ dialect: Dialect) -> String {
         switch dialect {
-        case .sqlite: "lower(\([4, 2, 2, 2, 6].map { "hex(randomblob(\($0)))" }.joined(separator: " || '-' || ")))"
+        case .sqlite:
+            "lower(\([4, 2, 2, 2, 6].map { "hex(randomblob(\($0)))" }.joined(separator: " || '-' || ")))"
         case .postgreSQL: "gen_random_uuid()::text"
         }
     }
@@ -90,6 +94,7 @@ struct FleetDevices: Sendable {
     }
 
     private static func base64URL(_ bytes: Data) -> String {
-        bytes.base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+        bytes.base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing(
+            "=", with: "")
     }
 }

@@ -2,8 +2,8 @@ import Crypto
 import Foundation
 import LatchkeySimulators
 
-/// Measures logins of 50 concurrent clients at one to three `latchkey-identity` processes on one PostgreSQL database, and at one
-/// on SQLite, with few and with many devices.
+/// Measures logins of 50 concurrent clients at one to three `latchkey-identity` processes on one
+/// PostgreSQL database, and at one on SQLite, with few and with many devices.
 struct FleetLogins {
     let sizes: (few: Int, many: Int)
     /// The number of logins in a measurement.
@@ -24,7 +24,9 @@ struct FleetLogins {
 
     @concurrent func run() async throws -> Findings {
         let key = P256.Signing.PrivateKey()
-        let (few, many) = (FleetDevices(count: sizes.few, key: key), FleetDevices(count: sizes.many, key: key))
+        let (few, many) = (
+            FleetDevices(count: sizes.few, key: key), FleetDevices(count: sizes.many, key: key)
+        )
         var findings: Findings = try await FleetDatabase.withRunning { database in
             let stores = (few: try store(few, in: database), many: try store(many, in: database))
             var findings = Findings()
@@ -42,7 +44,8 @@ struct FleetLogins {
     private func store(_ devices: FleetDevices, in database: FleetDatabase) throws -> Store {
         let address = try database.create(devices)
         let kids = try database.sql([FleetDevices.sample(logins * 4)], of: devices)
-        return Store(devices: devices, address: address, kids: try Self.lines(kids), database: database)
+        return Store(
+            devices: devices, address: address, kids: try Self.lines(kids), database: database)
     }
 
     private func store(_ devices: FleetDevices, in directory: TemporaryDirectory) throws -> Store {
@@ -51,29 +54,39 @@ struct FleetLogins {
         let sqlite = Program(name: "sqlite3")
         let end = ["ANALYZE", "PRAGMA wal_checkpoint(TRUNCATE)"]
         try sqlite.run(
-            [file, ".dbconfig enable_trigger off", "PRAGMA cache_size = -1000000"] + devices.insertion(.sqlite) + end)
-        let kids = String(decoding: try sqlite.run([file, FleetDevices.sample(logins * 4)]), as: UTF8.self)
+            [file, ".dbconfig enable_trigger off", "PRAGMA cache_size = -1000000"]
+                + devices.insertion(.sqlite) + end)
+        let kids = String(
+            decoding: try sqlite.run([file, FleetDevices.sample(logins * 4)]), as: UTF8.self)
         return Store(devices: devices, address: file, kids: try Self.lines(kids), database: nil)
     }
 
     /// Logs in with few and with many devices in turn, so that load affects both equally.
-    private func measure(_ stores: (few: Store, many: Store), servers count: Int) async throws -> Findings {
+    private func measure(_ stores: (few: Store, many: Store), servers count: Int) async throws
+        -> Findings
+    {
         let name = "\(stores.few.name), \(count)"
-        let runs: [FleetRun] = try await FleetServers.withRunning(count, database: stores.few.address) { few in
+        let runs: [FleetRun] = try await FleetServers.withRunning(
+            count, database: stores.few.address
+        ) { few in
             try await FleetServers.withRunning(count, database: stores.many.address) { many in
                 var runs = [(stores.few, few), (stores.many, many)].map { store, servers in
                     FleetRun(name, store.devices, kids: store.kids, on: servers, store.database)
                 }
                 for run in runs { try await run.warmUp() }
                 for _ in 0..<Self.rounds {
-                    for index in runs.indices { try await runs[index].measure(logins / Self.rounds) }
+                    for index in runs.indices {
+                        try await runs[index].measure(logins / Self.rounds)
+                    }
                 }
                 return runs
             }
         }
         return Findings(
             goals: Self.goals(name, few: runs[0], many: runs[1]),
-            figures: [Figures(title: Self.title, columns: FleetRun.columns, rows: runs.map(\.cells))])
+            figures: [
+                Figures(title: Self.title, columns: FleetRun.columns, rows: runs.map(\.cells))
+            ])
     }
 
     private static func goals(_ name: String, few: FleetRun, many: FleetRun) -> [Goal] {
@@ -83,24 +96,32 @@ struct FleetLogins {
             Goal(
                 work: "\(work): processor time", value: "\(Decimals.format(many.cost, 2)) ms",
                 floor: "\(Decimals.format(few.cost, 2)) ms with \(few.devices.count)",
-                ratio: Decimals.format(ratio, 2), goal: "≤ \(Decimals.format(limit, 2))", isMet: ratio <= limit),
+                ratio: Decimals.format(ratio, 2), goal: "≤ \(Decimals.format(limit, 2))",
+                isMet: ratio <= limit),
             .ratio(
-                "\(work): median", many.samples, over: few.samples, named: "with \(few.devices.count)", atMost: limit),
+                "\(work): median", many.samples, over: few.samples,
+                named: "with \(few.devices.count)", atMost: limit),
         ]
     }
 
     /// Bytes of the rows and of the indexes for each device.
-    private static func space(of devices: FleetDevices, in database: FleetDatabase) throws -> Figures {
+    private static func space(of devices: FleetDevices, in database: FleetDatabase) throws
+        -> Figures
+    {
         var figures = Figures(
-            title: "PostgreSQL, bytes per device", columns: ["table", "rows", "indexes", "together"],
+            title: "PostgreSQL, bytes per device",
+            columns: ["table", "rows", "indexes", "together"],
             note: "\(devices.count) devices. Each belongs to a different user and has one session.")
         for table in FleetDevices.tables {
             let name = #"'public."\#(table)"'"#
             let sizes = try database.sql(
-                ["SELECT pg_table_size(\(name)), pg_indexes_size(\(name)), pg_total_relation_size(\(name))"],
+                [
+                    "SELECT pg_table_size(\(name)), pg_indexes_size(\(name)), pg_total_relation_size(\(name))"
+                ],
                 of: devices
             ).split(separator: "|").compactMap { Double($0) }
-            figures.rows.append([table] + sizes.map { Decimals.format($0 / Double(devices.count), 0) })
+            figures.rows.append(
+                [table] + sizes.map { Decimals.format($0 / Double(devices.count), 0) })
         }
         return figures
     }
@@ -110,7 +131,8 @@ struct FleetLogins {
         var joined = findings
         joined.figures = findings.figures.filter { $0.title != title }
         let rows = findings.figures.filter { $0.title == title }.flatMap(\.rows)
-        joined.figures.insert(Figures(title: title, columns: FleetRun.columns, rows: rows, note: note), at: 0)
+        joined.figures.insert(
+            Figures(title: title, columns: FleetRun.columns, rows: rows, note: note), at: 0)
         return joined
     }
 

@@ -22,7 +22,8 @@ struct FleetRun {
     }
 
     init(
-        _ name: String, _ devices: FleetDevices, kids: [String], on servers: FleetServers, _ database: FleetDatabase?
+        _ name: String, _ devices: FleetDevices, kids: [String], on servers: FleetServers,
+        _ database: FleetDatabase?
     ) {
         self.name = name
         self.devices = devices
@@ -31,7 +32,8 @@ struct FleetRun {
         processes = servers.processes + (database.map { [$0.process] } ?? [])
     }
 
-    /// Logs in without measuring, often enough for each connection to plan its statements for all values.
+    /// Logs in without measuring, often enough for each connection to plan its statements for all
+    /// values.
     func warmUp() async throws { try await clients.logIn(100 * processes.count) }
 
     mutating func measure(_ logins: Int) async throws {
@@ -57,7 +59,9 @@ struct FleetRun {
                 """
             ], of: devices
         ).split(separator: "|").compactMap { Double($0) }
-        guard numbers.count == 3 else { throw Failure(reason: "PostgreSQL did not report its statistics") }
+        guard numbers.count == 3 else {
+            throw Failure(reason: "PostgreSQL did not report its statistics")
+        }
         return Counters(statements: numbers[0], transactions: numbers[1], logBytes: numbers[2])
     }
 
@@ -70,14 +74,17 @@ struct FleetRun {
             database == nil ? "–" : Decimals.format(number / count, places)
         }
         return [
-            name, "\(devices.count)", Decimals.format(count * 1000 / elapsed.milliseconds, 0), samples.median.text,
-            samples.p99.text, "\(Decimals.format(cost, 2)) ms", each(used.statements, 1), each(used.transactions, 1),
+            name, "\(devices.count)", Decimals.format(count * 1000 / elapsed.milliseconds, 0),
+            samples.median.text,
+            samples.p99.text, "\(Decimals.format(cost, 2)) ms", each(used.statements, 1),
+            each(used.transactions, 1),
             each(used.logBytes, 0),
         ]
     }
 
     static let columns = [
-        "storage and servers", "devices", "logins/s", "median", "99 %", "processor time", "statements", "transactions",
+        "storage and servers", "devices", "logins/s", "median", "99 %", "processor time",
+        "statements", "transactions",
         "WAL bytes",
     ]
 }

@@ -31,24 +31,32 @@ struct FleetServers: Sendable {
         defer { withExtendedLifetime(directory) {} }
         let front = try FreePort.find()
         let issuer = "http://127.0.0.1:\(front)"
-        let (configuration, key) = (directory.path(of: "configuration.json"), directory.path(of: "signing-key"))
+        let (configuration, key) = (
+            directory.path(of: "configuration.json"), directory.path(of: "signing-key")
+        )
         try Data(Self.configuration(issuer).utf8).write(to: URL(filePath: configuration))
         guard
-            FileManager.default.createFile(atPath: key, contents: Self.secret, attributes: [.posixPermissions: 0o600])
+            FileManager.default.createFile(
+                atPath: key, contents: Self.secret, attributes: [.posixPermissions: 0o600])
         else { throw Failure(reason: "the signing key file cannot be written") }
         let options = [
-            "serve", "--config", configuration, "--database", database, "--signing-key-file", key, "--log-level",
+            "serve", "--config", configuration, "--database", database, "--signing-key-file", key,
+            "--log-level",
             "critical",
         ]
         let ports = try (0..<count).map { _ in try FreePort.find() }
         return try await start(ports[...], options, []) { processes in
             guard let proxy else {
                 return try await body(
-                    FleetServers(issuer: issuer, authorities: ports.map { "127.0.0.1:\($0)" }, processes: processes))
+                    FleetServers(
+                        issuer: issuer, authorities: ports.map { "127.0.0.1:\($0)" },
+                        processes: processes))
             }
             let file = directory.path(of: "haproxy.cfg")
             try Data(proxyConfiguration(front, ports).utf8).write(to: URL(filePath: file))
-            return try await Program(name: proxy).serving(["-q", "-db", "-f", file], printsLine: false) { _, _ in
+            return try await Program(name: proxy).serving(
+                ["-q", "-db", "-f", file], printsLine: false
+            ) { _, _ in
                 let servers = FleetServers(
                     issuer: issuer, authorities: ["127.0.0.1:\(front)"], processes: processes)
                 try await servers.waitUntilReady()
@@ -59,11 +67,13 @@ struct FleetServers: Sendable {
 
     /// Starts a server for each port, one after the other.
     private static func start<R>(
-        _ ports: ArraySlice<Int>, _ options: [String], _ processes: [Int32], _ body: ([Int32]) async throws -> R
+        _ ports: ArraySlice<Int>, _ options: [String], _ processes: [Int32],
+        _ body: ([Int32]) async throws -> R
     ) async throws -> R {
         guard let port = ports.first else { return try await body(processes) }
         let server = Program.built("latchkey-identity")
-        return try await server.serving(options + ["--port", "\(port)"], printsLine: true) { process, line in
+        return try await server.serving(options + ["--port", "\(port)"], printsLine: true) {
+            process, line in
             guard !line.isEmpty else { throw Failure(reason: "latchkey-identity did not start") }
             return try await start(ports.dropFirst(), options, processes + [process], body)
         }
@@ -73,15 +83,21 @@ struct FleetServers: Sendable {
         let transport = CurlTransport()
         for _ in 0..<600 {
             let request = HTTPRequest(
-                method: .get, scheme: "http", authority: authorities[0], path: "/.well-known/openid-configuration")
-            if let (response, _) = try? await transport.send(request, body: []), response.status.code == 200 { return }
+                method: .get, scheme: "http", authority: authorities[0],
+                path: "/.well-known/openid-configuration")
+            if let (response, _) = try? await transport.send(request, body: []),
+                response.status.code == 200
+            {
+                return
+            }
             try await Task.sleep(for: .milliseconds(100))
         }
         throw Failure(reason: "HAProxy did not start")
     }
 
-    /// The default limits. The measurement acts as a proxy in front of the servers or of HAProxy, and reports the addresses of
-    /// its clients, so that the limits per address apply to each client.
+    /// The default limits. The measurement acts as a proxy in front of the servers or of HAProxy,
+    /// and reports the addresses of its clients, so that the limits per address apply to each
+    /// client.
     private static func configuration(_ issuer: String) -> String {
         """
         {"public_origin": "\(issuer)", "trusted_proxies": ["127.0.0.1"],

@@ -4,7 +4,9 @@ internal import Latchkey
 /// `authenticatorGetAssertion` and `authenticatorGetNextAssertion`.
 extension Authenticator {
     /// Finds before it prompts, so that a user is not prompted for a passkey of another device.
-    mutating func match(_ request: AssertionRequest, _ passkeys: [Passkey]) throws(CTAPStatus) -> Step {
+    mutating func match(_ request: AssertionRequest, _ passkeys: [Passkey]) throws(CTAPStatus)
+        -> Step
+    {
         // Newest first.
         let matches = passkeys.reversed().filter { passkey in
             passkey.rpID == request.rpID
@@ -12,19 +14,22 @@ extension Authenticator {
         }
         if request.isSilent {
             let hasList = request.allowed != nil
-            // CTAP 2.1 section 12.1: without a verification, a client finds higher levels by their IDs only.
+            // CTAP 2.1 section 12.1: without a verification, a client finds higher levels by their
+            // IDs only.
             let shown = hasList ? matches : matches.filter { $0.protection == 1 }
             guard let first = shown.first else { throw .noCredentials }
             remaining = hasList ? nil : (request, shown.dropFirst())
             return .answer(try silentAnswer(request, first, count: hasList ? 1 : shown.count))
         }
-        // Chromium would end the login for all devices after an answer. Another device may have the credential.
+        // Chromium would end the login for all devices after an answer. Another device may have the
+        // credential.
         guard !matches.isEmpty else {
             phase = .holding
             return .hold
         }
         phase = .choosing(request, matches)
-        return .ask(signInQuestion(request, matches), key: matches.count == 1 ? matches[0].key : nil)
+        return .ask(
+            signInQuestion(request, matches), key: matches.count == 1 ? matches[0].key : nil)
     }
 
     mutating func sign(
@@ -33,7 +38,8 @@ extension Authenticator {
         guard matches.indices.contains(index) else { throw .other }
         let passkey = matches[index]
         let question = signInQuestion(request, matches)
-        phase = .signing(request, passkey, question, wasChosen: matches.count > 1 && request.allowed == nil)
+        phase = .signing(
+            request, passkey, question, wasChosen: matches.count > 1 && request.allowed == nil)
         return .use(
             PasskeyUse(
                 passkey: passkey, salts: passkey.macKey == nil ? [] : request.secret?.salts ?? [],
@@ -47,35 +53,43 @@ extension Authenticator {
     }
 
     func assert(
-        _ request: AssertionRequest, _ passkey: Passkey, _ signature: ECDSASignature, _ outputs: [SecretBytes],
+        _ request: AssertionRequest, _ passkey: Passkey, _ signature: ECDSASignature,
+        _ outputs: [SecretBytes],
         wasChosen: Bool
     ) throws(CTAPStatus) -> Step {
         var answer: [CBORKey: CBORValue] = [
-            1: passkey.descriptor, 2: .bytes(try request.data(outputs).bytes), 3: .bytes(try signature.derBytes),
+            1: passkey.descriptor, 2: .bytes(try request.data(outputs).bytes),
+            3: .bytes(try signature.derBytes),
         ]
         if passkey.isDiscoverable { answer[4] = passkey.user }
         if wasChosen { answer[6] = .boolean(true) }
         return .answer(Self.success(answer))
     }
 
-    private func signInQuestion(_ request: AssertionRequest, _ matches: [Passkey]) -> PasskeyQuestion {
+    private func signInQuestion(_ request: AssertionRequest, _ matches: [Passkey])
+        -> PasskeyQuestion
+    {
         question(
-            .signIn, site: request.rpID, accounts: matches.map(\.accountName), usesPRF: request.secret != nil)
+            .signIn, site: request.rpID, accounts: matches.map(\.accountName),
+            usesPRF: request.secret != nil)
     }
 
     // MARK: Silent requests
 
-    /// Answers the next match of a silent request. An answer with a prompt names one account, which the user chose.
+    /// Answers the next match of a silent request. An answer with a prompt names one account, which
+    /// the user chose.
     mutating func nextSilentAnswer() throws(CTAPStatus) -> Step {
-        guard let (request, passkeys) = remaining, let next = passkeys.first else { throw .notAllowed }
+        guard let (request, passkeys) = remaining, let next = passkeys.first else {
+            throw .notAllowed
+        }
         remaining = (request, passkeys.dropFirst())
         return .answer(try silentAnswer(request, next, count: 1))
     }
 
-    /// An answer without a prompt, signed with a temporary key. The flags state that no user was present. It reveals that
-    /// this device has the credential, and the user's ID at the site. Credentials at the levels 2 and 3 of `credProtect` are
-    /// answered only to a client that names their IDs; at level 3 too, because clients without a token look for credentials in
-    /// this way.
+    /// An answer without a prompt, signed with a temporary key. The flags state that no user was
+    /// present. It reveals that this device has the credential, and the user's ID at the site.
+    /// Credentials at the levels 2 and 3 of `credProtect` are answered only to a client that names
+    /// their IDs; at level 3 too, because clients without a token look for credentials in this way.
     private func silentAnswer(
         _ request: AssertionRequest, _ passkey: Passkey, count: Int
     ) throws(CTAPStatus) -> [UInt8] {
@@ -94,13 +108,17 @@ extension AssertionRequest {
     /// The authenticator data of the answer.
     fileprivate func data(_ outputs: [SecretBytes]) throws(CTAPStatus) -> AuthenticatorData {
         var extensions: [CBORKey: CBORValue] = [:]
-        if let secret, !outputs.isEmpty { extensions["hmac-secret"] = .bytes(try secret.encrypt(outputs)) }
+        if let secret, !outputs.isEmpty {
+            extensions["hmac-secret"] = .bytes(try secret.encrypt(outputs))
+        }
         return AuthenticatorData(rpID: rpID, flags: .verified, extensions: extensions)
     }
 }
 
 extension Passkey {
-    fileprivate var descriptor: CBORValue { .map(["id": .bytes(Array(id)), "type": .text("public-key")]) }
+    fileprivate var descriptor: CBORValue {
+        .map(["id": .bytes(Array(id)), "type": .text("public-key")])
+    }
     /// The account without names: the user has chosen it already.
     fileprivate var user: CBORValue { .map(["id": .bytes(Array(userID))]) }
 }

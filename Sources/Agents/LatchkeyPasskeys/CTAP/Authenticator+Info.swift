@@ -9,14 +9,16 @@ extension Authenticator {
         }
     }
 
-    /// The answer to `authenticatorGetInfo`. Without `pinUvAuthToken` and `clientPin`, clients request built-in verification
-    /// with each operation.
+    /// The answer to `authenticatorGetInfo`. Without `pinUvAuthToken` and `clientPin`, clients
+    /// request built-in verification with each operation.
     private func info(_ state: PasskeyState) -> [CBORKey: CBORValue] {
         [
             0x01: .array([.text("FIDO_2_0")]),
             0x02: .array([.text("credProtect"), .text("hmac-secret")]),
             0x03: .bytes(aaguid.bytes),
-            0x04: .map(["rk": .boolean(true), "up": .boolean(true), "uv": .boolean(state.canVerify)]),
+            0x04: .map([
+                "rk": .boolean(true), "up": .boolean(true), "uv": .boolean(state.canVerify),
+            ]),
             0x05: .integer(CTAPHIDDevice.maximumRequestBytes),
             0x06: .array([.integer(2), .integer(1)]),
             0x07: .integer(16),

@@ -38,28 +38,40 @@ extension Authenticator {
         return .ask(question)
     }
 
-    /// Creates the keys before the verification: the digest that the verification authorizes contains the public key.
+    /// Creates the keys before the verification: the digest that the verification authorizes
+    /// contains the public key.
     mutating func create(_ registration: Registration) -> Step {
-        guard let question = registration.question else { return .answer([CTAPStatus.other.rawValue]) }
+        guard let question = registration.question else {
+            return .answer([CTAPStatus.other.rawValue])
+        }
         phase = .creating(registration)
-        return .create(PasskeyCreation(wantsMACKey: registration.request.wantsMACKey, question: question))
+        return .create(
+            PasskeyCreation(wantsMACKey: registration.request.wantsMACKey, question: question))
     }
 
-    mutating func attest(_ registration: Registration, _ key: HardwareKey, _ macKey: SealedSecret?) -> Step {
-        guard let question = registration.question else { return .answer([CTAPStatus.other.rawValue]) }
+    mutating func attest(_ registration: Registration, _ key: HardwareKey, _ macKey: SealedSecret?)
+        -> Step
+    {
+        guard let question = registration.question else {
+            return .answer([CTAPStatus.other.rawValue])
+        }
         let request = registration.request
         let passkey = Passkey(
-            id: SecretBytes.random(count: Passkey.idBytes).withUnsafeBytes { Data($0) }, rpID: request.rpID,
+            id: SecretBytes.random(count: Passkey.idBytes).withUnsafeBytes { Data($0) },
+            rpID: request.rpID,
             rpName: request.rpName, userID: request.userID, userName: request.userName,
             displayName: request.displayName, protection: request.protection ?? 1,
             isDiscoverable: request.isDiscoverable, key: key, macKey: macKey, label: nil)
         phase = .attesting(registration, passkey, question)
         let digest = registrationData(request, passkey).digest(request.clientDataHash)
         return .use(
-            PasskeyUse(passkey: passkey, salts: [], digest: { _ in digest }, question: question, account: 0))
+            PasskeyUse(
+                passkey: passkey, salts: [], digest: { _ in digest }, question: question, account: 0
+            ))
     }
 
-    /// Without attestation the key signs too: the signature is the hardware's proof that it verified the user.
+    /// Without attestation the key signs too: the signature is the hardware's proof that it
+    /// verified the user.
     mutating func store(
         _ registration: Registration, _ passkey: Passkey, _ signature: ECDSASignature
     ) throws(CTAPStatus) -> Step {
@@ -69,31 +81,40 @@ extension Authenticator {
             answer: Self.success(
                 request.isUnattested
                     ? [1: .text("none"), 2: .bytes(data), 3: .map([:])]
-                    : [1: .text("packed"), 2: .bytes(data), 3: Self.statement(try signature.derBytes)]))
+                    : [
+                        1: .text("packed"), 2: .bytes(data),
+                        3: Self.statement(try signature.derBytes),
+                    ]))
         return .store(passkey)
     }
 
-    private func registrationData(_ request: RegistrationRequest, _ passkey: Passkey) -> AuthenticatorData {
+    private func registrationData(_ request: RegistrationRequest, _ passkey: Passkey)
+        -> AuthenticatorData
+    {
         // Only requested extensions have an output: Chromium rejects an answer with another one.
         var extensions: [CBORKey: CBORValue] = [:]
         if let protection = request.protection { extensions["credProtect"] = .integer(protection) }
         if request.wantsMACKey { extensions["hmac-secret"] = .boolean(passkey.macKey != nil) }
         return AuthenticatorData(
             rpID: request.rpID, flags: .verified,
-            attested: .init(aaguid: aaguid, id: passkey.id, publicKey: passkey.key.publicKey), extensions: extensions)
+            attested: .init(aaguid: aaguid, id: passkey.id, publicKey: passkey.key.publicKey),
+            extensions: extensions)
     }
 
-    /// A registration with a temporary key, for the selection of a device. The user was present, and was not verified.
+    /// A registration with a temporary key, for the selection of a device. The user was present,
+    /// and was not verified.
     private func dummyAnswer(_ request: RegistrationRequest) throws(CTAPStatus) -> [UInt8] {
         let key = TemporaryKey()
         let data = AuthenticatorData(
             rpID: request.rpID, flags: .userPresent,
             attested: .init(
-                aaguid: aaguid, id: SecretBytes.random(count: Passkey.idBytes).withUnsafeBytes { Data($0) },
+                aaguid: aaguid,
+                id: SecretBytes.random(count: Passkey.idBytes).withUnsafeBytes { Data($0) },
                 publicKey: try key.publicKey)
         ).bytes
         return CBORValue.map([
-            1: .text("packed"), 2: .bytes(data), 3: Self.statement(try key.sign(data + request.clientDataHash)),
+            1: .text("packed"), 2: .bytes(data),
+            3: Self.statement(try key.sign(data + request.clientDataHash)),
         ]).encoded
     }
 

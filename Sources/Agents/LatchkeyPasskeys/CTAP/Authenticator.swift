@@ -1,12 +1,14 @@
 package import Latchkey
 
-/// A CTAP 2.0 authenticator with built-in user verification: requests in, steps and answers out. A state machine over bytes
-/// that knows no transport. ``PasskeyEngine`` performs its steps.
+/// A CTAP 2.0 authenticator with built-in user verification: requests in, steps and answers out. A
+/// state machine over bytes that knows no transport. ``PasskeyEngine`` performs its steps.
 ///
-/// It verifies the user for each use, whatever the request says: the hardware refuses a use without the proof. It issues no
-/// `pinUvAuthToken`, because a token is issued before the data to sign is known.
+/// It verifies the user for each use, whatever the request says: the hardware refuses a use without
+/// the proof. It issues no `pinUvAuthToken`, because a token is issued before the data to sign is
+/// known.
 package struct Authenticator: Sendable {
-    /// The next thing to do for the running request. Each step but ``answer(_:)`` ends with ``resume(_:at:)``.
+    /// The next thing to do for the running request. Each step but ``answer(_:)`` ends with
+    /// ``resume(_:at:)``.
     package enum Step: Sendable {
         /// The request is complete: the status, and a CBOR map if the status is 0.
         case answer([UInt8])
@@ -14,7 +16,8 @@ package struct Authenticator: Sendable {
         case inspect
         /// Read the passkeys of a site: ``Event/found(_:count:)``.
         case find(rpID: String)
-        /// Prompt the user: ``Event/chosen(_:)``. `key` is the key that the answer uses, if there is only one.
+        /// Prompt the user: ``Event/chosen(_:)``. `key` is the key that the answer uses, if there
+        /// is only one.
         case ask(PasskeyQuestion, key: HardwareKey? = nil)
         /// Wait without a prompt for ``Event/cancelled`` or ``Event/timedOut``.
         case hold
@@ -125,7 +128,9 @@ package struct Authenticator: Sendable {
     // MARK: Requests
 
     private mutating func start(_ request: [UInt8], at now: Duration) throws(CTAPStatus) -> Step {
-        guard let first = request.first, let command = CTAPCommand(rawValue: first) else { throw .invalidCommand }
+        guard let first = request.first, let command = CTAPCommand(rawValue: first) else {
+            throw .invalidCommand
+        }
         let body = request.dropFirst()
         if command != .getNextAssertion { remaining = nil }
         switch command {
@@ -164,7 +169,9 @@ package struct Authenticator: Sendable {
         case (.matching(let request), .found(let passkeys, _)): return try match(request, passkeys)
         case (.choosing(let request, let passkeys), .chosen(.use(let index))):
             return try sign(request, passkeys, index)
-        case (.signing(let request, let passkey, _, let wasChosen), .used(let signature, let outputs)):
+        case (
+            .signing(let request, let passkey, _, let wasChosen), .used(let signature, let outputs)
+        ):
             return try assert(request, passkey, signature, outputs, wasChosen: wasChosen)
         case (.agreeing(let answer), .chosen(.use)): return .answer(answer)
         default: throw .other
@@ -175,7 +182,8 @@ package struct Authenticator: Sendable {
     ///
     /// - Parameter answer: The answer if the user agrees; nil for `PIN_NOT_SET`.
     mutating func select(answer: [UInt8]?) -> Step {
-        phase = .agreeing(answer.map { [CTAPStatus.ok.rawValue] + $0 } ?? [CTAPStatus.pinNotSet.rawValue])
+        phase = .agreeing(
+            answer.map { [CTAPStatus.ok.rawValue] + $0 } ?? [CTAPStatus.pinNotSet.rawValue])
         return .ask(question(.selectDevice, site: nil))
     }
 
@@ -200,14 +208,17 @@ package struct Authenticator: Sendable {
     }
 
     func question(
-        _ purpose: PasskeyQuestion.Purpose, site: String?, accounts: [String] = [], usesPRF: Bool = false
+        _ purpose: PasskeyQuestion.Purpose, site: String?, accounts: [String] = [],
+        usesPRF: Bool = false
     ) -> PasskeyQuestion {
         PasskeyQuestion(
-            purpose: purpose, site: site.map { String(oneLine: $0, limit: 253) }, accounts: accounts, usesPRF: usesPRF,
+            purpose: purpose, site: site.map { String(oneLine: $0, limit: 253) },
+            accounts: accounts, usesPRF: usesPRF,
             program: program, timeLimit: Self.userTimeLimit)
     }
 
-    /// Sets the deadline of a step that waits for the user. One limit applies to all prompts of a request.
+    /// Sets the deadline of a step that waits for the user. One limit applies to all prompts of a
+    /// request.
     private mutating func started(_ step: Step, at now: Duration) throws(CTAPStatus) -> Step {
         if case .ask(let question, _) = step {
             guard promptLimit.admit(question.site, at: now) else { throw .operationDenied }
@@ -223,10 +234,12 @@ package struct Authenticator: Sendable {
         return step
     }
 
-    /// A choice before a verification is not consent yet: the prompt may leave the question to the verification.
+    /// A choice before a verification is not consent yet: the prompt may leave the question to the
+    /// verification.
     private mutating func noteConsent(_ event: Event) {
         switch (phase, event) {
-        case (.agreeing, .chosen(.use)), (.attesting, .used), (.signing, .used): promptLimit.accept(promptedSite)
+        case (.agreeing, .chosen(.use)), (.attesting, .used), (.signing, .used):
+            promptLimit.accept(promptedSite)
         default: break
         }
     }
@@ -243,7 +256,8 @@ package struct Authenticator: Sendable {
 }
 
 extension CTAPStatus {
-    /// The status for a failure of the hardware or the store. A wrong PIN is never `other`: Chromium would drop the device.
+    /// The status for a failure of the hardware or the store. A wrong PIN is never `other`:
+    /// Chromium would drop the device.
     init(_ error: KeystoreError) {
         self =
             switch error.code {

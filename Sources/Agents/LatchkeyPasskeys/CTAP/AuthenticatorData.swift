@@ -44,7 +44,9 @@ struct AuthenticatorData: Sendable {
     }
 
     /// The digest that the credential's key signs.
-    func digest(_ clientDataHash: [UInt8]) -> MessageDigest { MessageDigest(sha256: bytes + clientDataHash) }
+    func digest(_ clientDataHash: [UInt8]) -> MessageDigest {
+        MessageDigest(sha256: bytes + clientDataHash)
+    }
 }
 
 extension PublicKey {
@@ -62,7 +64,10 @@ extension ECDSASignature {
     /// The signature in DER, as WebAuthn transmits it.
     var derBytes: [UInt8] {
         get throws(CTAPStatus) {
-            guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: rawRepresentation) else {
+            guard
+                let signature = try? P256.Signing.ECDSASignature(
+                    rawRepresentation: rawRepresentation)
+            else {
                 throw .other
             }
             return Array(signature.derRepresentation)
@@ -70,14 +75,15 @@ extension ECDSASignature {
     }
 }
 
-/// A key in memory that signs answers which prove nothing: probes and dummy registrations. No client verifies them with a
-/// stored key.
+/// A key in memory that signs answers which prove nothing: probes and dummy registrations. No
+/// client verifies them with a stored key.
 struct TemporaryKey {
     private let key = P256.Signing.PrivateKey()
 
     var publicKey: PublicKey {
         get throws(CTAPStatus) {
-            guard let key = try? PublicKey(x963Representation: key.publicKey.x963Representation) else { throw .other }
+            guard let key = try? PublicKey(x963Representation: key.publicKey.x963Representation)
+            else { throw .other }
             return key
         }
     }
@@ -94,11 +100,13 @@ package struct AAGUID: Hashable, Sendable {
 
     /// Latchkey with a TPM or a token: 944a1409-db9b-4218-8f65-95e1fb9180d2.
     package static let hardware = AAGUID(bytes: [
-        0x94, 0x4a, 0x14, 0x09, 0xdb, 0x9b, 0x42, 0x18, 0x8f, 0x65, 0x95, 0xe1, 0xfb, 0x91, 0x80, 0xd2,
+        0x94, 0x4a, 0x14, 0x09, 0xdb, 0x9b, 0x42, 0x18, 0x8f, 0x65, 0x95, 0xe1, 0xfb, 0x91, 0x80,
+        0xd2,
     ])
     /// Latchkey with a software TPM or token: ce972c74-1426-459e-8bc1-cbc7e3dcbfca.
     package static let software = AAGUID(bytes: [
-        0xce, 0x97, 0x2c, 0x74, 0x14, 0x26, 0x45, 0x9e, 0x8b, 0xc1, 0xcb, 0xc7, 0xe3, 0xdc, 0xbf, 0xca,
+        0xce, 0x97, 0x2c, 0x74, 0x14, 0x26, 0x45, 0x9e, 0x8b, 0xc1, 0xcb, 0xc7, 0xe3, 0xdc, 0xbf,
+        0xca,
     ])
 }
 

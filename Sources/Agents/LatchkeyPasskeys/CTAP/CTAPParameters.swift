@@ -57,13 +57,16 @@ struct CTAPParameters {
         return integer
     }
 
-    /// The IDs in a list of credentials, or nil without a list. Elements of other types are skipped.
+    /// The IDs in a list of credentials, or nil without a list. Elements of other types are
+    /// skipped.
     func credentialIDs(_ key: CBORKey) throws(CTAPStatus) -> [Data]? {
         guard let value = members[key] else { return nil }
         guard let elements = value.array else { throw .unexpectedType }
         var ids: [Data] = []
         for element in elements {
-            guard let element = element.map, let type = element["type"]?.text else { throw .unexpectedType }
+            guard let element = element.map, let type = element["type"]?.text else {
+                throw .unexpectedType
+            }
             guard type == "public-key" else { continue }
             guard let id = element["id"]?.bytes else { throw .unexpectedType }
             ids.append(Data(id))
@@ -75,7 +78,9 @@ struct CTAPParameters {
     static func checkedRPID(_ value: CBORValue) throws(CTAPStatus) -> String {
         guard let id = value.text else { throw .unexpectedType }
         guard (1...253).contains(id.utf8.count),
-            id.unicodeScalars.allSatisfy({ $0 != "\u{FFFD}" && $0.properties.generalCategory != .control })
+            id.unicodeScalars.allSatisfy({
+                $0 != "\u{FFFD}" && $0.properties.generalCategory != .control
+            })
         else { throw .invalidParameter }
         return id
     }

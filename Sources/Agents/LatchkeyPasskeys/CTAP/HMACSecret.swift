@@ -3,8 +3,8 @@ internal import CryptoExtras
 internal import FoundationEssentials
 internal import Latchkey
 
-/// A request of the extension `hmac-secret`: one or two salts, encrypted between client and authenticator (CTAP 2.1 sections
-/// "PIN/UV Auth Protocol One", "Two" and "HMAC Secret Extension").
+/// A request of the extension `hmac-secret`: one or two salts, encrypted between client and
+/// authenticator (CTAP 2.1 sections "PIN/UV Auth Protocol One", "Two" and "HMAC Secret Extension").
 struct HMACSecret: Sendable {
     /// The version of the encryption.
     enum Version: Sendable {
@@ -25,7 +25,9 @@ struct HMACSecret: Sendable {
         }
 
         fileprivate func secret(with clientKey: CTAPParameters) throws(CTAPStatus) -> SharedSecret {
-            guard try clientKey.integer(1) == 2, try clientKey.integer(-1) == 1 else { throw .invalidParameter }
+            guard try clientKey.integer(1) == 2, try clientKey.integer(-1) == 1 else {
+                throw .invalidParameter
+            }
             let x = try clientKey.bytes(-2, count: 32...32)
             let y = try clientKey.bytes(-3, count: 32...32)
             guard let point = try? P256.KeyAgreement.PublicKey(x963Representation: [4] + x + y),
@@ -39,8 +41,8 @@ struct HMACSecret: Sendable {
     let salts: [Data]
     private let version: Version
     private let encryptionKey: SymmetricKey
-    /// The initialization vector of the answer: random for version 2. The signature covers the encrypted outputs, so
-    /// encrypting the same outputs again must return the same bytes.
+    /// The initialization vector of the answer: random for version 2. The signature covers the
+    /// encrypted outputs, so encrypting the same outputs again must return the same bytes.
     private let answerIV: [UInt8]
 
     /// Decrypts the salts.
@@ -58,13 +60,20 @@ struct HMACSecret: Sendable {
             encryptionKey = Self.derived("CTAP2 AES key", from: shared)
         case (16, 32), (16, 64):
             version = .one
-            encryptionKey = shared.withUnsafeBytes { SymmetricKey(data: Array(SHA256.hash(data: $0))) }
+            encryptionKey = shared.withUnsafeBytes {
+                SymmetricKey(data: Array(SHA256.hash(data: $0)))
+            }
             authenticationKey = encryptionKey
         default: throw .invalidLength
         }
-        let expected = Array(HMAC<SHA256>.authenticationCode(for: encrypted, using: authenticationKey))
-        guard SecretBytes(expected.prefix(tag.count)) == SecretBytes(tag) else { throw .pinAuthInvalid }
-        answerIV = version == .two ? SecretBytes.random(count: 16).withUnsafeBytes { Array($0) } : Self.zeros
+        let expected = Array(
+            HMAC<SHA256>.authenticationCode(for: encrypted, using: authenticationKey))
+        guard SecretBytes(expected.prefix(tag.count)) == SecretBytes(tag) else {
+            throw .pinAuthInvalid
+        }
+        answerIV =
+            version == .two
+            ? SecretBytes.random(count: 16).withUnsafeBytes { Array($0) } : Self.zeros
         let salts = try Self.decrypt(encrypted, encryptionKey, version)
         self.salts = stride(from: 0, to: salts.count, by: 32).map { Data(salts[$0..<($0 + 32)]) }
     }
@@ -73,7 +82,9 @@ struct HMACSecret: Sendable {
     func encrypt(_ outputs: [SecretBytes]) throws(CTAPStatus) -> [UInt8] {
         var plain: [UInt8] = []
         for output in outputs { output.withUnsafeBytes { plain += $0 } }
-        defer { plain.withUnsafeMutableBytes { _ = $0.initializeMemory(as: UInt8.self, repeating: 0) } }
+        defer {
+            plain.withUnsafeMutableBytes { _ = $0.initializeMemory(as: UInt8.self, repeating: 0) }
+        }
         do {
             let bytes = try AES._CBC.encrypt(
                 plain, using: encryptionKey, iv: AES._CBC.IV(ivBytes: answerIV), noPadding: true)
@@ -88,10 +99,12 @@ struct HMACSecret: Sendable {
     private static func decrypt(
         _ bytes: [UInt8], _ key: SymmetricKey, _ version: Version
     ) throws(CTAPStatus) -> [UInt8] {
-        let (iv, body) = version == .two ? (Array(bytes.prefix(16)), bytes.dropFirst(16)) : (zeros, bytes[...])
+        let (iv, body) =
+            version == .two ? (Array(bytes.prefix(16)), bytes.dropFirst(16)) : (zeros, bytes[...])
         do {
             return Array(
-                try AES._CBC.decrypt(Array(body), using: key, iv: AES._CBC.IV(ivBytes: iv), noPadding: true))
+                try AES._CBC.decrypt(
+                    Array(body), using: key, iv: AES._CBC.IV(ivBytes: iv), noPadding: true))
         } catch {
             throw .invalidParameter
         }
@@ -99,7 +112,8 @@ struct HMACSecret: Sendable {
 
     private static func derived(_ info: String, from secret: SharedSecret) -> SymmetricKey {
         secret.hkdfDerivedSymmetricKey(
-            using: SHA256.self, salt: [UInt8](repeating: 0, count: 32), sharedInfo: Array(info.utf8),
+            using: SHA256.self, salt: [UInt8](repeating: 0, count: 32),
+            sharedInfo: Array(info.utf8),
             outputByteCount: 32)
     }
 }

@@ -14,7 +14,8 @@ package struct PasskeyUse: Sendable {
     package let passkey: Passkey
     /// The PRF's inputs, 32 bytes each: none, one or two.
     package let salts: [Data]
-    /// Computes the digest to sign from the PRF's outputs: the signed data contains them, encrypted for the client.
+    /// Computes the digest to sign from the PRF's outputs: the signed data contains them, encrypted
+    /// for the client.
     package let digest: @Sendable ([SecretBytes]) throws(KeystoreError) -> MessageDigest
     package let question: PasskeyQuestion
     /// The index of the passkey's account in ``PasskeyQuestion/accounts``.

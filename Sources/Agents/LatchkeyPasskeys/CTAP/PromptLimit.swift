@@ -1,5 +1,5 @@
-/// The limit on the prompts of each site that the user does not accept: a page can begin and cancel requests in a row. A
-/// state machine over given times.
+/// The limit on the prompts of each site that the user does not accept: a page can begin and cancel
+/// requests in a row. A state machine over given times.
 struct PromptLimit: Sendable {
     /// The maximum number of prompts in one minute.
     static let perMinute = 6
@@ -11,7 +11,9 @@ struct PromptLimit: Sendable {
     /// - Parameter site: nil for requests without a site, which share one limit.
     /// - Returns: Whether the prompt may be shown.
     mutating func admit(_ site: String?, at now: Duration) -> Bool {
-        times = times.mapValues { $0.filter { now - $0 < .seconds(60) } }.filter { !$0.value.isEmpty }
+        times = times.mapValues { $0.filter { now - $0 < .seconds(60) } }.filter {
+            !$0.value.isEmpty
+        }
         var recent = times[site ?? ""] ?? []
         guard recent.count < Self.perMinute else { return false }
         recent.append(now)

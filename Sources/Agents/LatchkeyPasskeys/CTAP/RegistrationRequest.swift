@@ -1,7 +1,8 @@
 internal import FoundationEssentials
 internal import Latchkey
 
-/// The parameters of `authenticatorMakeCredential` (CTAP 2.0 section "authenticatorMakeCredential").
+/// The parameters of `authenticatorMakeCredential` (CTAP 2.0 section
+/// "authenticatorMakeCredential").
 struct RegistrationRequest: Hashable, Sendable {
     /// The sites with which browsers make a user select a device. They are never credentials.
     static let dummySites: Set<String> = ["make.me.blink", ".dummy"]
@@ -51,7 +52,9 @@ struct RegistrationRequest: Hashable, Sendable {
         guard let elements = value.array else { throw .unexpectedType }
         var isSupported = false
         for element in elements {
-            guard let element = element.map, let type = element["type"]?.text else { throw .unexpectedType }
+            guard let element = element.map, let type = element["type"]?.text else {
+                throw .unexpectedType
+            }
             guard type == "public-key" else { continue }
             guard let algorithm = element["alg"]?.integer else { throw .unexpectedType }
             if algorithm == es256 { isSupported = true }

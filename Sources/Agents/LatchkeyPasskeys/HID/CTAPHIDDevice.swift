@@ -1,10 +1,11 @@
 internal import Latchkey
 
-/// The framing of CTAPHID: packets in, packets and requests out. A state machine; the caller passes the time and performs the
-/// actions in order.
+/// The framing of CTAPHID: packets in, packets and requests out. A state machine; the caller passes
+/// the time and performs the actions in order.
 ///
-/// One transaction runs at a time. While a message of one channel is received or its request runs, another channel gets
-/// `CHANNEL_BUSY`. Every process that has opened the device reads all packets, so channels are not secret.
+/// One transaction runs at a time. While a message of one channel is received or its request runs,
+/// another channel gets `CHANNEL_BUSY`. Every process that has opened the device reads all packets,
+/// so channels are not secret.
 package struct CTAPHIDDevice: Sendable {
     /// An effect that the caller performs.
     package enum Action: Hashable, Sendable {
@@ -12,16 +13,19 @@ package struct CTAPHIDDevice: Sendable {
         case send([UInt8])
         /// Answer this CTAP request: call ``finish(_:with:)`` with its number.
         case perform(transaction: UInt64, request: [UInt8])
-        /// End the running request early. Its answer is still expected, unless ``finish(_:with:)`` ignores it.
+        /// End the running request early. Its answer is still expected, unless ``finish(_:with:)``
+        /// ignores it.
         case cancel(transaction: UInt64)
         /// Attract the user's attention.
         case wink
     }
 
-    /// The maximum length of a request: the kernel buffers 31 packets and drops further ones silently.
+    /// The maximum length of a request: the kernel buffers 31 packets and drops further ones
+    /// silently.
     package static let maximumRequestBytes = 1200
     /// The maximum length of an answer: the kernel buffers 64 packets for each client.
-    package static let maximumAnswerBytes = CTAPHIDPacket.initialBytes + 62 * CTAPHIDPacket.continuationBytes
+    package static let maximumAnswerBytes =
+        CTAPHIDPacket.initialBytes + 62 * CTAPHIDPacket.continuationBytes
     /// The time after which an incomplete message is discarded.
     static let messageTimeout: Duration = .milliseconds(500)
     /// The interval of KEEPALIVE.
@@ -89,7 +93,9 @@ package struct CTAPHIDDevice: Sendable {
     }
 
     /// Reports what the running request waits for. A change is sent at once.
-    package mutating func report(_ status: KeepaliveStatus, of transaction: UInt64, at now: Duration) -> [Action] {
+    package mutating func report(
+        _ status: KeepaliveStatus, of transaction: UInt64, at now: Duration
+    ) -> [Action] {
         guard running?.transaction == transaction, running?.status != status else { return [] }
         running?.status = status
         running?.nextKeepalive = now
@@ -100,14 +106,17 @@ package struct CTAPHIDDevice: Sendable {
     package mutating func finish(_ transaction: UInt64, with answer: [UInt8]) -> [Action] {
         guard let running, running.transaction == transaction else { return [] }
         self.running = nil
-        guard answer.count <= Self.maximumAnswerBytes else { return error(.other, on: running.channel) }
+        guard answer.count <= Self.maximumAnswerBytes else {
+            return error(.other, on: running.channel)
+        }
         return send(answer, CTAPHIDCommand.cbor, on: running.channel)
     }
 
     // MARK: Receiving
 
     private mutating func begin(
-        _ channel: UInt32, _ command: UInt8, _ count: Int, _ data: ArraySlice<UInt8>, at now: Duration
+        _ channel: UInt32, _ command: UInt8, _ count: Int, _ data: ArraySlice<UInt8>,
+        at now: Duration
     ) -> [Action] {
         if command == CTAPHIDCommand.initialize { return initialize(channel, count, data) }
         guard channels.contains(channel) else { return error(.invalidChannel, on: channel) }
@@ -121,7 +130,8 @@ package struct CTAPHIDDevice: Sendable {
             assembly = nil
             return error(.invalidSequence, on: channel)
         }
-        guard [CTAPHIDCommand.ping, CTAPHIDCommand.wink, CTAPHIDCommand.cbor].contains(command) else {
+        guard [CTAPHIDCommand.ping, CTAPHIDCommand.wink, CTAPHIDCommand.cbor].contains(command)
+        else {
             return error(.invalidCommand, on: channel)
         }
         guard count <= Self.maximumRequestBytes || command == CTAPHIDCommand.ping,
@@ -130,7 +140,8 @@ package struct CTAPHIDDevice: Sendable {
         let received = Array(data.prefix(count))
         guard received.count == count else {
             assembly = Assembly(
-                channel: channel, command: command, count: count, data: received, deadline: now + Self.messageTimeout)
+                channel: channel, command: command, count: count, data: received,
+                deadline: now + Self.messageTimeout)
             return []
         }
         return complete(channel, command, received, at: now)
@@ -161,7 +172,9 @@ package struct CTAPHIDDevice: Sendable {
     ) -> [Action] {
         switch command {
         case CTAPHIDCommand.ping:
-            guard message.count <= Self.maximumAnswerBytes else { return error(.invalidLength, on: channel) }
+            guard message.count <= Self.maximumAnswerBytes else {
+                return error(.invalidLength, on: channel)
+            }
             return send(message, command, on: channel)
         case CTAPHIDCommand.wink:
             guard message.isEmpty else { return error(.invalidLength, on: channel) }
@@ -170,13 +183,17 @@ package struct CTAPHIDDevice: Sendable {
             guard !message.isEmpty else { return error(.invalidLength, on: channel) }
             lastTransaction += 1
             running = Running(
-                transaction: lastTransaction, channel: channel, nextKeepalive: now + Self.keepaliveInterval)
+                transaction: lastTransaction, channel: channel,
+                nextKeepalive: now + Self.keepaliveInterval)
             return [.perform(transaction: lastTransaction, request: message)]
         }
     }
 
-    /// Answers INIT: on the broadcast channel with a new channel, on the client's own channel after aborting its transaction.
-    private mutating func initialize(_ channel: UInt32, _ count: Int, _ nonce: ArraySlice<UInt8>) -> [Action] {
+    /// Answers INIT: on the broadcast channel with a new channel, on the client's own channel after
+    /// aborting its transaction.
+    private mutating func initialize(_ channel: UInt32, _ count: Int, _ nonce: ArraySlice<UInt8>)
+        -> [Action]
+    {
         guard channel == Self.broadcast || channels.contains(channel) else {
             return error(.invalidChannel, on: channel)
         }
@@ -195,14 +212,19 @@ package struct CTAPHIDDevice: Sendable {
         let id = (0..<4).map { UInt8(truncatingIfNeeded: granted >> (8 * (3 - $0))) }
         let answer =
             Array(nonce.prefix(8)) + id
-            + [Self.protocolVersion, version.major, version.minor, version.build, Self.capabilities]
+            + [
+                Self.protocolVersion, version.major, version.minor, version.build,
+                Self.capabilities,
+            ]
         return actions + send(answer, CTAPHIDCommand.initialize, on: channel)
     }
 
     /// Closes a channel that has no transaction, if there are too many.
     private mutating func closeOldest() -> [Action] {
         guard channels.count > Self.maximumChannels,
-            let index = channels.firstIndex(where: { $0 != running?.channel && $0 != assembly?.channel })
+            let index = channels.firstIndex(where: {
+                $0 != running?.channel && $0 != assembly?.channel
+            })
         else { return [] }
         channels.remove(at: index)
         return []

@@ -1,6 +1,7 @@
 /// A packet of CTAPHID: 64 bytes (CTAP 2.0 section "USB HID message and packet structure").
 enum CTAPHIDPacket: Hashable, Sendable {
-    /// The first packet of a message. `count` is the length of the whole message; `data` has up to 57 bytes.
+    /// The first packet of a message. `count` is the length of the whole message; `data` has up to
+    /// 57 bytes.
     case initial(channel: UInt32, command: UInt8, count: Int, data: ArraySlice<UInt8>)
     /// A further packet, with up to 59 bytes.
     case continuation(channel: UInt32, sequence: UInt8, data: ArraySlice<UInt8>)
@@ -17,7 +18,8 @@ enum CTAPHIDPacket: Hashable, Sendable {
         let channel = bytes[..<4].reduce(0) { $0 << 8 | UInt32($1) }
         if bytes[4] & 0x80 != 0 {
             self = .initial(
-                channel: channel, command: bytes[4] & 0x7F, count: Int(bytes[5]) << 8 | Int(bytes[6]), data: bytes[7...]
+                channel: channel, command: bytes[4] & 0x7F,
+                count: Int(bytes[5]) << 8 | Int(bytes[6]), data: bytes[7...]
             )
         } else {
             self = .continuation(channel: channel, sequence: bytes[4], data: bytes[5...])
@@ -27,7 +29,11 @@ enum CTAPHIDPacket: Hashable, Sendable {
     /// The packets of a message. A longer one than ``maximumMessageBytes`` cannot be sent.
     static func packets(of message: [UInt8], command: UInt8, on channel: UInt32) -> [[UInt8]] {
         let id = (0..<4).map { UInt8(truncatingIfNeeded: channel >> (8 * (3 - $0))) }
-        let head = id + [command | 0x80, UInt8(truncatingIfNeeded: message.count >> 8), UInt8(message.count & 0xFF)]
+        let head =
+            id + [
+                command | 0x80, UInt8(truncatingIfNeeded: message.count >> 8),
+                UInt8(message.count & 0xFF),
+            ]
         var packets = [padded(head + message.prefix(initialBytes))]
         var rest = message.dropFirst(initialBytes)
         var sequence: UInt8 = 0

@@ -18,7 +18,9 @@ package struct HIDNode: Hashable, Sendable {
     /// The device whose unique name is the user's ID, or nil.
     package static func ofUser(_ user: UInt32, devices: String = "/sys/class/hidraw") -> HIDNode? {
         for name in (try? FileManager.default.contentsOfDirectory(atPath: devices)) ?? [] {
-            guard let bytes = FileManager.default.contents(atPath: "\(devices)/\(name)/device/uevent") else { continue }
+            guard
+                let bytes = FileManager.default.contents(atPath: "\(devices)/\(name)/device/uevent")
+            else { continue }
             let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
             if lines.contains(identity[...]), lines.contains("HID_UNIQ=\(user)") {
                 return HIDNode(path: "/dev/\(name)")
@@ -27,25 +29,34 @@ package struct HIDNode: Hashable, Sendable {
         return nil
     }
 
-    /// The names of the user's programs that have opened the device, at most three; nil if none is found. A program chooses
-    /// its name, and can hide, so the names are only a hint for the user.
+    /// The names of the user's programs that have opened the device, at most three; nil if none is
+    /// found. A program chooses its name, and can hide, so the names are only a hint for the user.
     package func openers(user: UInt32, processes: String = "/proc") -> String? {
         var names: Set<String> = []
         for process in (try? FileManager.default.contentsOfDirectory(atPath: processes)) ?? [] {
             var status = stat()
-            guard Int32(process) != nil, stat("\(processes)/\(process)", &status) == 0, status.st_uid == user else {
+            guard Int32(process) != nil, stat("\(processes)/\(process)", &status) == 0,
+                status.st_uid == user
+            else {
                 continue
             }
             let directory = "\(processes)/\(process)/fd"
-            let descriptors = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
+            let descriptors =
+                (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
             let isOpener = descriptors.contains {
-                (try? FileManager.default.destinationOfSymbolicLink(atPath: "\(directory)/\($0)")) == path
+                (try? FileManager.default.destinationOfSymbolicLink(atPath: "\(directory)/\($0)"))
+                    == path
             }
-            guard isOpener, let name = FileManager.default.contents(atPath: "\(processes)/\(process)/comm") else {
+            guard isOpener,
+                let name = FileManager.default.contents(atPath: "\(processes)/\(process)/comm")
+            else {
                 continue
             }
             names.insert(
-                String(oneLine: String(decoding: name.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self), limit: 32))
+                String(
+                    oneLine: String(
+                        decoding: name.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self),
+                    limit: 32))
         }
         return names.isEmpty ? nil : names.sorted().prefix(3).joined(separator: ", ")
     }

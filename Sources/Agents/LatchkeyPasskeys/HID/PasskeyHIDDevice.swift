@@ -13,7 +13,8 @@ package actor PasskeyHIDDevice {
 
     /// - Parameter send: Sends one packet to the client. Called in order.
     package init(
-        engine: PasskeyEngine, clock: PasskeyClock = .continuous, device: CTAPHIDDevice = CTAPHIDDevice(),
+        engine: PasskeyEngine, clock: PasskeyClock = .continuous,
+        device: CTAPHIDDevice = CTAPHIDDevice(),
         send: @escaping @Sendable ([UInt8]) async -> Void
     ) {
         self.engine = engine
@@ -27,15 +28,18 @@ package actor PasskeyHIDDevice {
     private let outbox: AsyncStream<[UInt8]>.Continuation
     private var sender: Task<Void, Never>?
 
-    /// Receives a packet. Bytes that are not a packet are ignored. Returns without waiting for the answer.
+    /// Receives a packet. Bytes that are not a packet are ignored. Returns without waiting for the
+    /// answer.
     package func receive(_ packet: [UInt8]) {
         perform(device.receive(packet, at: clock.now()))
     }
 
-    /// Ends the running request early, as CANCEL does: its prompt closes. Later requests are answered.
+    /// Ends the running request early, as CANCEL does: its prompt closes. Later requests are
+    /// answered.
     package func cancelRequest() { work?.cancel() }
 
-    /// Ends the running request, and waits for the end. Call it when the client's side of the device is closed.
+    /// Ends the running request, and waits for the end. Call it when the client's side of the
+    /// device is closed.
     package func close() async {
         work?.cancel()
         await work?.value
@@ -70,7 +74,9 @@ package actor PasskeyHIDDevice {
         let earlier = work
         work = Task {
             await earlier?.value
-            let answer = await engine.respond(to: request) { status in await self.report(status, transaction) }
+            let answer = await engine.respond(to: request) { status in
+                await self.report(status, transaction)
+            }
             self.finish(transaction, answer)
         }
     }
@@ -88,7 +94,8 @@ package actor PasskeyHIDDevice {
         perform(device.tick(at: clock.now()))
     }
 
-    /// Runs the timer while the device waits for a time. A deadline that comes closer starts it again.
+    /// Runs the timer while the device waits for a time. A deadline that comes closer starts it
+    /// again.
     private func schedule() {
         timer?.cancel()
         guard let deadline = device.deadline else {

@@ -20,8 +20,8 @@ package struct Passkey: Hashable, Sendable, Codable, Identifiable {
     package let displayName: String?
     /// The level of `credProtect`, 1 to 3.
     package let protection: Int
-    /// Whether the site asked for a discoverable credential, which is found without a list of credential IDs. Other
-    /// credentials, for example OpenSSH's keys, are only found by their IDs.
+    /// Whether the site asked for a discoverable credential, which is found without a list of
+    /// credential IDs. Other credentials, for example OpenSSH's keys, are only found by their IDs.
     package let isDiscoverable: Bool
     /// The key that signs.
     package let key: HardwareKey
@@ -40,7 +40,8 @@ package struct Passkey: Hashable, Sendable, Codable, Identifiable {
         return Base64URL.encode(userID)
     }
 
-    /// Whether this passkey replaces an earlier one: both are discoverable, for the same account at the same site.
+    /// Whether this passkey replaces an earlier one: both are discoverable, for the same account at
+    /// the same site.
     func replaces(_ earlier: Passkey) -> Bool {
         isDiscoverable && earlier.isDiscoverable && rpID == earlier.rpID && userID == earlier.userID
     }

@@ -3,8 +3,9 @@ package import Latchkey
 
 /// The passkeys of a record container.
 ///
-/// Names of sites and accounts and the wrapped keys are encrypted payloads; a row shows only its random ID. Opening the
-/// container's device class needs the hardware once; after that all calls use memory and disk only, and do not prompt.
+/// Names of sites and accounts and the wrapped keys are encrypted payloads; a row shows only its
+/// random ID. Opening the container's device class needs the hardware once; after that all calls
+/// use memory and disk only, and do not prompt.
 package struct PasskeyStore: Sendable {
     /// The kind of the records.
     package static let kind = "passkey"
@@ -17,18 +18,22 @@ package struct PasskeyStore: Sendable {
 
     /// - Parameter reportDamage: Called for each damaged row that ``list()`` skips.
     package init(
-        records: RecordContainer, reportDamage: @escaping @Sendable (KeystoreError) -> Void = { _ in }
+        records: RecordContainer,
+        reportDamage: @escaping @Sendable (KeystoreError) -> Void = { _ in }
     ) {
         self.records = records
         self.reportDamage = reportDamage
     }
 
     /// Opens the store. Does not prompt, unless the hardware cannot seal without user verification.
-    package func open(authorizedBy presence: any PresenceAuthority = NobodyPresent()) async throws(KeystoreError) {
+    package func open(authorizedBy presence: any PresenceAuthority = NobodyPresent())
+        async throws(KeystoreError)
+    {
         try await records.open(.device, for: prompt("open the passkeys"), authorizedBy: presence)
     }
 
-    /// The readable passkeys, oldest first. A row that another program changed is reported and skipped.
+    /// The readable passkeys, oldest first. A row that another program changed is reported and
+    /// skipped.
     ///
     /// - Throws: `KeystoreError`; `wrongState` if the store is not open.
     package func list() throws(KeystoreError) -> [Passkey] {
@@ -45,7 +50,9 @@ package struct PasskeyStore: Sendable {
         try read().damage.compactMap { Self.credentialID($0.id) }
     }
 
-    private func read() throws(KeystoreError) -> (passkeys: [Passkey], damage: [(id: RecordID, error: KeystoreError)]) {
+    private func read() throws(KeystoreError) -> (
+        passkeys: [Passkey], damage: [(id: RecordID, error: KeystoreError)]
+    ) {
         var passkeys: [Passkey] = []
         var damage: [(id: RecordID, error: KeystoreError)] = []
         for id in try records.idsNow(Self.kind) {
@@ -68,11 +75,14 @@ package struct PasskeyStore: Sendable {
         return try passkey(Self.recordID(id))
     }
 
-    /// Finds the one passkey whose credential ID in base64url begins with `text`, or whose label is `text`.
+    /// Finds the one passkey whose credential ID in base64url begins with `text`, or whose label is
+    /// `text`.
     ///
     /// - Throws: `KeystoreError`; `notFound`, `conflict` if there are several.
     package func passkey(named text: String) throws(KeystoreError) -> Passkey {
-        let found = try list().filter { $0.label == text || Base64URL.encode($0.id).hasPrefix(text) }
+        let found = try list().filter {
+            $0.label == text || Base64URL.encode($0.id).hasPrefix(text)
+        }
         guard let first = found.first else {
             throw KeystoreError.notFound(
                 "there is no passkey ‘\(String(oneLine: text, limit: 64))’",
@@ -80,14 +90,17 @@ package struct PasskeyStore: Sendable {
         }
         guard found.count == 1 else {
             throw KeystoreError.conflict(
-                "\(found.count) passkeys match ‘\(String(oneLine: text, limit: 64))’", recovery: "Name a longer ID.")
+                "\(found.count) passkeys match ‘\(String(oneLine: text, limit: 64))’",
+                recovery: "Name a longer ID.")
         }
         return first
     }
 
-    /// Stores a new passkey durably. In the same transaction it removes the earlier ones that the new one replaces.
+    /// Stores a new passkey durably. In the same transaction it removes the earlier ones that the
+    /// new one replaces.
     ///
-    /// - Returns: The removed passkeys. A key on a token still exists: delete it with ``Keystore/delete(_:)``.
+    /// - Returns: The removed passkeys. A key on a token still exists: delete it with
+    ///   ``Keystore/delete(_:)``.
     @discardableResult
     package func add(_ passkey: Passkey) throws(KeystoreError) -> [Passkey] {
         let earlier = try list().filter(passkey.replaces)
@@ -102,14 +115,16 @@ package struct PasskeyStore: Sendable {
         try put(passkey, ifGeneration: nil, alsoDeleting: [])
     }
 
-    /// Deletes passkeys. The TPM holds no part of them; the caller deletes keys on a token with ``Keystore/delete(_:)``.
+    /// Deletes passkeys. The TPM holds no part of them; the caller deletes keys on a token with
+    /// ``Keystore/delete(_:)``.
     package func delete(_ ids: [Data]) throws(KeystoreError) {
         try records.applyNow(ids.map { .delete(Self.recordID($0), ifGeneration: nil) })
     }
 
     /// Deletes damaged rows by their IDs of ``damagedIDs()``. Keys on a token stay there.
     package func delete(damaged ids: [String]) throws(KeystoreError) {
-        try records.applyNow(ids.map { .delete(RecordID(rawValue: Self.prefix + $0), ifGeneration: nil) })
+        try records.applyNow(
+            ids.map { .delete(RecordID(rawValue: Self.prefix + $0), ifGeneration: nil) })
     }
 
     private func put(
@@ -130,20 +145,29 @@ package struct PasskeyStore: Sendable {
     private func passkey(_ id: RecordID) throws(KeystoreError) -> Passkey? {
         guard let (record, payload) = try records.readNow(id) else { return nil }
         guard record.kind == Self.kind, record.protection == .device, let payload,
-            let passkey = payload.withUnsafeBytes({ try? JSONDecoder().decode(Passkey.self, from: Data($0)) }),
+            let passkey = payload.withUnsafeBytes({
+                try? JSONDecoder().decode(Passkey.self, from: Data($0))
+            }),
             Self.recordID(passkey.id) == id
-        else { throw KeystoreError.damaged("the record ‘\(id)’ is not a passkey").during("read a passkey") }
+        else {
+            throw KeystoreError.damaged("the record ‘\(id)’ is not a passkey").during(
+                "read a passkey")
+        }
         return passkey
     }
 
-    func prompt(_ reason: String) -> PromptContext { PromptContext(reason: reason, container: records.name) }
+    func prompt(_ reason: String) -> PromptContext {
+        PromptContext(reason: reason, container: records.name)
+    }
 
     /// The credential ID in base64url, which a record's ID contains; nil for another record's ID.
     private static func credentialID(_ id: RecordID) -> String? {
         id.rawValue.hasPrefix(prefix) ? String(id.rawValue.dropFirst(prefix.count)) : nil
     }
 
-    private static func recordID(_ id: Data) -> RecordID { RecordID(rawValue: prefix + Base64URL.encode(id)) }
+    private static func recordID(_ id: Data) -> RecordID {
+        RecordID(rawValue: prefix + Base64URL.encode(id))
+    }
 
     private static var missing: KeystoreError {
         .notFound("there is no such passkey", recovery: "List them: latchkey passkey list.")

@@ -48,12 +48,16 @@ package struct HostKey: Hashable, Sendable {
         switch name {
         case "ssh-ed25519":
             let key = try reader.string()
-            guard key.count == 32 else { throw SSHFormatError("the host key is not an Ed25519 key") }
+            guard key.count == 32 else {
+                throw SSHFormatError("the host key is not an Ed25519 key")
+            }
             plain.string(key)
             return (.ed25519(key: key), plain.bytes)
         case "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521":
             let curve = try reader.text()
-            guard name.hasSuffix(curve) else { throw SSHFormatError("the host key names two curves") }
+            guard name.hasSuffix(curve) else {
+                throw SSHFormatError("the host key names two curves")
+            }
             let point = try reader.string()
             plain.string(curve)
             plain.string(point)
@@ -114,19 +118,24 @@ package struct HostKey: Hashable, Sendable {
         let (r, s) = (try numbers.magnitude(), try numbers.magnitude())
         try numbers.end()
         func raw(_ size: Int) throws -> [UInt8] {
-            guard r.count <= size, s.count <= size else { throw SSHFormatError("the signature is too long") }
+            guard r.count <= size, s.count <= size else {
+                throw SSHFormatError("the signature is too long")
+            }
             return [r, s].flatMap { [UInt8](repeating: 0, count: size - $0.count) + $0 }
         }
         switch curve {
         case "nistp256":
             let key = try P256.Signing.PublicKey(x963Representation: point)
-            return key.isValidSignature(try P256.Signing.ECDSASignature(rawRepresentation: raw(32)), for: message)
+            return key.isValidSignature(
+                try P256.Signing.ECDSASignature(rawRepresentation: raw(32)), for: message)
         case "nistp384":
             let key = try P384.Signing.PublicKey(x963Representation: point)
-            return key.isValidSignature(try P384.Signing.ECDSASignature(rawRepresentation: raw(48)), for: message)
+            return key.isValidSignature(
+                try P384.Signing.ECDSASignature(rawRepresentation: raw(48)), for: message)
         default:
             let key = try P521.Signing.PublicKey(x963Representation: point)
-            return key.isValidSignature(try P521.Signing.ECDSASignature(rawRepresentation: raw(66)), for: message)
+            return key.isValidSignature(
+                try P521.Signing.ECDSASignature(rawRepresentation: raw(66)), for: message)
         }
     }
 }

@@ -1,7 +1,8 @@
 internal import Crypto
 internal import FoundationEssentials
 
-/// The names of host keys, from OpenSSH's files `known_hosts` (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT").
+/// The names of host keys, from OpenSSH's files `known_hosts` (sshd(8), "SSH_KNOWN_HOSTS FILE
+/// FORMAT").
 ///
 /// Names in hashed lines can be compared with a name, and not read.
 package struct KnownHosts: Sendable {
@@ -27,13 +28,18 @@ package struct KnownHosts: Sendable {
         var (texts, unreadable) = ([String](), [String]())
         for path in files {
             do {
-                let size = try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? .max
-                guard size <= Self.maximumBytes, let bytes = FileManager.default.contents(atPath: path) else {
+                let size =
+                    try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? .max
+                guard size <= Self.maximumBytes,
+                    let bytes = FileManager.default.contents(atPath: path)
+                else {
                     unreadable.append(path)
                     continue
                 }
                 texts.append(String(decoding: bytes, as: UTF8.self))
-            } catch let error as CocoaError where error.code == .fileReadNoSuchFile || error.code == .fileNoSuchFile {
+            } catch let error as CocoaError
+                where error.code == .fileReadNoSuchFile || error.code == .fileNoSuchFile
+            {
                 continue
             } catch {
                 unreadable.append(path)
@@ -55,7 +61,8 @@ package struct KnownHosts: Sendable {
         let marker = first.hasPrefix("@") ? words.popFirst() : nil
         // The key of an authority is not a host's.
         guard words.count >= 3, marker == nil || marker == "@revoked",
-            let names = words.first, let blob = Data(base64Encoded: String(words[words.startIndex + 2]))
+            let names = words.first,
+            let blob = Data(base64Encoded: String(words[words.startIndex + 2]))
         else { return nil }
         return Line(
             patterns: names.split(separator: ","), fingerprint: SSHPublicKey.fingerprint(of: blob),
@@ -66,7 +73,9 @@ package struct KnownHosts: Sendable {
     package func name(of key: HostKey) -> String? {
         let fingerprint = key.fingerprint
         for line in lines where line.fingerprint == fingerprint && !line.isRevoked {
-            if let name = line.patterns.first(where: { !$0.hasPrefix("|") && !$0.contains { "*?!".contains($0) } }) {
+            if let name = line.patterns.first(where: {
+                !$0.hasPrefix("|") && !$0.contains { "*?!".contains($0) }
+            }) {
                 return String(name)
             }
         }
@@ -80,7 +89,8 @@ package struct KnownHosts: Sendable {
         return lines.contains { $0.isRevoked && $0.fingerprint == fingerprint }
     }
 
-    /// The fingerprints of a host's keys. A name with another port than 22 has the form `[host]:port`.
+    /// The fingerprints of a host's keys. A name with another port than 22 has the form
+    /// `[host]:port`.
     package func fingerprints(of host: String) -> Set<String> {
         let matching = lines.filter { line in line.patterns.contains { Self.matches($0, host) } }
         let revoked = Set(lines.filter(\.isRevoked).map(\.fingerprint))

@@ -1,9 +1,11 @@
 internal import FoundationEssentials
 internal import Latchkey
 
-/// A user certificate for a hardware key: `ecdsa-sha2-nistp256-cert-v01@openssh.com` (OpenSSH's PROTOCOL.certkeys).
+/// A user certificate for a hardware key: `ecdsa-sha2-nistp256-cert-v01@openssh.com` (OpenSSH's
+/// PROTOCOL.certkeys).
 ///
-/// The agent does not verify the authority's signature: the server does. It offers the certificate only for the key in it.
+/// The agent does not verify the authority's signature: the server does. It offers the certificate
+/// only for the key in it.
 package struct SSHCertificate: Hashable, Sendable {
     static let algorithm = "ecdsa-sha2-nistp256-cert-v01@openssh.com"
     /// The maximum length in bytes.
@@ -21,7 +23,9 @@ package struct SSHCertificate: Hashable, Sendable {
 
     /// Reads the bytes of a certificate.
     package init(_ blob: [UInt8]) throws(SSHFormatError) {
-        guard blob.count <= Self.maximumBytes else { throw SSHFormatError("the certificate is too long") }
+        guard blob.count <= Self.maximumBytes else {
+            throw SSHFormatError("the certificate is too long")
+        }
         var reader = SSHReader(blob)
         guard try reader.text() == Self.algorithm else {
             throw SSHFormatError("it is not a certificate of a P-256 key (\(Self.algorithm))")

@@ -22,7 +22,8 @@ package struct SSHPublicKey: Hashable, Sendable {
         "\(Self.algorithm) \(Data(blob).base64EncodedString()) \(comment)"
     }
 
-    /// The fingerprint of a key or certificate's bytes as OpenSSH writes it: `SHA256:` and 43 characters.
+    /// The fingerprint of a key or certificate's bytes as OpenSSH writes it: `SHA256:` and 43
+    /// characters.
     package static func fingerprint(of blob: some Sequence<UInt8>) -> String {
         let digest = Data(SHA256.hash(data: Array(blob)))
         return "SHA256:" + digest.base64EncodedString().filter { $0 != "=" }

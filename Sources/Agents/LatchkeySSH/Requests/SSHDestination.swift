@@ -1,6 +1,8 @@
-/// A permitted use of a key: logging in to one server, directly or through another one, like `ssh-add -h`.
+/// A permitted use of a key: logging in to one server, directly or through another one, like
+/// `ssh-add -h`.
 ///
-/// Names are for people. The rule compares the fingerprints of host keys, as they were when the user set the rule.
+/// Names are for people. The rule compares the fingerprints of host keys, as they were when the
+/// user set the rule.
 package struct SSHDestination: Hashable, Sendable, Codable {
     /// A server with its host keys.
     package struct Hop: Hashable, Sendable, Codable {
@@ -33,11 +35,15 @@ package struct SSHDestination: Hashable, Sendable, Codable {
 }
 
 extension [SSHDestination] {
-    /// Whether a login is permitted: each step of the chain of servers has a rule, and the last one accepts the user.
+    /// Whether a login is permitted: each step of the chain of servers has a rule, and the last one
+    /// accepts the user.
     ///
-    /// - Parameter bindings: The sessions of the connection. The last one must be the session of the login.
+    /// - Parameter bindings: The sessions of the connection. The last one must be the session of
+    ///   the login.
     func permit(loginOf user: String, through bindings: [SessionBindings.Binding]) -> Bool {
-        guard let last = bindings.last, !last.isForwarding, bindings.dropLast().allSatisfy(\.isForwarding) else {
+        guard let last = bindings.last, !last.isForwarding,
+            bindings.dropLast().allSatisfy(\.isForwarding)
+        else {
             return false
         }
         return hasRules(for: bindings.dropLast())
@@ -47,7 +53,8 @@ extension [SSHDestination] {
             }
     }
 
-    /// Whether to offer the key to a connection: there is a rule for each step so far, and if it is forwarded, for a next one.
+    /// Whether to offer the key to a connection: there is a rule for each step so far, and if it is
+    /// forwarded, for a next one.
     func permitListing(through bindings: [SessionBindings.Binding]) -> Bool {
         guard let last = bindings.last else { return true }
         guard hasRules(for: bindings[...]) else { return false }
@@ -57,7 +64,9 @@ extension [SSHDestination] {
     private func hasRules(for bindings: ArraySlice<SessionBindings.Binding>) -> Bool {
         var source: HostKey?
         for binding in bindings {
-            guard contains(where: { $0.isStep(from: source, to: binding.hostKey) }) else { return false }
+            guard contains(where: { $0.isStep(from: source, to: binding.hostKey) }) else {
+                return false
+            }
             source = binding.hostKey
         }
         return true

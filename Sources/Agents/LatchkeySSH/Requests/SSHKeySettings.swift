@@ -11,8 +11,11 @@ package struct SSHKeySettings: Hashable, Sendable {
 
     package init() {}
 
-    /// Whether forwarded connections may use the key: a rule through another server permits it for that server.
-    package var permitsForwarding: Bool { allowsForwarding || destinations.contains { $0.source != nil } }
+    /// Whether forwarded connections may use the key: a rule through another server permits it for
+    /// that server.
+    package var permitsForwarding: Bool {
+        allowsForwarding || destinations.contains { $0.source != nil }
+    }
 
     /// Whether to offer the key to a connection.
     package func isOffered(to bindings: SessionBindings) -> Bool {

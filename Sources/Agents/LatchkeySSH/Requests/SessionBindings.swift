@@ -1,7 +1,9 @@
-/// The sessions to which one connection to the agent is bound, in the order of its requests `session-bind@openssh.com`.
+/// The sessions to which one connection to the agent is bound, in the order of its requests
+/// `session-bind@openssh.com`.
 ///
-/// A local ssh binds its connection once, without forwarding. A forwarded connection is first bound by each ssh that forwards
-/// it, with forwarding, and then by the last ssh without. A state machine; it uses no hardware.
+/// A local ssh binds its connection once, without forwarding. A forwarded connection is first bound
+/// by each ssh that forwards it, with forwarding, and then by the last ssh without. A state
+/// machine; it uses no hardware.
 package struct SessionBindings: Hashable, Sendable {
     package struct Binding: Hashable, Sendable {
         package let hostKey: HostKey
@@ -13,8 +15,8 @@ package struct SessionBindings: Hashable, Sendable {
     package static let maximumCount = 16
 
     package private(set) var bindings: [Binding] = []
-    /// Whether a request was refused. The agent then signs nothing for this connection: a client that could not bind must not
-    /// get the rights of one that did not try.
+    /// Whether a request was refused. The agent then signs nothing for this connection: a client
+    /// that could not bind must not get the rights of one that did not try.
     package private(set) var hasFailed = false
 
     package init() {}
@@ -29,7 +31,9 @@ package struct SessionBindings: Hashable, Sendable {
     ) throws(SSHFormatError) {
         do throws(SSHFormatError) {
             let binding = try checked(request)
-            guard !isRevoked(binding.hostKey) else { throw SSHFormatError("the host key is revoked in known_hosts") }
+            guard !isRevoked(binding.hostKey) else {
+                throw SSHFormatError("the host key is revoked in known_hosts")
+            }
             bindings.append(binding)
         } catch {
             hasFailed = true
@@ -38,9 +42,12 @@ package struct SessionBindings: Hashable, Sendable {
     }
 
     private func checked(_ request: SessionBind) throws(SSHFormatError) -> Binding {
-        guard bindings.count < Self.maximumCount else { throw SSHFormatError("the connection has too many sessions") }
+        guard bindings.count < Self.maximumCount else {
+            throw SSHFormatError("the connection has too many sessions")
+        }
         if let last = bindings.last, !last.isForwarding {
-            throw SSHFormatError("the connection is already bound to a session that does not forward it")
+            throw SSHFormatError(
+                "the connection is already bound to a session that does not forward it")
         }
         let hostKey = try HostKey(request.hostKey)
         guard !bindings.contains(where: { $0.sessionID == request.sessionID }) else {
@@ -49,6 +56,7 @@ package struct SessionBindings: Hashable, Sendable {
         guard hostKey.isValid(request.signature, over: request.sessionID) else {
             throw SSHFormatError("the host key did not sign the session")
         }
-        return Binding(hostKey: hostKey, sessionID: request.sessionID, isForwarding: request.isForwarding)
+        return Binding(
+            hostKey: hostKey, sessionID: request.sessionID, isForwarding: request.isForwarding)
     }
 }

@@ -2,7 +2,8 @@
 package enum SignatureSubject: Hashable, Sendable {
     /// The authentication of a user at a server (RFC 4252 section 7).
     case login(Login)
-    /// A signature of `ssh-keygen -Y sign` or git: the namespace, for example `git` or `file` (OpenSSH's PROTOCOL.sshsig).
+    /// A signature of `ssh-keygen -Y sign` or git: the namespace, for example `git` or `file`
+    /// (OpenSSH's PROTOCOL.sshsig).
     case file(namespace: String)
 
     package struct Login: Hashable, Sendable {
@@ -47,7 +48,8 @@ package enum SignatureSubject: Hashable, Sendable {
     private static func login(_ data: [UInt8]) throws(SSHFormatError) -> Login {
         var reader = SSHReader(data)
         let sessionID = try reader.string()
-        guard (1...64).contains(sessionID.count), try reader.byte() == userAuthenticationRequest else {
+        guard (1...64).contains(sessionID.count), try reader.byte() == userAuthenticationRequest
+        else {
             throw SSHFormatError("it begins with neither a session nor SSHSIG")
         }
         let user = try name(&reader)
@@ -72,7 +74,9 @@ package enum SignatureSubject: Hashable, Sendable {
 
     private static func name(_ reader: inout SSHReader) throws(SSHFormatError) -> String {
         let name = try reader.text()
-        guard name.utf8.count <= maximumNameBytes else { throw SSHFormatError("a name is too long") }
+        guard name.utf8.count <= maximumNameBytes else {
+            throw SSHFormatError("a name is too long")
+        }
         return name
     }
 }

@@ -11,7 +11,8 @@ package enum SigningDecision: Hashable, Sendable {
     ///   - certificate: The bytes of the key's certificate, if it has one.
     ///   - bindings: The sessions of the client's connection.
     package init(
-        data: [UInt8], key: [UInt8], certificate: [UInt8]?, bindings: SessionBindings, settings: SSHKeySettings
+        data: [UInt8], key: [UInt8], certificate: [UInt8]?, bindings: SessionBindings,
+        settings: SSHKeySettings
     ) {
         guard !bindings.hasFailed else {
             self = .refused("the connection could not be bound to a session")
@@ -25,12 +26,15 @@ package enum SigningDecision: Hashable, Sendable {
             switch try SignatureSubject(data) {
             case .login(let login):
                 self = Self.decide(
-                    login, isKey: login.publicKey == key || login.publicKey == certificate, bindings, settings)
-            case .file(let namespace): self = Self.decide(.file(namespace: namespace), bindings, settings)
+                    login, isKey: login.publicKey == key || login.publicKey == certificate,
+                    bindings, settings)
+            case .file(let namespace):
+                self = Self.decide(.file(namespace: namespace), bindings, settings)
             }
         } catch {
             guard settings.signsAnything else {
-                self = .refused("the data is neither a login request nor a file signature (\(error))")
+                self = .refused(
+                    "the data is neither a login request nor a file signature (\(error))")
                 return
             }
             self = Self.decide(.anything, bindings, settings)
@@ -38,22 +42,27 @@ package enum SigningDecision: Hashable, Sendable {
     }
 
     private static func decide(
-        _ login: SignatureSubject.Login, isKey: Bool, _ bindings: SessionBindings, _ settings: SSHKeySettings
+        _ login: SignatureSubject.Login, isKey: Bool, _ bindings: SessionBindings,
+        _ settings: SSHKeySettings
     ) -> SigningDecision {
         guard isKey else { return .refused("the login request names another key") }
         var hostKey: HostKey?
         if let blob = login.hostKey {
-            guard let key = try? HostKey(blob) else { return .refused("the login request names an unknown host key") }
+            guard let key = try? HostKey(blob) else {
+                return .refused("the login request names an unknown host key")
+            }
             hostKey = key
         }
         if let last = bindings.bindings.last {
             guard !last.isForwarding, last.sessionID == login.sessionID else {
-                return .refused("the login request is for a session to which the connection is not bound")
+                return .refused(
+                    "the login request is for a session to which the connection is not bound")
             }
             guard hostKey == nil || hostKey == last.hostKey else {
                 return .refused("the login request names another host key than the session")
             }
-            // Without the host key in the signed data, a server in the chain could use the signature at another server.
+            // Without the host key in the signed data, a server in the chain could use the
+            // signature at another server.
             guard hostKey != nil || settings.destinations.isEmpty else {
                 return .refused("the login request is not bound to a host key")
             }
@@ -72,10 +81,14 @@ package enum SigningDecision: Hashable, Sendable {
     private static func decide(
         _ purpose: SignatureUse.Purpose, _ bindings: SessionBindings, _ settings: SSHKeySettings
     ) -> SigningDecision {
-        guard settings.destinations.isEmpty else { return .refused("the key is restricted to logins") }
-        guard bindings.bindings.allSatisfy(\.isForwarding) else {
-            return .refused("the connection is bound to a session, and the data is not its login request")
+        guard settings.destinations.isEmpty else {
+            return .refused("the key is restricted to logins")
         }
-        return .allowed(SignatureUse(purpose: purpose, forwarders: bindings.bindings.map(\.hostKey)))
+        guard bindings.bindings.allSatisfy(\.isForwarding) else {
+            return .refused(
+                "the connection is bound to a session, and the data is not its login request")
+        }
+        return .allowed(
+            SignatureUse(purpose: purpose, forwarders: bindings.bindings.map(\.hostKey)))
     }
 }

@@ -3,8 +3,9 @@ package import Latchkey
 
 /// A key that the agent offers, with its settings: a record of its own kind in a container.
 ///
-/// The record is authenticated with the container's device key, so a change of the store's file cannot turn a login key into
-/// an SSH key or remove a restriction. The facades and `latchkey key` use other kinds of records.
+/// The record is authenticated with the container's device key, so a change of the store's file
+/// cannot turn a login key into an SSH key or remove a restriction. The facades and `latchkey key`
+/// use other kinds of records.
 package struct SSHKeyRecord: Hashable, Sendable {
     package static let kind = "ssh.key"
 
@@ -24,7 +25,9 @@ package struct SSHKeyRecord: Hashable, Sendable {
     /// The label if there is one, otherwise the ID.
     package var name: String { key.label ?? key.id.rawValue }
 
-    package static func id(of key: KeyID) -> RecordID { RecordID(rawValue: "\(kind).\(key.rawValue)") }
+    package static func id(of key: KeyID) -> RecordID {
+        RecordID(rawValue: "\(kind).\(key.rawValue)")
+    }
 
     // MARK: The stored form
 
@@ -34,10 +37,11 @@ package struct SSHKeyRecord: Hashable, Sendable {
 
     private static let yes = "1"
 
-    /// - Throws: ``KeystoreError`` with code `damaged` for a record that this version does not understand completely: an
-    ///   unknown attribute may be a restriction.
+    /// - Throws: ``KeystoreError`` with code `damaged` for a record that this version does not
+    ///   understand completely: an unknown attribute may be a restriction.
     package init(_ record: Record) throws(KeystoreError) {
-        guard record.kind == Self.kind, let key = record.key, record.id == Self.id(of: key.id) else {
+        guard record.kind == Self.kind, let key = record.key, record.id == Self.id(of: key.id)
+        else {
             throw .damaged("the record ‘\(record.id)’ is not the record of an SSH key")
         }
         self.init(key, record)
@@ -62,11 +66,14 @@ package struct SSHKeyRecord: Hashable, Sendable {
         case .anything: settings.signsAnything = value == Self.yes
         case .unverified: settings.isOfferedWithoutVerification = value == Self.yes
         case .destinations:
-            guard let rules = try? JSONDecoder().decode([SSHDestination].self, from: Data(value.utf8)), !rules.isEmpty
+            guard
+                let rules = try? JSONDecoder().decode(
+                    [SSHDestination].self, from: Data(value.utf8)), !rules.isEmpty
             else { return false }
             settings.destinations = rules
         case .certificate:
-            guard let blob = Data(base64Encoded: value), let certificate = try? SSHCertificate(Array(blob)),
+            guard let blob = Data(base64Encoded: value),
+                let certificate = try? SSHCertificate(Array(blob)),
                 certificate.publicKey == publicKey.blob
             else { return false }
             self.certificate = certificate
@@ -79,7 +86,9 @@ package struct SSHKeyRecord: Hashable, Sendable {
             var attributes: [String: String] = [:]
             if settings.allowsForwarding { attributes[Name.forwarding.rawValue] = Self.yes }
             if settings.signsAnything { attributes[Name.anything.rawValue] = Self.yes }
-            if settings.isOfferedWithoutVerification { attributes[Name.unverified.rawValue] = Self.yes }
+            if settings.isOfferedWithoutVerification {
+                attributes[Name.unverified.rawValue] = Self.yes
+            }
             if !settings.destinations.isEmpty {
                 do {
                     let rules = try JSONEncoder().encode(settings.destinations)
@@ -91,7 +100,8 @@ package struct SSHKeyRecord: Hashable, Sendable {
             if let certificate {
                 attributes[Name.certificate.rawValue] = Data(certificate.blob).base64EncodedString()
             }
-            return Record(id: Self.id(of: key.id), kind: Self.kind, attributes: attributes, key: key)
+            return Record(
+                id: Self.id(of: key.id), kind: Self.kind, attributes: attributes, key: key)
         }
     }
 }
@@ -99,11 +109,14 @@ package struct SSHKeyRecord: Hashable, Sendable {
 extension SSHKeyRecord {
     /// Checks that a key may be offered.
     ///
-    /// - Throws: ``KeystoreError`` with code `unsupported` for a key without user verification, unless the user permitted it.
+    /// - Throws: ``KeystoreError`` with code `unsupported` for a key without user verification,
+    ///   unless the user permitted it.
     package func checkVerification() throws(KeystoreError) {
         guard key.policy == .none, !settings.isOfferedWithoutVerification else { return }
         throw .unsupported(
             "the hardware uses the key ‘\(name)’ without a PIN or fingerprint, so any program could log in with it",
-            recovery: "Create a key with --policy pin or user-presence, or permit it with --without-verification.")
+            recovery:
+                "Create a key with --policy pin or user-presence, or permit it with --without-verification."
+        )
     }
 }

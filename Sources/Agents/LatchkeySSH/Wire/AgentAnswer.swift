@@ -43,7 +43,9 @@ package enum AgentAnswer: Hashable, Sendable {
         return frame.bytes
     }
 
-    package static func == (left: AgentAnswer, right: AgentAnswer) -> Bool { left.frame == right.frame }
+    package static func == (left: AgentAnswer, right: AgentAnswer) -> Bool {
+        left.frame == right.frame
+    }
 
     package func hash(into hasher: inout Hasher) { hasher.combine(frame) }
 }

@@ -2,7 +2,8 @@
 package enum AgentRequest: Hashable, Sendable {
     /// SSH_AGENTC_REQUEST_IDENTITIES.
     case listIdentities
-    /// SSH_AGENTC_SIGN_REQUEST: the public key, the data to sign, and flags, which matter for RSA keys only.
+    /// SSH_AGENTC_SIGN_REQUEST: the public key, the data to sign, and flags, which matter for RSA
+    /// keys only.
     case sign(publicKey: [UInt8], data: [UInt8], flags: UInt32)
     /// The extension `session-bind@openssh.com` (OpenSSH's PROTOCOL.agent section 1).
     case bindSession(SessionBind)
@@ -43,7 +44,8 @@ package enum AgentRequest: Hashable, Sendable {
     }
 }
 
-/// The contents of a request `session-bind@openssh.com`: the client states which server's key exchange a session has.
+/// The contents of a request `session-bind@openssh.com`: the client states which server's key
+/// exchange a session has.
 package struct SessionBind: Hashable, Sendable {
     /// The server's host key or host certificate.
     package let hostKey: [UInt8]
@@ -65,6 +67,8 @@ package struct SessionBind: Hashable, Sendable {
         signature = try reader.string()
         isForwarding = try reader.boolean()
         try reader.end()
-        guard (1...64).contains(sessionID.count) else { throw SSHFormatError("the session ID is not a hash") }
+        guard (1...64).contains(sessionID.count) else {
+            throw SSHFormatError("the session ID is not a hash")
+        }
     }
 }

@@ -7,7 +7,8 @@ package struct FrameBuffer {
     /// Whether a message has begun.
     package var isPartial: Bool { !bytes.isEmpty }
 
-    /// The number of bytes to read next, at least 1, so that a read never goes beyond the current message.
+    /// The number of bytes to read next, at least 1, so that a read never goes beyond the current
+    /// message.
     package mutating func missing() throws(SSHFormatError) -> Int {
         guard bytes.count >= 4 else { return 4 - bytes.count }
         return 4 + (try length()) - bytes.count

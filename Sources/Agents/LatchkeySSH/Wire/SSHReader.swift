@@ -49,7 +49,9 @@ package struct SSHReader {
     /// `mpint` that is not negative: the number without leading zeros, big-endian.
     package mutating func magnitude() throws(SSHFormatError) -> [UInt8] {
         let bytes = try string()
-        guard bytes.first.map({ $0 < 0x80 }) ?? true else { throw SSHFormatError("a number is negative") }
+        guard bytes.first.map({ $0 < 0x80 }) ?? true else {
+            throw SSHFormatError("a number is negative")
+        }
         return Array(bytes.drop { $0 == 0 })
     }
 

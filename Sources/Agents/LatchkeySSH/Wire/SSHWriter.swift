@@ -7,7 +7,9 @@ package struct SSHWriter {
     package mutating func byte(_ value: UInt8) { bytes.append(value) }
 
     package mutating func uint32(_ value: UInt32) {
-        for shift in [24, 16, 8, 0] as [UInt32] { bytes.append(UInt8(truncatingIfNeeded: value >> shift)) }
+        for shift in [24, 16, 8, 0] as [UInt32] {
+            bytes.append(UInt8(truncatingIfNeeded: value >> shift))
+        }
     }
 
     package mutating func raw(_ value: some Sequence<UInt8>) { bytes += value }

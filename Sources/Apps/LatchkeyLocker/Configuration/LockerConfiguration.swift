@@ -33,37 +33,43 @@ public struct LockerConfiguration: Sendable {
     ///   - presence: Prompts for the secret of easy access.
     ///   - channel: How the user logs in at the server.
     ///   - transport: How the server is reached.
-    ///   - redirectURI: The redirect URI of the app's own channel. ``BrowserChannel`` does not need it.
+    ///   - redirectURI: The redirect URI of the app's own channel. ``BrowserChannel`` does not need
+    ///     it.
     ///   - scopes: The scopes of an active session.
     ///   - backgroundScopes: The scopes of background access; nil for all that the server offers.
-    ///   - easyAccessPolicy: The user verification that the hardware requires for easy access: `.pin`, `.userPresence`
-    ///     or `.biometryAny`. nil selects it when easy access is enabled or changed: `.userPresence` if a fingerprint can
-    ///     be checked on this machine then, otherwise `.pin`.
+    ///   - easyAccessPolicy: The user verification that the hardware requires for easy access:
+    ///     `.pin`, `.userPresence` or `.biometryAny`. nil selects it when easy access is enabled or
+    ///     changed: `.userPresence` if a fingerprint can be checked on this machine then, otherwise
+    ///     `.pin`.
     ///   - levelShares: Whether the server must store shares of the level keys.
     ///   - secretExhaustion: What happens after the last wrong secret that the hardware accepts.
     ///   - offlineVerification: The limits of offline verification; nil turns it off.
-    ///   - cachedSecretLife: How long a correct secret stays in memory, so that the next start does not prompt; nil
-    ///     turns this off.
-    ///   - sessionIdleTimeout: The time without use after which a session is locked; nil for never. See
-    ///     ``Locker/noteUse()``.
-    ///   - logger: Receives the log messages of all levels. nil writes to standard error in debug builds, and discards
-    ///     the messages in other builds.
+    ///   - cachedSecretLife: How long a correct secret stays in memory, so that the next start does
+    ///     not prompt; nil turns this off.
+    ///   - sessionIdleTimeout: The time without use after which a session is locked; nil for never.
+    ///     See ``Locker/noteUse()``.
+    ///   - logger: Receives the log messages of all levels. nil writes to standard error in debug
+    ///     builds, and discards the messages in other builds.
     ///   - device: The description of this machine that the server stores.
-    ///   - disclosesHardware: Decides whether the server may get a proof that keys are in this hardware, if it requires one. Show
-    ///     the text to the user. The default is no: an enrolment at such a server throws ``ErsteGroupAuthError`` with code
-    ///     `refused`. It is called once for each server with a TPM, and for each key with a token.
+    ///   - disclosesHardware: Decides whether the server may get a proof that keys are in this
+    ///     hardware, if it requires one. Show the text to the user. The default is no: an enrolment
+    ///     at such a server throws ``ErsteGroupAuthError`` with code `refused`. It is called once
+    ///     for each server with a TPM, and for each key with a token.
     ///   - now: The clock.
     public init(
         issuer: String, clientID: String, records: RecordContainer, presence: any PresenceAuthority,
         channel: any StrongAuthenticationChannel, transport: any HTTPTransport = CurlTransport(),
         redirectURI: String? = nil,
-        scopes: [String] = ["openid", "https://authgear.com/scopes/full-access"], backgroundScopes: [String]? = nil,
+        scopes: [String] = ["openid", "https://authgear.com/scopes/full-access"],
+        backgroundScopes: [String]? = nil,
         easyAccessPolicy: AccessPolicy? = nil, levelShares: LevelSharePolicy = .required,
         secretExhaustion: SecretExhaustion = .disableEasyAccess,
         offlineVerification: OfflineVerification? = nil, cachedSecretLife: Duration? = nil,
         sessionIdleTimeout: Duration? = nil,
         logger: (any Logger)? = nil, device: DeviceInfo = .current(),
-        disclosesHardware: @escaping @Sendable (AttestationDisclosure) async throws -> Bool = { _ in false },
+        disclosesHardware: @escaping @Sendable (AttestationDisclosure) async throws -> Bool = { _ in
+            false
+        },
         now: @escaping @Sendable () -> Date = { Date() }
     ) {
         self.issuer = issuer
@@ -92,8 +98,8 @@ public struct LockerConfiguration: Sendable {
 public enum LevelSharePolicy: Hashable, Sendable {
     /// Refuse to enrol.
     case required
-    /// Enrol. Only the device's own keys protect `background` and `active` then: the program checks that a session is
-    /// active, and cryptography does not enforce it.
+    /// Enrol. Only the device's own keys protect `background` and `active` then: the program checks
+    /// that a session is active, and cryptography does not enforce it.
     case whenOffered
 }
 
@@ -103,19 +109,24 @@ public struct OfflineVerification: Hashable, Sendable {
     let maximumAge: Duration
 
     /// - Parameters:
-    ///   - maximumAttempts: How many wrong secrets in a row are allowed; at least 1. The hardware counts them too.
-    ///   - maximumAge: How long after the last start with a network offline verification is allowed; a week by default.
+    ///   - maximumAttempts: How many wrong secrets in a row are allowed; at least 1. The hardware
+    ///     counts them too.
+    ///   - maximumAge: How long after the last start with a network offline verification is
+    ///     allowed; a week by default.
     public init(maximumAttempts: Int = 2, maximumAge: Duration = .seconds(7 * 86_400)) {
         self.maximumAttempts = maximumAttempts
         self.maximumAge = maximumAge
     }
 }
 
-/// What happens to an enrolment when the hardware stops accepting secrets after too many wrong ones.
+/// What happens to an enrolment when the hardware stops accepting secrets after too many wrong
+/// ones.
 public enum SecretExhaustion: Hashable, Sendable, CaseIterable {
-    /// Easy access is disabled, and the device stays enrolled. The next start requires strong authentication.
+    /// Easy access is disabled, and the device stays enrolled. The next start requires strong
+    /// authentication.
     case disableEasyAccess
-    /// Nothing. The hardware accepts secrets again after its lockout time, or when an administrator unlocks it.
+    /// Nothing. The hardware accepts secrets again after its lockout time, or when an administrator
+    /// unlocks it.
     case wait
     /// The enrolment is destroyed, as by ``Locker/endAuthSession(mode:)``.
     case destroyEnrolment
@@ -132,13 +143,14 @@ public struct StartAuthSessionOptions: Sendable {
     ///
     /// - Parameters:
     ///   - requiredLevel: The authentication that the session requires.
-    ///   - usesCachedSecret: Whether a secret in the cache (`cachedSecretLife` of ``LockerConfiguration``) can be used
-    ///     instead of a prompt.
+    ///   - usesCachedSecret: Whether a secret in the cache (`cachedSecretLife` of
+    ///     ``LockerConfiguration``) can be used instead of a prompt.
     ///   - presence: Prompts for the secret this time; nil uses the configured authority.
     ///   - channel: The app's own way to let the user log in this time, as
     ///     ``StrongAuthenticationChannel/authorize(_:)``; nil uses the configured channel.
     public init(
-        requiredLevel: RequiredLevel = .any, usesCachedSecret: Bool = true, presence: (any PresenceAuthority)? = nil,
+        requiredLevel: RequiredLevel = .any, usesCachedSecret: Bool = true,
+        presence: (any PresenceAuthority)? = nil,
         channel: (@Sendable (StrongAuthenticationRequest) async throws -> AuthorizationCode)? = nil
     ) {
         self.requiredLevel = requiredLevel

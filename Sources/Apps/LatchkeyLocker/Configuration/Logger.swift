@@ -19,8 +19,8 @@ public enum LogLevel: Hashable, Sendable, Comparable, CaseIterable {
     case error
 }
 
-/// A log message. It accepts only values that can't be secret: literals, numbers, statuses and error codes.
-/// Interpolating any other string does not compile.
+/// A log message. It accepts only values that can't be secret: literals, numbers, statuses and
+/// error codes. Interpolating any other string does not compile.
 struct LogText: ExpressibleByStringInterpolation {
     let text: String
 
@@ -30,15 +30,23 @@ struct LogText: ExpressibleByStringInterpolation {
     struct StringInterpolation: StringInterpolationProtocol {
         fileprivate var text = ""
 
-        init(literalCapacity: Int, interpolationCount: Int) { text.reserveCapacity(literalCapacity) }
+        init(literalCapacity: Int, interpolationCount: Int) {
+            text.reserveCapacity(literalCapacity)
+        }
 
         mutating func appendLiteral(_ literal: StaticString) { text += "\(literal)" }
         mutating func appendInterpolation(_ number: Int) { text += "\(number)" }
         mutating func appendInterpolation(_ phase: SessionPhase) { text += phase.rawValue }
         mutating func appendInterpolation(_ cause: AuthSessionChange.Cause) { text += "\(cause)" }
-        mutating func appendInterpolation(_ code: ErsteGroupAuthError.Code) { text += code.description }
-        mutating func appendInterpolation(_ code: BackgroundAccessError.Code) { text += code.description }
-        mutating func appendInterpolation(_ action: LockerAssertion.Action) { text += action.rawValue }
+        mutating func appendInterpolation(_ code: ErsteGroupAuthError.Code) {
+            text += code.description
+        }
+        mutating func appendInterpolation(_ code: BackgroundAccessError.Code) {
+            text += code.description
+        }
+        mutating func appendInterpolation(_ action: LockerAssertion.Action) {
+            text += action.rawValue
+        }
     }
 }
 

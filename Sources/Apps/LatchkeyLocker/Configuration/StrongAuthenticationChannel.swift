@@ -1,12 +1,15 @@
 internal import Latchkey
 public import LatchkeyOAuth
 
-/// Lets the user log in at the server: strong authentication with the authorization code of OAuth 2.0 and PKCE.
+/// Lets the user log in at the server: strong authentication with the authorization code of OAuth
+/// 2.0 and PKCE.
 public protocol StrongAuthenticationChannel: Sendable {
-    /// Lets the user log in, and returns the server's authorization code. It is cancelled with the call that needs it.
+    /// Lets the user log in, and returns the server's authorization code. It is cancelled with the
+    /// call that needs it.
     ///
-    /// The authorization request must ask for a new login, with `prompt=login` or `max_age=0`. The server's ID token
-    /// states the time of the login (`auth_time`), and an earlier login is refused.
+    /// The authorization request must ask for a new login, with `prompt=login` or `max_age=0`. The
+    /// server's ID token states the time of the login (`auth_time`), and an earlier login is
+    /// refused.
     func authorize(_ request: StrongAuthenticationRequest) async throws -> AuthorizationCode
 }
 
@@ -22,10 +25,11 @@ public struct StrongAuthenticationRequest: Hashable, Sendable {
     public let nonce: String
     /// The configured redirect URI, if there is one.
     public let redirectURI: String?
-    /// The server's issuer. An authorization response whose `iss` is another one must be refused (RFC 9207).
+    /// The server's issuer. An authorization response whose `iss` is another one must be refused
+    /// (RFC 9207).
     public let issuer: String
-    /// Whether the server announces that each authorization response has an `iss`. A response without it must then be
-    /// refused.
+    /// Whether the server announces that each authorization response has an `iss`. A response
+    /// without it must then be refused.
     public let requiresIssuer: Bool
 }
 
@@ -38,9 +42,10 @@ public struct AuthorizationCode: Sendable {
 
     /// - Parameters:
     /// - code: The code that the server issued.
-    /// - codeVerifier: The PKCE verifier (RFC 7636) whose hash was the challenge in the authorization request.
-    /// - redirectURI: The redirect URI of the authorization request: nil for the configured one, or one on the loopback
-    ///   interface. Any other is refused.
+    /// - codeVerifier: The PKCE verifier (RFC 7636) whose hash was the challenge in the
+    ///   authorization request.
+    /// - redirectURI: The redirect URI of the authorization request: nil for the configured one, or
+    ///   one on the loopback interface. Any other is refused.
     public init(code: String, codeVerifier: String, redirectURI: String? = nil) {
         self.code = SecretBytes(code.utf8)
         self.codeVerifier = SecretBytes(codeVerifier.utf8)
@@ -59,7 +64,8 @@ public struct BrowserChannel: StrongAuthenticationChannel {
         self.timeout = timeout
     }
 
-    public func authorize(_ request: StrongAuthenticationRequest) async throws -> AuthorizationCode {
+    public func authorize(_ request: StrongAuthenticationRequest) async throws -> AuthorizationCode
+    {
         guard let page = Endpoint(request.authorizationEndpoint) else {
             throw ErsteGroupAuthError.invalidResponse("the login page has no secure address")
         }
@@ -69,6 +75,7 @@ public struct BrowserChannel: StrongAuthenticationChannel {
             issuer: request.issuer, requiresIssuer: request.requiresIssuer, hint: nil,
             nonce: request.nonce
         ).grant(at: page, in: browser)
-        return AuthorizationCode(code: grant.code, codeVerifier: grant.codeVerifier, redirectURI: grant.redirectURI)
+        return AuthorizationCode(
+            code: grant.code, codeVerifier: grant.codeVerifier, redirectURI: grant.redirectURI)
     }
 }

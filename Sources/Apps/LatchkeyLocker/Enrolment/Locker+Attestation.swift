@@ -13,7 +13,9 @@ extension Locker {
     func prover(
         for policy: AccessPolicy, _ server: LockerServer, _ token: SecretBytes
     ) async throws -> Prover? {
-        guard let prover = try await Prover(server.client, configuration.records.keystore) else { return nil }
+        guard let prover = try await Prover(server.client, configuration.records.keystore) else {
+            return nil
+        }
         try prover.check(policy)
         try await prover.prepare(authorization: "Bearer \(token.text)", now: now) { disclosure in
             try await prompting { try await configuration.disclosesHardware(disclosure) }
@@ -21,9 +23,11 @@ extension Locker {
         return prover
     }
 
-    /// Signs the request that registers a new key, and makes the key's proof for the same challenge.
+    /// Signs the request that registers a new key, and makes the key's proof for the same
+    /// challenge.
     func signNewKey(
-        _ action: LockerAssertion.Action, _ key: HardwareKey, enrolmentID: String?, provenBy prover: Prover?,
+        _ action: LockerAssertion.Action, _ key: HardwareKey, enrolmentID: String?,
+        provenBy prover: Prover?,
         _ server: LockerServer, _ context: FlowContext
     ) async throws -> (assertion: String, attestation: JSONValue?) {
         let challenge = try await server.challenge()

@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// Setting, changing and removing the secret after the enrolment.
 extension Locker {
-    /// Sets a new secret. The old one works until one transaction replaces it: the server gets the new key before, and
-    /// removes the old one after it.
+    /// Sets a new secret. The old one works until one transaction replaces it: the server gets the
+    /// new key before, and removes the old one after it.
     func registerEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         var enrolment = try enrolment()
         // The token of the new login, or of the session if its login is recent.
@@ -25,8 +25,8 @@ extension Locker {
                 enrolment.id, deviceKey: enrolment.deviceKey, token, server, context)
         } catch {
             await finishRevocations()
-            // Without easy access here, the server's keys come from a copy of the store. Removing them makes room for
-            // the next attempt.
+            // Without easy access here, the server's keys come from a copy of the store. Removing
+            // them makes room for the next attempt.
             if old == nil, (error as? ErsteGroupAuthError)?.serverError == "easy_access_limit" {
                 _ = try? await finish { [enrolment] in
                     try await self.removeAtServer(nil, of: enrolment, server, context)
@@ -42,14 +42,18 @@ extension Locker {
         let family = Enrolment.offlineClasses(of: enrolment.id)
         let classes: [ClassChange] = [.drop(prefix: family.prefix), .add(new.prepared)]
         if let old {
-            changes += [.delete(RecordID(old.key.id), ifGeneration: nil), PendingKey(removed: old.key).put]
+            changes += [
+                .delete(RecordID(old.key.id), ifGeneration: nil), PendingKey(removed: old.key).put,
+            ]
         }
         do {
             try Task.checkCancellation()
-            enrolment.generation = try await store(changes, classes: classes, context).first?.generation ?? 0
+            enrolment.generation =
+                try await store(changes, classes: classes, context).first?.generation ?? 0
         } catch {
             await finishRevocations()
-            // Names the key: another program may have deleted the row before the server got the key.
+            // Names the key: another program may have deleted the row before the server got the
+            // key.
             _ = try? await finish { [enrolment] in
                 try await self.removeAtServer(new.pending.key, of: enrolment, server, context)
                 try await self.discard(new.pending, context)
@@ -67,24 +71,30 @@ extension Locker {
     private func removeUnusedKeys(
         _ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext
     ) async throws {
-        for pending in try await rows.pendingKeys(for: context.prompt) where pending.role == .easyAccess {
+        for pending in try await rows.pendingKeys(for: context.prompt)
+        where pending.role == .easyAccess {
             guard pending.key.id != enrolment.easyAccess?.key.id else { continue }
             try await removeAtServer(pending.key, of: enrolment, server, context)
             try await discard(pending, context)
         }
     }
 
-    /// Tries to remove unused keys. After a failure, the next start that reaches the server tries again.
-    func tryRemovingUnusedKeys(_ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext) async {
+    /// Tries to remove unused keys. After a failure, the next start that reaches the server tries
+    /// again.
+    func tryRemovingUnusedKeys(
+        _ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext
+    ) async {
         _ = try? await finish { try await self.removeUnusedKeys(enrolment, server, context) }
     }
 
-    /// Removes an easy-access key, or all, at the server with the device's signature. Does not prompt.
+    /// Removes an easy-access key, or all, at the server with the device's signature. Does not
+    /// prompt.
     private func removeAtServer(
         _ key: HardwareKey?, of enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext
     ) async throws {
         let assertion = try await sign(
-            .easyAccessDisable, with: enrolment.deviceKey, enrolmentID: enrolment.id, removing: key?.id, server,
+            .easyAccessDisable, with: enrolment.deviceKey, enrolmentID: enrolment.id,
+            removing: key?.id, server,
             context)
         try await server.removeEasyAccessKey(enrolment.id, assertion)
     }
@@ -93,7 +103,9 @@ extension Locker {
     func removeEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let enrolment = try enrolment()
         let server = try await server()
-        if let token = state.withLock({ $0.token }), !token.isExpired(at: now), let secret = token.handle.secret {
+        if let token = state.withLock({ $0.token }), !token.isExpired(at: now),
+            let secret = token.handle.secret
+        {
             try await server.removeEasyAccessKeys(enrolment.id, secret)
         } else {
             // The session's token has expired. The device may remove its keys without one.
@@ -106,12 +118,16 @@ extension Locker {
         }
     }
 
-    /// Deletes easy access here, and removes its key at the server: now, or at the next start that reaches the server.
-    /// Until then a copy of the store could start sessions with the key, once the hardware accepts secrets again.
+    /// Deletes easy access here, and removes its key at the server: now, or at the next start that
+    /// reaches the server. Until then a copy of the store could start sessions with the key, once
+    /// the hardware accepts secrets again.
     func deleteBlockedEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let key = try enrolment().easyAccess?.key
-        try await deleteLocalEasyAccess(context, &draft, adding: key.map { [PendingKey(removed: $0).put] } ?? [])
-        guard let enrolment = draft.enrolment ?? nil, let server = try? await server() else { return }
+        try await deleteLocalEasyAccess(
+            context, &draft, adding: key.map { [PendingKey(removed: $0).put] } ?? [])
+        guard let enrolment = draft.enrolment ?? nil, let server = try? await server() else {
+            return
+        }
         await tryRemovingUnusedKeys(enrolment, server, context)
     }
 
@@ -128,6 +144,8 @@ extension Locker {
         enrolment.easyAccess = nil
         draft.enrolment = .some(enrolment)
         await finishRevocations()
-        if !easyAccess.key.isRevocable { try? await configuration.records.keystore.delete(easyAccess.key) }
+        if !easyAccess.key.isRevocable {
+            try? await configuration.records.keystore.delete(easyAccess.key)
+        }
     }
 }

@@ -6,11 +6,11 @@ internal import Synchronization
 
 /// Revoking an enrolment here and at the server.
 extension Locker {
-    /// Signs the revocation of the enrolment, deletes the enrolment, then sends the revocation to the server. If that
-    /// fails, a row without secrets stores the revocation.
+    /// Signs the revocation of the enrolment, deletes the enrolment, then sends the revocation to
+    /// the server. If that fails, a row without secrets stores the revocation.
     ///
-    /// - Throws: ``ErsteGroupAuthError`` with code `revocationPending` if the enrolment is deleted here and not yet at
-    ///   the server.
+    /// - Throws: ``ErsteGroupAuthError`` with code `revocationPending` if the enrolment is deleted
+    ///   here and not yet at the server.
     func deleteEnrolment(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let enrolment = try enrolment()
         let statement = try await revocation(of: enrolment, context)
@@ -29,14 +29,18 @@ extension Locker {
             throw ErsteGroupAuthError(
                 code: .revocationPending,
                 reason: "the enrolment is deleted here and not yet at the server: \(cause.reason)",
-                recovery: "Connect to the server: the next call deletes it there.", underlying: cause.underlying,
+                recovery: "Connect to the server: the next call deletes it there.",
+                underlying: cause.underlying,
                 details: cause.details)
         }
         guard isRevoked else {
             throw ErsteGroupAuthError(
                 code: .revocationPending,
-                reason: "the enrolment is deleted here, and the hardware has not yet revoked its keys",
-                recovery: "Start again to repeat the revocation. Until then, a copy of the store may open.")
+                reason:
+                    "the enrolment is deleted here, and the hardware has not yet revoked its keys",
+                recovery:
+                    "Start again to repeat the revocation. Until then, a copy of the store may open."
+            )
         }
     }
 
@@ -49,10 +53,13 @@ extension Locker {
     }
 
     /// The device's signed revocation; nil if its key can't sign any more.
-    private func revocation(of enrolment: Enrolment, _ context: FlowContext) async throws -> Tombstone? {
+    private func revocation(of enrolment: Enrolment, _ context: FlowContext) async throws
+        -> Tombstone?
+    {
         do {
             return try await Self.signRevocation(
-                of: enrolment.id, issuer: enrolment.issuer, by: enrolment.deviceKey, at: now, configuration.records,
+                of: enrolment.id, issuer: enrolment.issuer, by: enrolment.deviceKey, at: now,
+                configuration.records,
                 context.prompt)
         } catch let error as KeystoreError
             where [.notFound, .wrongDevice, .damaged, .invalidated].contains(error.code)
@@ -65,20 +72,25 @@ extension Locker {
     ///
     /// - Parameter audience: The server's own spelling of its issuer; nil if it is not known.
     private static func signRevocation(
-        of enrolmentID: String, issuer: String, audience: String? = nil, by key: HardwareKey, at date: Date,
+        of enrolmentID: String, issuer: String, audience: String? = nil, by key: HardwareKey,
+        at date: Date,
         _ records: RecordContainer, _ prompt: PromptContext
     ) async throws -> Tombstone {
         let input = try LockerAssertion(
-            action: .revoke, issuer: audience ?? issuer, enrolmentID: enrolmentID, challenge: nil, key: key,
+            action: .revoke, issuer: audience ?? issuer, enrolmentID: enrolmentID, challenge: nil,
+            key: key,
             issuedAt: date
         ).signingInput()
         let signature = try await records.keystore.sign(
-            MessageDigest(sha256: input.utf8), with: key, for: prompt, authorizedBy: NobodyPresent())
+            MessageDigest(sha256: input.utf8), with: key, for: prompt, authorizedBy: NobodyPresent()
+        )
         return Tombstone(
-            enrolmentID: enrolmentID, issuer: issuer, statement: JWS.compact(input, signature: signature))
+            enrolmentID: enrolmentID, issuer: issuer,
+            statement: JWS.compact(input, signature: signature))
     }
 
-    /// Deletes the rows in one transaction, which also notes the keys to revoke. Then revokes the keys in the hardware.
+    /// Deletes the rows in one transaction, which also notes the keys to revoke. Then revokes the
+    /// keys in the hardware.
     ///
     /// - Returns: Whether the hardware has revoked all keys.
     @discardableResult
@@ -86,18 +98,22 @@ extension Locker {
         _ enrolment: Enrolment, adding tombstones: [Tombstone], _ context: FlowContext
     ) async throws -> Bool {
         let existing = try await rows.existing(enrolment.id)
-        let keys = Set([enrolment.deviceKey, enrolment.easyAccess?.key, existing?.easyAccess].compactMap(\.self))
+        let keys = Set(
+            [enrolment.deviceKey, enrolment.easyAccess?.key, existing?.easyAccess].compactMap(
+                \.self))
         let erasing = LockerRows.erasing(enrolment, at: existing?.generation, Array(keys))
         let changes = erasing.records + tombstones.map(\.put)
         _ = try await finish { try await self.store(changes, classes: erasing.classes, context) }
         forgetProofs()
         let isRevoked = await finishRevocations()
-        for key in keys where !key.isRevocable { try? await configuration.records.keystore.delete(key) }
+        for key in keys where !key.isRevocable {
+            try? await configuration.records.keystore.delete(key)
+        }
         return isRevoked
     }
 
-    /// Revokes in the hardware the easy-access key without a row, the keys of deleted classes, and unused keys. The
-    /// next start repeats what fails now.
+    /// Revokes in the hardware the easy-access key without a row, the keys of deleted classes, and
+    /// unused keys. The next start repeats what fails now.
     ///
     /// - Returns: Whether all revocations are done.
     @discardableResult
@@ -106,19 +122,23 @@ extension Locker {
             try await finish { try await self.configuration.records.finishRevocations() }
             return true
         } catch {
-            log(.warning, "the hardware has not revoked the keys: \(ErsteGroupAuthError(any: error).code)")
+            log(
+                .warning,
+                "the hardware has not revoked the keys: \(ErsteGroupAuthError(any: error).code)")
             return false
         }
     }
 
     // MARK: Tombstones
 
-    /// Signs and stores the revocation of an enrolment before it is made, in case it stays incomplete.
+    /// Signs and stores the revocation of an enrolment before it is made, in case it stays
+    /// incomplete.
     func storeRevocation(
         _ enrolmentID: String, _ key: HardwareKey, _ server: LockerServer, _ context: FlowContext
     ) async throws -> Tombstone {
         let tombstone = try await Self.signRevocation(
-            of: enrolmentID, issuer: configuration.issuer, audience: server.discovery.issuer, by: key, at: now,
+            of: enrolmentID, issuer: configuration.issuer, audience: server.discovery.issuer,
+            by: key, at: now,
             configuration.records, context.prompt)
         _ = try await store([tombstone.put], context)
         return tombstone
@@ -134,30 +154,36 @@ extension Locker {
         _ = try await store([.delete(tombstone.id, ifGeneration: nil)], context)
     }
 
-    /// Completes deletions that a crash or a missing network interrupted. The next call repeats what fails now.
+    /// Completes deletions that a crash or a missing network interrupted. The next call repeats
+    /// what fails now.
     func finishDeletions(_ context: FlowContext) async {
         await finishRevocations()
         guard let tombstones = try? await rows.tombstones(for: context.prompt),
             let pending = try? await rows.pendingKeys(for: context.prompt)
         else { return }
         let isEnrolled = state.withLock { $0.enrolment != nil }
-        // The server may still have easy-access keys of an existing enrolment. The next start removes them there.
-        for key in pending where key.role == .device || !isEnrolled { try? await discard(key, context) }
+        // The server may still have easy-access keys of an existing enrolment. The next start
+        // removes them there.
+        for key in pending where key.role == .device || !isEnrolled {
+            try? await discard(key, context)
+        }
         let mine = tombstones.filter { $0.issuer == configuration.issuer }
         guard !mine.isEmpty, let server = try? await server() else { return }
         for tombstone in mine { try? await send(tombstone, server, context) }
     }
 
-    /// Deletes an enrolment for which ``ErsteGroupAuth/initializeLocker(_:)`` throws `storageCorrupted` or
-    /// `wrongDevice`. Text that was encrypted under it can't be decrypted any more. Does not prompt.
+    /// Deletes an enrolment for which ``ErsteGroupAuth/initializeLocker(_:)`` throws
+    /// `storageCorrupted` or `wrongDevice`. Text that was encrypted under it can't be decrypted any
+    /// more. Does not prompt.
     ///
-    /// If the device's key still signs, its revocation is stored, and the next initialization sends it to the server.
-    /// Otherwise the user has to remove the device at the server.
+    /// If the device's key still signs, its revocation is stored, and the next initialization sends
+    /// it to the server. Otherwise the user has to remove the device at the server.
     ///
     /// - Returns: Whether the server will be told.
     /// - Throws: ``ErsteGroupAuthError`` if the store can't be written.
     @discardableResult
-    public static func forget(in records: RecordContainer) async throws(ErsteGroupAuthError) -> Bool {
+    public static func forget(in records: RecordContainer) async throws(ErsteGroupAuthError) -> Bool
+    {
         let operation = "forget the enrolment"
         let prompt = PromptContext(reason: operation, container: records.name)
         do {
@@ -168,7 +194,8 @@ extension Locker {
                 if let key = try? await records.metadata(RecordID(id))?.key { keys.append(key) }
             }
             let ids =
-                [LockerRows.enrolmentID, LockerRows.offlineID, LockerRows.countersID] + keys.map { RecordID($0.id) }
+                [LockerRows.enrolmentID, LockerRows.offlineID, LockerRows.countersID]
+                + keys.map { RecordID($0.id) }
             let families = row?.attributes["enrolment"].map(Enrolment.classes) ?? []
             let changes = ids.map { RecordChange.delete($0, ifGeneration: nil) }
             let classes = families.map { ClassChange.drop(prefix: $0.prefix) }
@@ -176,12 +203,14 @@ extension Locker {
             var isKept = false
             if let device, let issuer = row?.attributes["issuer"],
                 let tombstone = try? await signRevocation(
-                    of: device.publicKey.thumbprint, issuer: issuer, by: device, at: Date(), records, prompt)
+                    of: device.publicKey.thumbprint, issuer: issuer, by: device, at: Date(),
+                    records, prompt)
             {
                 // Deleting rows must work even if the store accepts no new ones.
                 isKept = (try? await records.apply([tombstone.put], for: prompt)) != nil
             }
-            _ = try await records.apply(changes, classes: classes, for: prompt, authorizedBy: NobodyPresent())
+            _ = try await records.apply(
+                changes, classes: classes, for: prompt, authorizedBy: NobodyPresent())
             for key in keys where !key.isRevocable { try? await records.keystore.delete(key) }
             // The next start repeats revocations that fail now.
             try? await records.finishRevocations()

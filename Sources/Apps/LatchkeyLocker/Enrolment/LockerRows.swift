@@ -20,10 +20,12 @@ struct LockerRows: Sendable {
 
     // MARK: Reading
 
-    /// Whether the hardware can revoke the keys of `base` and `offline` and the key of easy access; nil without an
-    /// enrolment. Not verified. Does not use the hardware.
+    /// Whether the hardware can revoke the keys of `base` and `offline` and the key of easy access;
+    /// nil without an enrolment. Not verified. Does not use the hardware.
     func isRevocable() async throws(KeystoreError) -> Bool? {
-        guard let attributes = try await records.metadata(Self.enrolmentID)?.attributes else { return nil }
+        guard let attributes = try await records.metadata(Self.enrolmentID)?.attributes else {
+            return nil
+        }
         return try await isRevocable(attributes)
     }
 
@@ -38,36 +40,48 @@ struct LockerRows: Sendable {
     func enrolment(
         for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> Enrolment? {
-        guard let found = try await records.read(Self.enrolmentID, for: prompt, authorizedBy: presence) else {
+        guard
+            let found = try await records.read(
+                Self.enrolmentID, for: prompt, authorizedBy: presence)
+        else {
             return nil
         }
         let attributes = found.record.attributes
         guard let payload = found.payload, payload.count == 2 * LevelKey.byteCount,
-            let id = attributes["enrolment"], Enrolment.isValid(id: id), let issuer = attributes["issuer"],
+            let id = attributes["enrolment"], Enrolment.isValid(id: id),
+            let issuer = attributes["issuer"],
             let clientID = attributes["client"], let userID = attributes["user"],
-            let wraps = LevelWraps(attributes), Enrolment.baseClasses(of: id).contains(found.record.protection),
+            let wraps = LevelWraps(attributes),
+            Enrolment.baseClasses(of: id).contains(found.record.protection),
             let deviceKey = try await key(attributes["deviceKey"])
         else { throw .damaged("the stored enrolment can't be read") }
         var easyAccess: Enrolment.EasyAccess?
         if let kid = attributes["easyAccess"] {
-            guard let key = try await key(kid), let offline = try await records.metadata(Self.offlineID),
+            guard let key = try await key(kid),
+                let offline = try await records.metadata(Self.offlineID),
                 Enrolment.offlineClasses(of: id).contains(offline.protection)
             else { throw .damaged("the stored easy access can't be read") }
             easyAccess = .init(key: key, offlineClass: offline.protection)
         }
         return Enrolment(
-            id: id, issuer: issuer, clientID: clientID, userID: userID, isShared: attributes["shared"] == "true",
+            id: id, issuer: issuer, clientID: clientID, userID: userID,
+            isShared: attributes["shared"] == "true",
             deviceKey: deviceKey, easyAccess: easyAccess, wraps: wraps,
-            baseClass: found.record.protection, baseKey: LevelKey(payload.part(0)), deviceSecret: payload.part(1),
+            baseClass: found.record.protection, baseKey: LevelKey(payload.part(0)),
+            deviceSecret: payload.part(1),
             generation: found.record.generation)
     }
 
-    /// Reads the values for deleting an enrolment: the row's generation, and the key of easy access, which another
-    /// program may have changed. Not verified.
+    /// Reads the values for deleting an enrolment: the row's generation, and the key of easy
+    /// access, which another program may have changed. Not verified.
     ///
     /// - Returns: nil if there is no enrolment, or one with another id.
-    func existing(_ id: String) async throws(KeystoreError) -> (generation: Int, easyAccess: HardwareKey?)? {
-        guard let row = try await records.metadata(Self.enrolmentID), row.attributes["enrolment"] == id else {
+    func existing(_ id: String) async throws(KeystoreError) -> (
+        generation: Int, easyAccess: HardwareKey?
+    )? {
+        guard let row = try await records.metadata(Self.enrolmentID),
+            row.attributes["enrolment"] == id
+        else {
             return nil
         }
         return (row.generation, try await key(row.attributes["easyAccess"]))
@@ -78,13 +92,17 @@ struct LockerRows: Sendable {
         return try await records.metadata(RecordID(kid))?.key
     }
 
-    /// Unseals the key of the level `offline`, which requires user verification. Locks the class again.
+    /// Unseals the key of the level `offline`, which requires user verification. Locks the class
+    /// again.
     func offlineKey(
-        in protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        in protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> LevelKey {
         defer { records.lock(prefix: protection.name) }
         try await records.open(protection, for: prompt, authorizedBy: presence)
-        guard let payload = try await records.read(Self.offlineID, for: prompt, authorizedBy: presence)?.payload,
+        guard
+            let payload = try await records.read(
+                Self.offlineID, for: prompt, authorizedBy: presence)?.payload,
             payload.count == LevelKey.byteCount
         else { throw .damaged("the key of offline data can't be read") }
         return LevelKey(payload)
@@ -95,7 +113,8 @@ struct LockerRows: Sendable {
         for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> LockerCounters {
         let found = try await records.read(Self.countersID, for: prompt, authorizedBy: presence)
-        return found.map { LockerCounters($0.record.attributes, generation: $0.record.generation) } ?? LockerCounters()
+        return found.map { LockerCounters($0.record.attributes, generation: $0.record.generation) }
+            ?? LockerCounters()
     }
 
     func tombstones(for prompt: PromptContext) async throws(KeystoreError) -> [Tombstone] {
@@ -106,17 +125,22 @@ struct LockerRows: Sendable {
         try await verified(PendingKey.kind, for: prompt).compactMap(PendingKey.init)
     }
 
-    private func verified(_ kind: String, for prompt: PromptContext) async throws(KeystoreError) -> [Record] {
+    private func verified(_ kind: String, for prompt: PromptContext) async throws(KeystoreError)
+        -> [Record]
+    {
         var found: [Record] = []
         for listed in try await records.list(kind) {
-            if let record = try await records.read(listed.id, for: prompt)?.record { found.append(record) }
+            if let record = try await records.read(listed.id, for: prompt)?.record {
+                found.append(record)
+            }
         }
         return found
     }
 
     // MARK: Changes
 
-    /// Stores the enrolment without its keys. Fails if another program has changed the enrolment since it was read.
+    /// Stores the enrolment without its keys. Fails if another program has changed the enrolment
+    /// since it was read.
     static func put(_ enrolment: Enrolment) -> RecordChange {
         var attributes = enrolment.wraps.attributes
         attributes["enrolment"] = enrolment.id
@@ -127,11 +151,13 @@ struct LockerRows: Sendable {
         attributes["deviceKey"] = enrolment.deviceKey.id.rawValue
         attributes["easyAccess"] = enrolment.easyAccess?.key.id.rawValue
         let record = Record(
-            id: enrolmentID, kind: "locker.enrolment", protection: enrolment.baseClass, attributes: attributes)
+            id: enrolmentID, kind: "locker.enrolment", protection: enrolment.baseClass,
+            attributes: attributes)
         let payload = SecretBytes(count: 2 * LevelKey.byteCount) { buffer in
             enrolment.baseKey.secret.withUnsafeBytes { buffer.copyMemory(from: $0) }
             enrolment.deviceSecret.withUnsafeBytes {
-                UnsafeMutableRawBufferPointer(rebasing: buffer[LevelKey.byteCount...]).copyMemory(from: $0)
+                UnsafeMutableRawBufferPointer(rebasing: buffer[LevelKey.byteCount...]).copyMemory(
+                    from: $0)
             }
         }
         return .put(record, payload: payload, ifGeneration: enrolment.generation)
@@ -139,24 +165,29 @@ struct LockerRows: Sendable {
 
     static func put(offline key: LevelKey, in protection: ProtectionClass) -> RecordChange {
         .put(
-            Record(id: offlineID, kind: "locker.offline", protection: protection), payload: key.secret,
+            Record(id: offlineID, kind: "locker.offline", protection: protection),
+            payload: key.secret,
             ifGeneration: nil)
     }
 
     /// - Parameter generation: The generation that was read; nil to replace any row.
     static func put(_ counters: LockerCounters, ifGeneration generation: Int?) -> RecordChange {
         .put(
-            Record(id: countersID, kind: "locker.counters", attributes: counters.attributes), payload: nil,
+            Record(id: countersID, kind: "locker.counters", attributes: counters.attributes),
+            payload: nil,
             ifGeneration: generation)
     }
 
     static func put(_ key: HardwareKey) -> RecordChange {
         .put(
-            Record(id: RecordID(key.id), kind: Record.keyKind, protection: .selfAuthenticated.withOwnPIN, key: key),
+            Record(
+                id: RecordID(key.id), kind: Record.keyKind,
+                protection: .selfAuthenticated.withOwnPIN, key: key),
             payload: nil, ifGeneration: nil)
     }
 
-    /// Deletes all rows of an enrolment and the keys of its classes. Rows that now belong to another enrolment stay.
+    /// Deletes all rows of an enrolment and the keys of its classes. Rows that now belong to
+    /// another enrolment stay.
     ///
     /// - Parameters:
     /// - generation: The generation of the enrolment's row; nil if the row is gone.
@@ -168,7 +199,8 @@ struct LockerRows: Sendable {
         if let generation {
             records =
                 [
-                    .delete(enrolmentID, ifGeneration: generation), .delete(offlineID, ifGeneration: nil),
+                    .delete(enrolmentID, ifGeneration: generation),
+                    .delete(offlineID, ifGeneration: nil),
                     .delete(countersID, ifGeneration: nil),
                 ] + records
         }
@@ -197,14 +229,15 @@ extension SecretBytes {
             SecretBytes(count: LevelKey.byteCount) { buffer in
                 buffer.copyMemory(
                     from: UnsafeRawBufferPointer(
-                        rebasing: bytes[index * LevelKey.byteCount..<(index + 1) * LevelKey.byteCount]))
+                        rebasing: bytes[
+                            index * LevelKey.byteCount..<(index + 1) * LevelKey.byteCount]))
             }
         }
     }
 }
 
-/// A key that is not part of an enrolment yet, or no longer. If a crash leaves its row, the next run deletes the key
-/// from the hardware, and an easy-access key also from the server.
+/// A key that is not part of an enrolment yet, or no longer. If a crash leaves its row, the next
+/// run deletes the key from the hardware, and an easy-access key also from the server.
 struct PendingKey: Sendable {
     enum Role: String, Sendable {
         case device
@@ -224,7 +257,8 @@ struct PendingKey: Sendable {
     var put: RecordChange {
         .put(
             Record(
-                id: id, kind: Self.kind, protection: .device.withOwnPIN, attributes: ["role": role.rawValue], key: key),
+                id: id, kind: Self.kind, protection: .device.withOwnPIN,
+                attributes: ["role": role.rawValue], key: key),
             payload: nil, ifGeneration: 0)
     }
 
@@ -242,14 +276,16 @@ struct PendingKey: Sendable {
     }
 
     init?(_ record: Record) {
-        guard let role = record.attributes["role"].flatMap(Role.init), let key = record.key else { return nil }
+        guard let role = record.attributes["role"].flatMap(Role.init), let key = record.key else {
+            return nil
+        }
         self.init(role, key)
         generation = record.generation
     }
 }
 
-/// An enrolment that was destroyed or never completed, and that the server may still store. The row has no secret: its
-/// statement can only revoke the enrolment.
+/// An enrolment that was destroyed or never completed, and that the server may still store. The row
+/// has no secret: its statement can only revoke the enrolment.
 struct Tombstone: Hashable, Sendable {
     let enrolmentID: String
     let issuer: String
@@ -263,7 +299,9 @@ struct Tombstone: Hashable, Sendable {
     /// Stores the row.
     var put: RecordChange {
         let attributes = ["enrolment": enrolmentID, "issuer": issuer, "statement": statement]
-        return .put(Record(id: id, kind: Self.kind, attributes: attributes), payload: nil, ifGeneration: nil)
+        return .put(
+            Record(id: id, kind: Self.kind, attributes: attributes), payload: nil, ifGeneration: nil
+        )
     }
 
     init(enrolmentID: String, issuer: String, statement: String) {

@@ -15,17 +15,23 @@ public final class ErsteGroupAuth: Sendable {
 
     private init() {}
 
-    /// Makes the app's locker and opens it: reads the enrolment, and unseals the parts that do not require user
-    /// verification. Concurrent callers share one opening. After a failure, the next call tries again.
+    /// Makes the app's locker and opens it: reads the enrolment, and unseals the parts that do not
+    /// require user verification. Concurrent callers share one opening. After a failure, the next
+    /// call tries again.
     ///
     /// - Returns: The locker. A second call with the same issuer and client returns the same one.
-    /// - Throws: ``ErsteGroupAuthError``; `invalidConfiguration`, `alreadyInitialized` for another issuer or client,
-    ///   `environmentChanged` when the store has another server's enrolment, `storageCorrupted`, `wrongDevice`.
+    /// - Throws: ``ErsteGroupAuthError``; `invalidConfiguration`, `alreadyInitialized` for another
+    ///   issuer or client, `environmentChanged` when the store has another server's enrolment,
+    ///   `storageCorrupted`, `wrongDevice`.
     @discardableResult
-    public func initializeLocker(_ configuration: LockerConfiguration) async throws(ErsteGroupAuthError) -> Locker {
+    public func initializeLocker(_ configuration: LockerConfiguration)
+        async throws(ErsteGroupAuthError) -> Locker
+    {
         let (issuer, clientID, task) = current.withLock { current in
             let opening =
-                current ?? (configuration.issuer, configuration.clientID, Task { await open(configuration) })
+                current ?? (
+                    configuration.issuer, configuration.clientID, Task { await open(configuration) }
+                )
             current = opening
             return opening
         }
@@ -37,7 +43,9 @@ public final class ErsteGroupAuth: Sendable {
         return try await task.value.get()
     }
 
-    private func open(_ configuration: LockerConfiguration) async -> Result<Locker, ErsteGroupAuthError> {
+    private func open(_ configuration: LockerConfiguration) async -> Result<
+        Locker, ErsteGroupAuthError
+    > {
         do throws(ErsteGroupAuthError) {
             let locker = try Locker(configuration)
             try await locker.open()

@@ -18,7 +18,8 @@ extension ErsteGroupAuthError {
             }
         self.init(
             operation: error.operation, code: code, reason: error.reason, recovery: error.recovery,
-            attemptsLeft: error.attemptsLeft, lockedOutUntil: error.lockedOutUntil, underlying: error.underlying)
+            attemptsLeft: error.attemptsLeft, lockedOutUntil: error.lockedOutUntil,
+            underlying: error.underlying)
     }
 
     /// Converts any error.
@@ -38,21 +39,25 @@ extension ErsteGroupAuthError {
             }
     }
 
-    /// The error for a refusal by the locker protocol's endpoints and grants. Other endpoints never end the enrolment,
-    /// whatever code they return.
+    /// The error for a refusal by the locker protocol's endpoints and grants. Other endpoints never
+    /// end the enrolment, whatever code they return.
     static func refusedByLocker(_ refusal: ServerRefusal) -> ErsteGroupAuthError {
         let (code, reason, recovery): (Code, String, String)
         switch (refusal.status, refusal.oauthError?.error) {
         case (401, "enrolment_revoked"):
             code = .enrolmentRevoked
-            (reason, recovery) = ("the server no longer knows this device", "Start a session to enrol it again.")
+            (reason, recovery) = (
+                "the server no longer knows this device", "Start a session to enrol it again."
+            )
         case (400, "easy_access_revoked"):
             code = .easyAccessRevoked
             reason = "the server no longer knows this device's easy access"
             recovery = "Log in by strong authentication, then enable easy access again."
         case (403, "insufficient_user_authentication"), (401, "invalid_token"):
             code = .strongAuthRequired
-            (reason, recovery) = ("the server requires a login", "Start the session by strong authentication.")
+            (reason, recovery) = (
+                "the server requires a login", "Start the session by strong authentication."
+            )
         default: return ErsteGroupAuthError(.refused(refusal))
         }
         return ErsteGroupAuthError(code: code, reason: reason, recovery: recovery, details: refusal)
@@ -65,17 +70,20 @@ extension ErsteGroupAuthError {
     }
 
     static func cancelled(_ reason: String = "the operation was cancelled") -> ErsteGroupAuthError {
-        ErsteGroupAuthError(code: .userCancelled, reason: reason, recovery: "Start again when you are ready.")
+        ErsteGroupAuthError(
+            code: .userCancelled, reason: reason, recovery: "Start again when you are ready.")
     }
 
     /// A call that the session machine refuses.
     static func refusal(_ code: Code) -> ErsteGroupAuthError {
         let (reason, recovery): (String, String) =
             switch code {
-            case .userInteractionInProgress: ("another call is running", "Wait for its end, or dismiss its prompt.")
+            case .userInteractionInProgress:
+                ("another call is running", "Wait for its end, or dismiss its prompt.")
             case .notEnrolled: ("this device is not enrolled", "Start a session to enrol it.")
             case .notActive: ("the session is not active", "Start the session first.")
-            case .easyAccessDisabled: ("easy access is not enabled", "Use strong authentication, or enable it.")
+            case .easyAccessDisabled:
+                ("easy access is not enabled", "Use strong authentication, or enable it.")
             case .easyAccessEnabled: ("easy access is already enabled", "Change it instead.")
             case .offline: ("there is no network", "Connect to a network, then try again.")
             case .noActiveUI: ("there is no prompt", "There is nothing to dismiss.")
@@ -94,7 +102,8 @@ extension ErsteGroupAuthError {
 
     static func invalidConfiguration(_ field: String, _ reason: String) -> ErsteGroupAuthError {
         ErsteGroupAuthError(
-            operation: "initialize the locker", code: .invalidConfiguration, reason: "‘\(field)’ \(reason)",
+            operation: "initialize the locker", code: .invalidConfiguration,
+            reason: "‘\(field)’ \(reason)",
             recovery: "Correct the configuration.")
     }
 
@@ -120,14 +129,16 @@ extension ErsteGroupAuthErrorCode: OAuthErrorCode {
             case .refused(let refusal) where refusal.attestationRefusal != nil: .refused
             case .attestation: .refused
             // A gateway that can't reach the server counts as a missing network.
-            case .refused(let refusal) where refusal.oauthError == nil && (502...504).contains(refusal.status ?? 0):
+            case .refused(let refusal)
+            where refusal.oauthError == nil && (502...504).contains(refusal.status ?? 0):
                 .network
             case .idToken(.login): .strongAuthRequired
             case .authorization(.cancelled), .authorization(.declined), .authorization(.timedOut),
                 .authorization(.linkReused):
                 .userCancelled
             case .authorization(.noPort): .hardware
-            case .invalidAddress, .refused, .malformed, .metadata, .missingEndpoint, .idToken, .keysTooFresh,
+            case .invalidAddress, .refused, .malformed, .metadata, .missingEndpoint, .idToken,
+                .keysTooFresh,
                 .authorization(.refused), .authorization(.otherIssuer):
                 .server
             }

@@ -56,13 +56,15 @@ public struct ErsteGroupAuthErrorCode: LatchkeyErrorCode {
     public static let network = Self("network", .unavailable)
     /// The server refused, or its answer does not follow the protocol.
     public static let server = Self("server", .refused)
-    /// The server requires a proof that a key is in hardware, and this machine cannot give it, or the server does not accept it.
+    /// The server requires a proof that a key is in hardware, and this machine cannot give it, or
+    /// the server does not accept it.
     public static let refused = Self("refused", .refused)
     /// The server no longer knows the enrolment; it was deleted here too.
     public static let enrolmentRevoked = Self("enrolmentRevoked", .notFound)
     /// The server no longer knows the secret's key; easy access was disabled here too.
     public static let easyAccessRevoked = Self("easyAccessRevoked", .notFound)
-    /// The enrolment is deleted here. Later calls repeat its revocation at the server or in the hardware, which failed.
+    /// The enrolment is deleted here. Later calls repeat its revocation at the server or in the
+    /// hardware, which failed.
     public static let revocationPending = Self("revocationPending", .unavailable)
     /// The store belongs to another server or client.
     public static let environmentChanged = Self("environmentChanged", .conflict)
@@ -125,7 +127,8 @@ public struct BackgroundAccessErrorCode: LatchkeyErrorCode {
             case .enrolmentRevoked: .enrolmentRevoked
             case .userCancelled: .cancelled
             case .server:
-                ["unauthorized_client", "invalid_scope", "unsupported_grant_type"].contains(cause.serverError)
+                ["unauthorized_client", "invalid_scope", "unsupported_grant_type"].contains(
+                    cause.serverError)
                     ? .notPermitted : .server
             case .strongAuthRequired, .easyAccessRevoked, .userMismatch: .notPermitted
             default: .deviceKeyUnavailable
@@ -139,7 +142,8 @@ extension BackgroundAccessError {
 
     init(_ cause: ErsteGroupAuthError) {
         self.init(
-            operation: cause.operation, code: BackgroundAccessErrorCode(cause), reason: cause.reason,
+            operation: cause.operation, code: BackgroundAccessErrorCode(cause),
+            reason: cause.reason,
             recovery: cause.recovery, underlying: cause.underlying, details: cause)
     }
 }

@@ -10,11 +10,13 @@ extension Locker {
 
     /// `startAuthSession(options:metadata:)`.
     ///
-    /// - Parameter metadata: JSON values: text, numbers, truth values, arrays and dictionaries of them, nil, and
-    ///   everything that `JSONSerialization` returns.
+    /// - Parameter metadata: JSON values: text, numbers, truth values, arrays and dictionaries of
+    ///   them, nil, and everything that `JSONSerialization` returns.
     public func startAuthSession(
         options: StartAuthSessionOptions?, metadata: [String: Any?]?,
-        callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
+        callback:
+            @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) ->
+            Void
     ) {
         let json = JSONValue.members(of: metadata, "start the session")
         respond(callback) { () throws(ErsteGroupAuthError) in
@@ -25,44 +27,60 @@ extension Locker {
     /// ``backgroundAccess(metadata:)``.
     public func backgroundAccess(
         metadata: [String: Any?]?,
-        callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: BackgroundAccessError?) -> Void
+        callback:
+            @escaping @MainActor (_ session: AuthSessionStatus, _ error: BackgroundAccessError?) ->
+            Void
     ) {
-        let json = JSONValue.members(of: metadata, "get background access").mapError(BackgroundAccessError.init)
-        respond(callback) { () throws(BackgroundAccessError) in try await self.backgroundAccess(metadata: json.get()) }
+        let json = JSONValue.members(of: metadata, "get background access").mapError(
+            BackgroundAccessError.init)
+        respond(callback) { () throws(BackgroundAccessError) in
+            try await self.backgroundAccess(metadata: json.get())
+        }
     }
 
     /// ``endAuthSession(mode:)``.
     public func endAuthSession(
         mode: EndAuthMode,
-        callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
+        callback:
+            @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) ->
+            Void
     ) {
-        respond(callback) { () throws(ErsteGroupAuthError) in try await self.endAuthSession(mode: mode) }
+        respond(callback) { () throws(ErsteGroupAuthError) in
+            try await self.endAuthSession(mode: mode)
+        }
     }
 
     /// ``dismissUI()``.
     public func dismissUI(
         callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: (any Error)?) -> Void
     ) {
-        respond({ callback($0, $1) }) { () throws(ErsteGroupAuthError) in try await self.dismissUI() }
+        respond({ callback($0, $1) }) { () throws(ErsteGroupAuthError) in try await self.dismissUI()
+        }
     }
 
     /// ``disableEasyAccess()``.
     public func disableEasyAccess(
-        callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
+        callback:
+            @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) ->
+            Void
     ) {
         respond(callback) { () throws(ErsteGroupAuthError) in try await self.disableEasyAccess() }
     }
 
     /// ``enableEasyAccess()``.
     public func enableEasyAccess(
-        callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
+        callback:
+            @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) ->
+            Void
     ) {
         respond(callback) { () throws(ErsteGroupAuthError) in try await self.enableEasyAccess() }
     }
 
     /// ``changeEasyAccess()``.
     public func changeEasyAccess(
-        callback: @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
+        callback:
+            @escaping @MainActor (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) ->
+            Void
     ) {
         respond(callback) { () throws(ErsteGroupAuthError) in try await self.changeEasyAccess() }
     }
@@ -96,7 +114,9 @@ extension JSONValue {
                 ErsteGroupAuthError(
                     operation: operation, code: .invalidInput,
                     reason: "JSON can't represent a value of the metadata",
-                    recovery: "Use only strings, numbers, Booleans, and arrays and dictionaries of these."))
+                    recovery:
+                        "Use only strings, numbers, Booleans, and arrays and dictionaries of these."
+                ))
         }
         return .success(members)
     }

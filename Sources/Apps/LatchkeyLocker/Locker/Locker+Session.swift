@@ -4,15 +4,18 @@ public import LatchkeyJOSE
 internal import Synchronization
 
 extension Locker {
-    /// Starts a session, or gets a new token for the current one: by easy access if it is enabled, otherwise by strong
-    /// authentication. If this device is not enrolled, the call enrols it, and the user sets the secret of easy access.
+    /// Starts a session, or gets a new token for the current one: by easy access if it is enabled,
+    /// otherwise by strong authentication. If this device is not enrolled, the call enrols it, and
+    /// the user sets the secret of easy access.
     ///
-    /// Without a network, a correct secret leads to `verifiedOffline` if the configuration allows that.
+    /// Without a network, a correct secret leads to `verifiedOffline` if the configuration allows
+    /// that.
     ///
-    /// - Parameter metadata: Sent to the server; at most 4,096 bytes as JSON. Not stored and not logged.
+    /// - Parameter metadata: Sent to the server; at most 4,096 bytes as JSON. Not stored and not
+    ///   logged.
     /// - Returns: The status. Success does not always mean that the session is active.
-    /// - Throws: ``ErsteGroupAuthError``. The status does not change then, unless the error is `enrolmentRevoked` or
-    ///   says that easy access was disabled.
+    /// - Throws: ``ErsteGroupAuthError``. The status does not change then, unless the error is
+    ///   `enrolmentRevoked` or says that easy access was disabled.
     @discardableResult
     public func startAuthSession(
         options: StartAuthSessionOptions? = nil, metadata: [String: JSONValue]? = nil
@@ -25,13 +28,15 @@ extension Locker {
                 throw ErsteGroupAuthError.refusal(.userInteractionInProgress)
             }
             try await reloadIfChanged(context)
-            if state.withLock({ $0.machine?.phase == .unregistered }) { await finishDeletions(context) }
+            if state.withLock({ $0.machine?.phase == .unregistered }) {
+                await finishDeletions(context)
+            }
             return try await run(.start(options.requiredLevel), context)
         }
     }
 
-    /// Gets a token of narrow scope, and opens the level `background`. Does not prompt. Concurrent callers with the same
-    /// metadata share one request.
+    /// Gets a token of narrow scope, and opens the level `background`. Does not prompt. Concurrent
+    /// callers with the same metadata share one request.
     ///
     /// - Returns: The status with the narrow token. An active session keeps its own token.
     /// - Throws: ``BackgroundAccessError``.
@@ -51,15 +56,17 @@ extension Locker {
 
     /// Ends the session or the enrolment, and withdraws a prompt.
     ///
-    /// Locking does not use the disk or the network and takes effect immediately: only the level `base` stays open, and
-    /// all tokens lose their value. The call returns when the prompt is withdrawn, and no earlier call opens the
-    /// session again. Destroying deletes the enrolment; text that was encrypted under it can't be decrypted any more.
-    /// Destroying can't be cancelled.
+    /// Locking does not use the disk or the network and takes effect immediately: only the level
+    /// `base` stays open, and all tokens lose their value. The call returns when the prompt is
+    /// withdrawn, and no earlier call opens the session again. Destroying deletes the enrolment;
+    /// text that was encrypted under it can't be decrypted any more. Destroying can't be cancelled.
     ///
-    /// - Throws: ``ErsteGroupAuthError``; `notEnrolled`, and `revocationPending` if the enrolment is deleted here and
-    ///   not yet at the server or in the hardware.
+    /// - Throws: ``ErsteGroupAuthError``; `notEnrolled`, and `revocationPending` if the enrolment
+    ///   is deleted here and not yet at the server or in the hardware.
     @discardableResult
-    public func endAuthSession(mode: EndAuthMode) async throws(ErsteGroupAuthError) -> AuthSessionStatus {
+    public func endAuthSession(mode: EndAuthMode) async throws(ErsteGroupAuthError)
+        -> AuthSessionStatus
+    {
         switch mode {
         case .lock:
             try await call("lock the session") {
@@ -91,11 +98,12 @@ extension Locker {
         }
     }
 
-    /// Withdraws the prompt or page that is on the screen. The call that showed it fails with `userCancelled`, or
-    /// returns its result if the server has already answered.
+    /// Withdraws the prompt or page that is on the screen. The call that showed it fails with
+    /// `userCancelled`, or returns its result if the server has already answered.
     ///
     /// - Returns: The status after the prompt is withdrawn and that call has ended.
-    /// - Throws: ``ErsteGroupAuthError`` with code `noActiveUI` if ``isUserInteractionInProgress()`` is false.
+    /// - Throws: ``ErsteGroupAuthError`` with code `noActiveUI` if
+    ///   ``isUserInteractionInProgress()`` is false.
     @discardableResult
     public func dismissUI() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         guard isUserInteractionInProgress(), await withdrawPrompt() else {
@@ -106,22 +114,22 @@ extension Locker {
 
     // MARK: Easy access
 
-    /// Enables easy access: the user logs in and sets a secret. The session must be active. If it was started by a
-    /// login no more than a minute ago, no other login is required.
+    /// Enables easy access: the user logs in and sets a secret. The session must be active. If it
+    /// was started by a login no more than a minute ago, no other login is required.
     @discardableResult
     public func enableEasyAccess() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         try await change(.enableEasyAccess, "enable easy access")
     }
 
-    /// Disables easy access, at the server and here. The device stays enrolled, and the next start requires strong
-    /// authentication. The session must be active, and is locked by this call.
+    /// Disables easy access, at the server and here. The device stays enrolled, and the next start
+    /// requires strong authentication. The session must be active, and is locked by this call.
     @discardableResult
     public func disableEasyAccess() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         try await change(.disableEasyAccess, "disable easy access")
     }
 
-    /// Changes the secret of easy access: the user logs in and sets another secret. Until then the old one works. The
-    /// session must be active.
+    /// Changes the secret of easy access: the user logs in and sets another secret. Until then the
+    /// old one works. The session must be active.
     @discardableResult
     public func changeEasyAccess() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         try await change(.changeEasyAccess, "change easy access")
@@ -140,7 +148,9 @@ extension Locker {
     // MARK: Helpers
 
     /// Runs a public call, and names it in its error.
-    func call<R>(_ operation: String, _ body: () async throws -> R) async throws(ErsteGroupAuthError) -> R {
+    func call<R>(_ operation: String, _ body: () async throws -> R)
+        async throws(ErsteGroupAuthError) -> R
+    {
         do {
             return try await body()
         } catch {
@@ -164,6 +174,7 @@ extension Locker {
 public enum EndAuthMode: Hashable, Sendable, CaseIterable {
     /// The session ends; the device stays enrolled.
     case lock
-    /// The enrolment ends, here and at the server. Text that was encrypted under it can't be decrypted any more.
+    /// The enrolment ends, here and at the server. Text that was encrypted under it can't be
+    /// decrypted any more.
     case destroy
 }

@@ -1,15 +1,15 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 public import Latchkey
-internal import LatchkeyOAuth
 internal import LatchkeyJOSE
+internal import LatchkeyOAuth
 internal import Synchronization
 
 /// A user's session on this device, and the encryption of data that only a session opens.
 ///
-/// The status belongs to this program: after a restart a device is either enrolled or not. Calls can be made from any
-/// task. Only one call that may prompt runs at a time; another fails with `userInteractionInProgress`. Each call ends
-/// once, with the status or an error.
+/// The status belongs to this program: after a restart a device is either enrolled or not. Calls
+/// can be made from any task. Only one call that may prompt runs at a time; another fails with
+/// `userInteractionInProgress`. Each call ends once, with the status or an error.
 public final class Locker: Sendable {
     /// The configuration.
     package let configuration: LockerConfiguration
@@ -35,10 +35,18 @@ public final class Locker: Sendable {
                 "easyAccessPolicy", "requires no user verification",
                 configuration.easyAccessPolicy?.requirement != AccessPolicy.Requirement.none
             ),
-            ("offlineVerification", "allows no attempt", configuration.offlineVerification?.maximumAttempts ?? 1 >= 1),
-            ("sessionIdleTimeout", "is not longer than zero", configuration.sessionIdleTimeout ?? .seconds(1) > .zero),
+            (
+                "offlineVerification", "allows no attempt",
+                configuration.offlineVerification?.maximumAttempts ?? 1 >= 1
+            ),
+            (
+                "sessionIdleTimeout", "is not longer than zero",
+                configuration.sessionIdleTimeout ?? .seconds(1) > .zero
+            ),
         ]
-        for (field, flaw, isValid) in checks where !isValid { throw .invalidConfiguration(field, flaw) }
+        for (field, flaw, isValid) in checks where !isValid {
+            throw .invalidConfiguration(field, flaw)
+        }
         self.configuration = configuration
         self.issuer = issuer
         rows = LockerRows(records: configuration.records)
@@ -49,23 +57,26 @@ public final class Locker: Sendable {
         state.withLock { $0.idleTimer?.cancel() }
     }
 
-    /// Reads the enrolment and unseals the parts that do not require user verification. Then the level `base` is open,
-    /// and background access works without a prompt. Revokes destroyed enrolments at the server if that is still to be
-    /// done.
+    /// Reads the enrolment and unseals the parts that do not require user verification. Then the
+    /// level `base` is open, and background access works without a prompt. Revokes destroyed
+    /// enrolments at the server if that is still to be done.
     ///
     /// - Throws: ``ErsteGroupAuthError``; see ``ErsteGroupAuth/initializeLocker(_:)``.
     package func open() async throws(ErsteGroupAuthError) {
         let context = context("open the locker")
         try await call("initialize the locker") {
-            let enrolment = try await rows.enrolment(for: context.prompt, authorizedBy: context.presence)
+            let enrolment = try await rows.enrolment(
+                for: context.prompt, authorizedBy: context.presence)
             if let enrolment { try checkConfiguration(of: enrolment) }
             let counters =
                 enrolment == nil
-                ? LockerCounters() : try await rows.counters(for: context.prompt, authorizedBy: context.presence)
+                ? LockerCounters()
+                : try await rows.counters(for: context.prompt, authorizedBy: context.presence)
             state.withLock { state in
                 guard state.machine == nil else { return }
                 state.machine = SessionMachine(
-                    phase: enrolment == nil ? .unregistered : .enrolled, hasEasyAccess: enrolment?.easyAccess != nil,
+                    phase: enrolment == nil ? .unregistered : .enrolled,
+                    hasEasyAccess: enrolment?.easyAccess != nil,
                     allowsOffline: configuration.offlineVerification != nil,
                     exhaustion: configuration.secretExhaustion)
                 state.enrolment = enrolment
@@ -85,9 +96,9 @@ public final class Locker: Sendable {
         return state.withLock { $0.status(configuration.offlineVerification) }
     }
 
-    /// Whether ``endAuthSession(mode:)`` with `destroy` revokes the keys of `base` and `offline` in the hardware, so
-    /// that no copy of the store opens them; nil without an enrolment. Does not use the hardware, and does not verify
-    /// the store.
+    /// Whether ``endAuthSession(mode:)`` with `destroy` revokes the keys of `base` and `offline` in
+    /// the hardware, so that no copy of the store opens them; nil without an enrolment. Does not
+    /// use the hardware, and does not verify the store.
     public func isStoredRevocably() async throws(ErsteGroupAuthError) -> Bool? {
         try await call("read the status") { try await rows.isRevocable() }
     }
@@ -99,7 +110,9 @@ public final class Locker: Sendable {
     public func isUserInteractionInProgress() -> Bool { state.withLock { $0.prompts > 0 } }
 
     /// Runs the part of a call that waits for the user.
-    func prompting<R, Failure: Error>(_ body: () async throws(Failure) -> R) async throws(Failure) -> R {
+    func prompting<R, Failure: Error>(_ body: () async throws(Failure) -> R) async throws(Failure)
+        -> R
+    {
         state.withLock { $0.prompts += 1 }
         defer { state.withLock { $0.prompts -= 1 } }
         return try await body()
@@ -136,10 +149,13 @@ public final class Locker: Sendable {
     func server() async throws -> LockerServer {
         let known = discovered.withLock { $0 }
         let discovery =
-            if let known { known } else { try await LockerServer.discover(at: issuer, configuration.transport) }
+            if let known { known } else {
+                try await LockerServer.discover(at: issuer, configuration.transport)
+            }
         discovered.withLock { $0 = discovery }
         return LockerServer(
-            clientID: configuration.clientID, discovery: discovery, transport: configuration.transport)
+            clientID: configuration.clientID, discovery: discovery,
+            transport: configuration.transport)
     }
 
     /// Makes an assertion that the hardware signs. A key without user verification does not prompt.
@@ -148,14 +164,17 @@ public final class Locker: Sendable {
     ///   - challenge: nil to get one from the server.
     ///   - presence: nil for the authority of the call.
     func sign(
-        _ action: LockerAssertion.Action, challenge: String? = nil, with key: HardwareKey, enrolmentID: String?,
+        _ action: LockerAssertion.Action, challenge: String? = nil, with key: HardwareKey,
+        enrolmentID: String?,
         removing easyAccessKey: KeyID? = nil, _ server: LockerServer, _ context: FlowContext,
         authorizedBy presence: (any PresenceAuthority)? = nil
     ) async throws -> String {
         let challenge = if let challenge { challenge } else { try await server.challenge() }
         let assertion = LockerAssertion(
-            action: action, issuer: server.discovery.issuer, enrolmentID: enrolmentID, challenge: challenge, key: key,
-            issuedAt: now, metadata: context.metadata, device: action == .enrol ? configuration.device : nil,
+            action: action, issuer: server.discovery.issuer, enrolmentID: enrolmentID,
+            challenge: challenge, key: key,
+            issuedAt: now, metadata: context.metadata,
+            device: action == .enrol ? configuration.device : nil,
             easyAccessKey: easyAccessKey)
         let input = try assertion.signingInput()
         // The device's key never prompts, whatever policy its stored row states.
@@ -165,7 +184,8 @@ public final class Locker: Sendable {
         let signature =
             isUserKey && presence == nil
             ? try await prompting {
-                try await keystore.sign(digest, with: key, for: context.prompt, authorizedBy: context.presence)
+                try await keystore.sign(
+                    digest, with: key, for: context.prompt, authorizedBy: context.presence)
             }
             : try await keystore.sign(
                 digest, with: key, for: context.prompt,
@@ -175,9 +195,12 @@ public final class Locker: Sendable {
     }
 
     /// Signs another key's assertion with the device key: 64 bytes in base64url. Does not prompt.
-    func countersign(_ assertion: String, with deviceKey: HardwareKey, _ context: FlowContext) async throws -> String {
+    func countersign(_ assertion: String, with deviceKey: HardwareKey, _ context: FlowContext)
+        async throws -> String
+    {
         let signature = try await configuration.records.keystore.sign(
-            MessageDigest(sha256: LockerAssertion.countersigningInput(of: assertion).utf8), with: deviceKey,
+            MessageDigest(sha256: LockerAssertion.countersigningInput(of: assertion).utf8),
+            with: deviceKey,
             for: context.prompt, authorizedBy: NobodyPresent())
         return Base64URL.encode(signature.rawRepresentation)
     }
@@ -216,7 +239,8 @@ struct LockerState: Sendable {
     var lastUse: SessionUse?
     /// Locks the session when its time without use is over.
     var idleTimer: Task<Void, Never>?
-    /// The running requests for background access. Concurrent callers with the same metadata share one.
+    /// The running requests for background access. Concurrent callers with the same metadata share
+    /// one.
     var background: [BackgroundRequest: Task<AuthSessionStatus, any Error>] = [:]
 
     func status(_ offline: OfflineVerification?) -> AuthSessionStatus {
@@ -225,10 +249,12 @@ struct LockerState: Sendable {
         return AuthSessionStatus(
             phase: phase, isEasyAccessEnabled: hasEasyAccess,
             accessToken: phase.isActive ? token : phase == .backgroundAccess ? narrowToken : nil,
-            offlineAttemptsLeft: hasEasyAccess ? offline.map { max(0, $0.maximumAttempts - counters.failures) } : nil)
+            offlineAttemptsLeft: hasEasyAccess
+                ? offline.map { max(0, $0.maximumAttempts - counters.failures) } : nil)
     }
 
-    /// Discards tokens, and the requests for background access, that do not belong to the current session.
+    /// Discards tokens, and the requests for background access, that do not belong to the current
+    /// session.
     mutating func discardStale() {
         let phase = machine?.phase ?? .unregistered
         background = background.filter { request, task in
@@ -240,7 +266,9 @@ struct LockerState: Sendable {
             token = nil
         }
         if !phase.isActive && phase != .backgroundAccess {
-            for token in earlierNarrowTokens + [narrowToken].compactMap(\.self) { token.handle.close() }
+            for token in earlierNarrowTokens + [narrowToken].compactMap(\.self) {
+                token.handle.close()
+            }
             (narrowToken, earlierNarrowTokens) = (nil, [])
         }
     }

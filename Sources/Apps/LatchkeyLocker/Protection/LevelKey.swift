@@ -31,7 +31,9 @@ struct LevelKey: Sendable, Equatable {
         Self.derive(secret, salt: Data(), purpose, count: Self.byteCount)
     }
 
-    private static func derive(_ secret: SecretBytes, salt: Data, _ info: String, count: Int) -> SymmetricKey {
+    private static func derive(_ secret: SecretBytes, salt: Data, _ info: String, count: Int)
+        -> SymmetricKey
+    {
         let root = secret.withUnsafeBytes { SymmetricKey(data: $0) }
         return HKDF<SHA256>.deriveKey(
             inputKeyMaterial: root, salt: salt, info: Data(info.utf8), outputByteCount: count)
@@ -53,12 +55,12 @@ final class LevelKeyring: Sendable {
     }
 }
 
-/// The encrypted keys of the levels `background`, `active` and `offline`. They open with the device's secret and the
-/// server's shares.
+/// The encrypted keys of the levels `background`, `active` and `offline`. They open with the
+/// device's secret and the server's shares.
 ///
-/// `background` and `active` are encrypted under HKDF-SHA256 of the device's secret and the server's share of the
-/// level; without shares, of the device's secret only. `offline` is encrypted under the key of `active`, for sessions
-/// that do not use the PIN.
+/// `background` and `active` are encrypted under HKDF-SHA256 of the device's secret and the
+/// server's share of the level; without shares, of the device's secret only. `offline` is encrypted
+/// under the key of `active`, for sessions that do not use the PIN.
 struct LevelWraps: Sendable, Hashable {
     private static let levels = [ProtectionLevel.background, .active, .offline]
 
@@ -66,14 +68,20 @@ struct LevelWraps: Sendable, Hashable {
 
     /// Wraps the keys.
     init(
-        _ keys: [ProtectionLevel: LevelKey], deviceSecret: SecretBytes, shares: LevelShares?, enrolmentID: String
+        _ keys: [ProtectionLevel: LevelKey], deviceSecret: SecretBytes, shares: LevelShares?,
+        enrolmentID: String
     ) throws {
         var wraps: [ProtectionLevel: Data] = [:]
         for level in Self.levels {
-            guard let key = keys[level], let active = keys[.active] else { throw CryptoKitError.incorrectKeySize }
-            let share = level == .background ? shares?.background : level == .active ? shares?.active : nil
+            guard let key = keys[level], let active = keys[.active] else {
+                throw CryptoKitError.incorrectKeySize
+            }
+            let share =
+                level == .background ? shares?.background : level == .active ? shares?.active : nil
             let info = Self.info(level, enrolmentID, isShared: share != nil)
-            let wrapping = level == .offline ? active.wrappingKey(info) : Self.shared(deviceSecret, share, info)
+            let wrapping =
+                level == .offline
+                ? active.wrappingKey(info) : Self.shared(deviceSecret, share, info)
             wraps[level] = try key.secret.withUnsafeBytes { bytes in
                 try AES.GCM.seal(bytes, using: wrapping, authenticating: Data(info.utf8)).combined
             }
@@ -85,14 +93,17 @@ struct LevelWraps: Sendable, Hashable {
     init?(_ attributes: [String: String]) {
         var wraps: [ProtectionLevel: Data] = [:]
         for level in Self.levels {
-            guard let wrap = attributes["wrap.\(level.rawValue)"].flatMap(Base64URL.decode) else { return nil }
+            guard let wrap = attributes["wrap.\(level.rawValue)"].flatMap(Base64URL.decode) else {
+                return nil
+            }
             wraps[level] = wrap
         }
         self.wraps = wraps
     }
 
     var attributes: [String: String] {
-        Dictionary(uniqueKeysWithValues: wraps.map { ("wrap.\($0.rawValue)", Base64URL.encode($1)) })
+        Dictionary(
+            uniqueKeysWithValues: wraps.map { ("wrap.\($0.rawValue)", Base64URL.encode($1)) })
     }
 
     /// Decrypts the key of a level; with `active`, also the key of `offline`.
@@ -100,28 +111,38 @@ struct LevelWraps: Sendable, Hashable {
     /// - Parameter share: The server's share of the level; nil if the server does not store shares.
     /// - Throws: An error if the share is not the one that the key was encrypted with.
     func open(
-        _ level: ProtectionLevel, deviceSecret: SecretBytes, share: SecretBytes?, enrolmentID: String
+        _ level: ProtectionLevel, deviceSecret: SecretBytes, share: SecretBytes?,
+        enrolmentID: String
     ) throws -> [ProtectionLevel: LevelKey] {
         let info = Self.info(level, enrolmentID, isShared: share != nil)
         let key = try unwrap(level, under: Self.shared(deviceSecret, share, info), info)
         guard level == .active else { return [level: key] }
         let offlineInfo = Self.info(.offline, enrolmentID, isShared: false)
-        return [level: key, .offline: try unwrap(.offline, under: key.wrappingKey(offlineInfo), offlineInfo)]
+        return [
+            level: key,
+            .offline: try unwrap(.offline, under: key.wrappingKey(offlineInfo), offlineInfo),
+        ]
     }
 
-    private static func info(_ level: ProtectionLevel, _ enrolmentID: String, isShared: Bool) -> String {
+    private static func info(_ level: ProtectionLevel, _ enrolmentID: String, isShared: Bool)
+        -> String
+    {
         "latchkey/locker/wrap/v1/\(isShared ? "shared" : "device")/\(level.rawValue)/\(enrolmentID)"
     }
 
-    private static func shared(_ deviceSecret: SecretBytes, _ share: SecretBytes?, _ info: String) -> SymmetricKey {
+    private static func shared(_ deviceSecret: SecretBytes, _ share: SecretBytes?, _ info: String)
+        -> SymmetricKey
+    {
         let material = SecretBytes(count: deviceSecret.count + (share?.count ?? 0)) { buffer in
             deviceSecret.withUnsafeBytes { buffer.copyMemory(from: $0) }
             share?.withUnsafeBytes {
-                UnsafeMutableRawBufferPointer(rebasing: buffer[deviceSecret.count...]).copyMemory(from: $0)
+                UnsafeMutableRawBufferPointer(rebasing: buffer[deviceSecret.count...]).copyMemory(
+                    from: $0)
             }
         }
         return HKDF<SHA256>.deriveKey(
-            inputKeyMaterial: material.withUnsafeBytes { SymmetricKey(data: $0) }, info: Data(info.utf8),
+            inputKeyMaterial: material.withUnsafeBytes { SymmetricKey(data: $0) },
+            info: Data(info.utf8),
             outputByteCount: LevelKey.byteCount)
     }
 

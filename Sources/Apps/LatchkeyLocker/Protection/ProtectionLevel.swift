@@ -75,31 +75,38 @@ extension ProtectionError {
     public var requiredLevel: ProtectionLevel? { details }
 
     static let malformed = ProtectionError(
-        operation: "decrypt", code: .malformed, reason: "the text is not from a locker, or is incomplete",
+        operation: "decrypt", code: .malformed,
+        reason: "the text is not from a locker, or is incomplete",
         recovery: "Pass the complete text that ‘encrypt’ returned.")
     static let tooLong = ProtectionError(
         operation: "encrypt", code: .tooLong, reason: "the secret is longer than 1 MiB",
         recovery: "Encrypt the file with a random key, and store only that key here.")
     package static let wrongEnrolment = ProtectionError(
-        operation: "decrypt", code: .wrongEnrolment, reason: "the text was encrypted under another enrolment",
+        operation: "decrypt", code: .wrongEnrolment,
+        reason: "the text was encrypted under another enrolment",
         recovery: "Only that enrolment can decrypt it. Fetch the data again from its source.")
     static let keyUnavailable = ProtectionError(
         operation: "use the data", code: .keyUnavailable, reason: "the locker is not open",
         recovery: "Initialize the locker, then try again.")
     static let integrity = ProtectionError(
-        operation: "decrypt", code: .integrity, reason: "the text was changed", recovery: "Use an unchanged copy.")
+        operation: "decrypt", code: .integrity, reason: "the text was changed",
+        recovery: "Use an unchanged copy.")
 
-    static func levelNotSatisfied(required: ProtectionLevel, current: SessionPhase) -> ProtectionError {
+    static func levelNotSatisfied(required: ProtectionLevel, current: SessionPhase)
+        -> ProtectionError
+    {
         let reason =
             switch current {
             case .unregistered: "this device is not enrolled"
             case .enrolled: "there is no session"
             case .activeViaStrongAuth, .activeViaEasyAccess: "the session does not open this level"
             case .backgroundAccess: "there is only background access"
-            case .verifiedOffline: "opening that level requires the server, which could not be reached"
+            case .verifiedOffline:
+                "opening that level requires the server, which could not be reached"
             }
         return ProtectionError(
-            operation: "use the level ‘\(required.rawValue)’", code: .levelNotSatisfied, reason: reason,
+            operation: "use the level ‘\(required.rawValue)’", code: .levelNotSatisfied,
+            reason: reason,
             recovery: "Start a session that opens the level, then try again.",
             details: required)
     }

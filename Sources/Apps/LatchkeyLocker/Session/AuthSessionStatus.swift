@@ -8,9 +8,11 @@ public struct AuthSessionStatus: Hashable, Sendable {
     public let phase: SessionPhase
     /// Whether easy access is enabled. Without it, the next start requires strong authentication.
     public let isEasyAccessEnabled: Bool
-    /// The token of full scope in an active session, or the narrow one in background access. It may have expired.
+    /// The token of full scope in an active session, or the narrow one in background access. It may
+    /// have expired.
     public let accessToken: AccessToken?
-    /// The number of wrong secrets that are still allowed without a network; nil if offline verification is off.
+    /// The number of wrong secrets that are still allowed without a network; nil if offline
+    /// verification is off.
     public let offlineAttemptsLeft: Int?
 
     /// Whether there is a token of full scope, perhaps an expired one.
@@ -38,7 +40,8 @@ public enum SessionPhase: String, Hashable, Sendable, Codable, CaseIterable {
     /// Whether more levels are open than without a session.
     var isOpen: Bool { self != .unregistered && self != .enrolled }
 
-    /// The levels whose keys are in memory in this phase. Text of other levels can't be encrypted or decrypted.
+    /// The levels whose keys are in memory in this phase. Text of other levels can't be encrypted
+    /// or decrypted.
     package var openLevels: Set<ProtectionLevel> {
         switch self {
         case .unregistered: []
@@ -84,7 +87,8 @@ public struct AuthSessionChange: Hashable, Sendable {
     public let cause: Cause
 }
 
-/// An access token of the session. When the session is locked or replaced, ``value`` becomes nil in all copies.
+/// An access token of the session. When the session is locked or replaced, ``value`` becomes nil in
+/// all copies.
 public struct AccessToken: Hashable, Sendable {
     /// The time at which the server stops accepting it.
     public let expiresAt: Date
@@ -107,8 +111,8 @@ public struct AccessToken: Hashable, Sendable {
     /// Whether it has expired.
     package func isExpired(at now: Date = Date()) -> Bool { now >= expiresAt }
 
-    /// Whether the login is recent enough for the server to accept a new secret with this token. The server allows 300
-    /// seconds, and the user needs most of them to set the secret.
+    /// Whether the login is recent enough for the server to accept a new secret with this token.
+    /// The server allows 300 seconds, and the user needs most of them to set the secret.
     func isOfFreshLogin(at now: Date) -> Bool {
         guard let loggedInAt, !isExpired(at: now) else { return false }
         return (0...60).contains(now.timeIntervalSince(loggedInAt))

@@ -31,7 +31,9 @@ extension Locker {
             let error = ErsteGroupAuthError(any: error)
             let code = BackgroundAccessErrorCode(error)
             log(.warning, "no background access: \(code)")
-            if code == .enrolmentRevoked, let enrolment, state.withLock({ $0.machine?.epoch == request.epoch }) {
+            if code == .enrolmentRevoked, let enrolment,
+                state.withLock({ $0.machine?.epoch == request.epoch })
+            {
                 _ = try? await erase(enrolment, adding: [], context)
             }
             _ = finish(request, code.answer, nil, [:])
@@ -51,15 +53,18 @@ extension Locker {
     ) async throws -> (AccessToken, [ProtectionLevel: LevelKey]) {
         let server = try await server()
         let assertion = try await sign(
-            .backgroundAccess, with: enrolment.deviceKey, enrolmentID: enrolment.id, server, context)
+            .backgroundAccess, with: enrolment.deviceKey, enrolmentID: enrolment.id, server, context
+        )
         let asked = configuration.backgroundScopes ?? []
-        let answer = try await server.token(LockerServer.backgroundAccessGrant, assertion, scopes: asked)
+        let answer = try await server.token(
+            LockerServer.backgroundAccessGrant, assertion, scopes: asked)
         let tokens = try answer.json(TokenResponse.self)
         let levels = try open(.background, enrolment, answer.shares()?.background)
         let offered = asked.isEmpty ? server.discovery.backgroundScopes : asked
         let token = try token(tokens, answer, asked: offered)
         guard Set(token.scopes).isSubset(of: offered) else {
-            throw ErsteGroupAuthError.invalidResponse("the server's token has more scopes than requested")
+            throw ErsteGroupAuthError.invalidResponse(
+                "the server's token has more scopes than requested")
         }
         return (token, levels)
     }
@@ -68,7 +73,8 @@ extension Locker {
     ///
     /// - Returns: The status with the narrow token.
     private func finish(
-        _ request: BackgroundRequest, _ answer: SessionMachine.BackgroundAnswer, _ token: AccessToken?,
+        _ request: BackgroundRequest, _ answer: SessionMachine.BackgroundAnswer,
+        _ token: AccessToken?,
         _ levels: [ProtectionLevel: LevelKey]
     ) -> (SessionMachine.BackgroundStep, AuthSessionStatus) {
         let use = SessionUse(at: now)
@@ -86,17 +92,20 @@ extension Locker {
                 if let previous = state.narrowToken { state.earlierNarrowTokens.append(previous) }
                 state.closeExpired(at: use.date)
                 state.narrowToken = token
-                // Background access does not prompt, so it does not count as use of an active session.
+                // Background access does not prompt, so it does not count as use of an active
+                // session.
                 if state.machine?.phase == .backgroundAccess { state.lastUse = use }
             } else {
                 token?.handle.close()
             }
             state.discardStale()
-            keyring.adopt(step == .succeed ? levels : [:], in: state.machine?.phase ?? .unregistered)
+            keyring.adopt(
+                step == .succeed ? levels : [:], in: state.machine?.phase ?? .unregistered)
             let new = state.status(configuration.offlineVerification)
             // An active session keeps its own token. The caller gets the narrow one.
             let result = AuthSessionStatus(
-                phase: new.phase, isEasyAccessEnabled: new.isEasyAccessEnabled, accessToken: state.narrowToken,
+                phase: new.phase, isEasyAccessEnabled: new.isEasyAccessEnabled,
+                accessToken: state.narrowToken,
                 offlineAttemptsLeft: new.offlineAttemptsLeft)
             return (step, old, new, result)
         }

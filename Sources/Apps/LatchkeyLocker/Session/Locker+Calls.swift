@@ -2,12 +2,15 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import Synchronization
 
-/// Runs calls: performs the actions of the session machine, and applies their results to the session.
+/// Runs calls: performs the actions of the session machine, and applies their results to the
+/// session.
 extension Locker {
-    func run(_ call: SessionMachine.Call, _ context: FlowContext) async throws -> AuthSessionStatus {
+    func run(_ call: SessionMachine.Call, _ context: FlowContext) async throws -> AuthSessionStatus
+    {
         lockIfIdle()
         let task = try state.withLock { state throws(ErsteGroupAuthError) in
-            let first = state.machine?.begin(call, hasFreshLogin: state.token?.isOfFreshLogin(at: now) ?? false)
+            let first = state.machine?.begin(
+                call, hasFreshLogin: state.token?.isOfFreshLogin(at: now) ?? false)
             guard let first else { throw .refusal(.notInitialized) }
             if case .refuse(let code) = first { throw .refusal(code) }
             let task = Task { try await drive(call, first, context) }
@@ -65,8 +68,8 @@ extension Locker {
         }
     }
 
-    /// Reports a result to the machine. When the call ends, its results become the session's in the same critical
-    /// section.
+    /// Reports a result to the machine. When the call ends, its results become the session's in the
+    /// same critical section.
     private func apply(
         _ answer: SessionMachine.Answer, _ call: SessionMachine.Call, _ draft: SessionDraft
     ) -> SessionMachine.Step {
@@ -85,7 +88,9 @@ extension Locker {
         watchIdleness()
         // The hardware may have accepted a proof for this call after the session ended.
         if isSuperseded { forgetProofs() }
-        if old != new { publish(old, new, step == .succeed || call == .destroy ? call.cause : .revoked) }
+        if old != new {
+            publish(old, new, step == .succeed || call == .destroy ? call.cause : .revoked)
+        }
         return step
     }
 
@@ -107,13 +112,16 @@ extension Locker {
         keyring.adopt(levels, in: state.machine?.phase ?? .unregistered)
     }
 
-    /// Forgets the user verification: the cached secret, and the earlier proof that the hardware would accept.
+    /// Forgets the user verification: the cached secret, and the earlier proof that the hardware
+    /// would accept.
     func forgetProofs() {
         cache.clear()
         configuration.records.keystore.endReuse()
     }
 
-    func publish(_ old: AuthSessionStatus, _ new: AuthSessionStatus, _ cause: AuthSessionChange.Cause) {
+    func publish(
+        _ old: AuthSessionStatus, _ new: AuthSessionStatus, _ cause: AuthSessionChange.Cause
+    ) {
         log(.info, "\(cause): \(old.phase) → \(new.phase)")
         changes.tell(AuthSessionChange(old: old, new: new, cause: cause))
     }
@@ -123,7 +131,9 @@ extension Locker {
     /// - Returns: Whether there was such a call.
     @discardableResult
     func withdrawPrompt() async -> Bool {
-        guard let flow = state.withLock({ $0.machine?.mayPrompt == true ? $0.flow : nil }) else { return false }
+        guard let flow = state.withLock({ $0.machine?.mayPrompt == true ? $0.flow : nil }) else {
+            return false
+        }
         flow.cancel()
         _ = await flow.result
         return true

@@ -3,10 +3,11 @@ internal import Latchkey
 internal import Synchronization
 
 extension Locker {
-    /// Verifies the secret with the hardware, without a network: the key of the level `offline` is sealed under it.
+    /// Verifies the secret with the hardware, without a network: the key of the level `offline` is
+    /// sealed under it.
     ///
-    /// The attempt is counted before the hardware checks the secret, so that cutting the power does not avoid the
-    /// count. A declined prompt does not count.
+    /// The attempt is counted before the hardware checks the secret, so that cutting the power does
+    /// not avoid the count. A declined prompt does not count.
     func verifyOffline(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         guard let rules = configuration.offlineVerification,
             let easyAccess = try enrolment().easyAccess
@@ -14,7 +15,8 @@ extension Locker {
         let now = now
         draft.counters = try await count(context) { counters in
             guard !counters.isTooOld(at: now, maximumAge: rules.maximumAge) else {
-                throw Self.unavailable("the last start with a network was too long ago, or the clock was set back")
+                throw Self.unavailable(
+                    "the last start with a network was too long ago, or the clock was set back")
             }
             guard counters.failures < rules.maximumAttempts else {
                 throw Self.unavailable("there were too many wrong secrets")
@@ -25,7 +27,8 @@ extension Locker {
         do {
             let key = try await prompting { () throws(KeystoreError) in
                 try await rows.offlineKey(
-                    in: easyAccess.offlineClass, for: context.prompt, authorizedBy: context.presence)
+                    in: easyAccess.offlineClass, for: context.prompt, authorizedBy: context.presence
+                )
             }
             draft.levels = [.offline: key]
         } catch {
@@ -38,12 +41,14 @@ extension Locker {
         draft.counters = try await finish { try await self.count(context) { $0.failures = 0 } }
     }
 
-    /// Reads, changes and stores the counters. Repeats that if another program changes them at the same time.
+    /// Reads, changes and stores the counters. Repeats that if another program changes them at the
+    /// same time.
     func count(
         _ context: FlowContext, _ change: (inout LockerCounters) throws -> Void
     ) async throws -> LockerCounters {
         while true {
-            var counters = try await rows.counters(for: context.prompt, authorizedBy: NobodyPresent())
+            var counters = try await rows.counters(
+                for: context.prompt, authorizedBy: NobodyPresent())
             let generation = counters.generation
             try change(&counters)
             // Without stored counters there is no enrolment, so nothing is written.
@@ -59,7 +64,8 @@ extension Locker {
 
     private static func unavailable(_ reason: String) -> ErsteGroupAuthError {
         ErsteGroupAuthError(
-            code: .verificationUnavailable, reason: reason, recovery: "Connect to the network and try again.")
+            code: .verificationUnavailable, reason: reason,
+            recovery: "Connect to the network and try again.")
     }
 }
 
@@ -109,10 +115,11 @@ struct LockerCounters: Hashable, Sendable {
         failures = 0
     }
 
-    /// Whether offline verification is refused because the last start with a network is older than `maximumAge`, or
-    /// because the clock was set back.
+    /// Whether offline verification is refused because the last start with a network is older than
+    /// `maximumAge`, or because the clock was set back.
     func isTooOld(at now: Date, maximumAge: Duration) -> Bool {
-        guard let lastOnline, let lastSeen, now >= lastSeen.addingTimeInterval(-Self.clockLeeway) else { return true }
+        guard let lastOnline, let lastSeen, now >= lastSeen.addingTimeInterval(-Self.clockLeeway)
+        else { return true }
         return now.timeIntervalSince(lastOnline) > TimeInterval(maximumAge.components.seconds)
     }
 }

@@ -18,7 +18,8 @@ extension Locker {
         }
     }
 
-    /// Ends the session: closes keys and tokens, forgets proofs, and cancels the request for background access.
+    /// Ends the session: closes keys and tokens, forgets proofs, and cancels the request for
+    /// background access.
     ///
     /// - Parameter end: Ends the session in the machine, and returns whether there was one to end.
     func close(_ cause: AuthSessionChange.Cause, _ end: (inout LockerState) -> Bool) {
@@ -26,7 +27,9 @@ extension Locker {
             let old = state.status(configuration.offlineVerification)
             guard end(&state) else { return nil }
             state.discardStale()
-            keyring.adopt(state.enrolment.map { [.base: $0.baseKey] } ?? [:], in: state.machine?.phase ?? .unregistered)
+            keyring.adopt(
+                state.enrolment.map { [.base: $0.baseKey] } ?? [:],
+                in: state.machine?.phase ?? .unregistered)
             return (old, state.status(configuration.offlineVerification))
         }
         guard let change else { return }
@@ -37,9 +40,9 @@ extension Locker {
 
 /// Locks a session after a time without use.
 extension Locker {
-    /// Records that the user is active, which restarts the `sessionIdleTimeout` of ``LockerConfiguration``. Starting a
-    /// session, encrypting and decrypting do this too. Reading the status, background access, an open prompt and a
-    /// failed start do not.
+    /// Records that the user is active, which restarts the `sessionIdleTimeout` of
+    /// ``LockerConfiguration``. Starting a session, encrypting and decrypting do this too. Reading
+    /// the status, background access, an open prompt and a failed start do not.
     public func noteUse() {
         guard configuration.sessionIdleTimeout != nil else { return }
         lockIfIdle()
@@ -86,8 +89,8 @@ extension Locker {
     }
 }
 
-/// A moment at which a session was used, by two clocks: one that can be set, and one that runs also while the machine
-/// sleeps.
+/// A moment at which a session was used, by two clocks: one that can be set, and one that runs also
+/// while the machine sleeps.
 struct SessionUse: Sendable {
     let date: Date
     private let instant: ContinuousClock.Instant
@@ -97,8 +100,8 @@ struct SessionUse: Sendable {
         instant = .now
     }
 
-    /// The time since then. If the clocks differ, the longer time counts, so that setting a clock does not extend a
-    /// session.
+    /// The time since then. If the clocks differ, the longer time counts, so that setting a clock
+    /// does not extend a session.
     func age(at now: Date) -> Duration {
         max(.seconds(now.timeIntervalSince(date)), instant.duration(to: .now))
     }
@@ -106,14 +109,19 @@ struct SessionUse: Sendable {
 
 /// Changes by other programs that use the same store.
 extension Locker {
-    /// Applies the changes that another program has made to the enrolment since this one read or stored it. Starts and
-    /// changes of easy access begin with this. Until then, open keys in memory stay open.
+    /// Applies the changes that another program has made to the enrolment since this one read or
+    /// stored it. Starts and changes of easy access begin with this. Until then, open keys in
+    /// memory stay open.
     ///
-    /// - Throws: ``ErsteGroupAuthError``; `enrolmentRevoked` if the enrolment is deleted or replaced.
+    /// - Throws: ``ErsteGroupAuthError``; `enrolmentRevoked` if the enrolment is deleted or
+    ///   replaced.
     func reloadIfChanged(_ context: FlowContext) async throws {
         let known = state.withLock { $0.enrolment }
-        // The metadata is read without the hardware, so this is fast if the enrolment has not changed.
-        guard try await rows.records.metadata(LockerRows.enrolmentID)?.generation != known?.generation else { return }
+        // The metadata is read without the hardware, so this is fast if the enrolment has not
+        // changed.
+        guard
+            try await rows.records.metadata(LockerRows.enrolmentID)?.generation != known?.generation
+        else { return }
         let stored = try await rows.enrolment(for: context.prompt, authorizedBy: NobodyPresent())
         let counters = try await rows.counters(for: context.prompt, authorizedBy: NobodyPresent())
         if let stored { try checkConfiguration(of: stored) }
@@ -121,8 +129,11 @@ extension Locker {
         var hasEnded = false
         close(.elsewhere) { state in
             // Another call of this program has changed the enrolment.
-            guard state.enrolment?.generation == known?.generation, state.flow == nil else { return false }
-            state.machine?.reload(isEnrolled: stored != nil, isSame: isSame, hasEasyAccess: stored?.easyAccess != nil)
+            guard state.enrolment?.generation == known?.generation, state.flow == nil else {
+                return false
+            }
+            state.machine?.reload(
+                isEnrolled: stored != nil, isSame: isSame, hasEasyAccess: stored?.easyAccess != nil)
             state.enrolment = stored
             state.counters = counters
             hasEnded = known != nil && !isSame
@@ -130,16 +141,19 @@ extension Locker {
         }
         guard !hasEnded else {
             throw ErsteGroupAuthError(
-                code: .enrolmentRevoked, reason: "another program has destroyed this device's enrolment",
+                code: .enrolmentRevoked,
+                reason: "another program has destroyed this device's enrolment",
                 recovery: "Start a session to use the current enrolment, or to enrol again.")
         }
     }
 
     /// - Throws: ``ErsteGroupAuthError`` with code `environmentChanged`.
     func checkConfiguration(of enrolment: Enrolment) throws(ErsteGroupAuthError) {
-        guard enrolment.issuer == configuration.issuer, enrolment.clientID == configuration.clientID else {
+        guard enrolment.issuer == configuration.issuer, enrolment.clientID == configuration.clientID
+        else {
             throw ErsteGroupAuthError(
-                code: .environmentChanged, reason: "this device is enrolled with another server or client",
+                code: .environmentChanged,
+                reason: "this device is enrolled with another server or client",
                 recovery: "Use another container, or destroy that enrolment first.")
         }
     }

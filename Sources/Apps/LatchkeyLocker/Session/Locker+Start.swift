@@ -11,7 +11,8 @@ extension Locker {
         let server = try await server()
         if enrolment == nil { try await checkEnrolmentIsPossible(server, context.presence) }
         let request = StrongAuthenticationRequest(
-            authorizationEndpoint: try server.client.endpoint(.authorization).text, clientID: configuration.clientID,
+            authorizationEndpoint: try server.client.endpoint(.authorization).text,
+            clientID: configuration.clientID,
             scope: configuration.scopes.joined(separator: " "), nonce: RandomText.make(),
             redirectURI: configuration.redirectURI, issuer: server.discovery.issuer,
             requiresIssuer: server.discovery.sendsIssuer)
@@ -29,12 +30,14 @@ extension Locker {
         }
         let validator = server.client.idTokens
         let claims = try await validator.validate(
-            idToken, keys: server.client.keys(), .init(nonce: request.nonce, accessToken: tokens.accessToken), now: now,
+            idToken, keys: server.client.keys(),
+            .init(nonce: request.nonce, accessToken: tokens.accessToken), now: now,
             serverDate: answer.date)
         let loggedInAt = try validator.checkLogin(claims, since: begun, now: now)
         guard enrolment == nil || enrolment?.userID == claims.sub else {
             throw ErsteGroupAuthError(
-                code: .userMismatch, reason: "a different user logged in; this device is enrolled for another account",
+                code: .userMismatch,
+                reason: "a different user logged in; this device is enrolled for another account",
                 recovery: "Log in to that account, or destroy the enrolment first.")
         }
         draft.userID = claims.sub
@@ -45,14 +48,16 @@ extension Locker {
     private func redirectURI(of code: AuthorizationCode) throws(ErsteGroupAuthError) -> String {
         guard let named = code.redirectURI, named != configuration.redirectURI else {
             guard let configured = configuration.redirectURI else {
-                throw .invalidConfiguration("redirectURI", "is missing; the app's channel requires it")
+                throw .invalidConfiguration(
+                    "redirectURI", "is missing; the app's channel requires it")
             }
             return configured
         }
         let isLoopback = Endpoint(named).map { $0.scheme == "http" } ?? false
         guard isLoopback else {
             throw ErsteGroupAuthError(
-                code: .invalidInput, reason: "the code was sent to another address than the configured one",
+                code: .invalidInput,
+                reason: "the code was sent to another address than the configured one",
                 recovery: "Use the configured redirect URI.")
         }
         return named
@@ -86,10 +91,12 @@ extension Locker {
         let challenge = try await server.challenge()
         let assertion = try await signEasily(key, challenge, enrolment, server, context)
         try Task.checkCancellation()
-        let answer = try await server.token(LockerServer.easyAccessGrant, assertion, scopes: configuration.scopes)
+        let answer = try await server.token(
+            LockerServer.easyAccessGrant, assertion, scopes: configuration.scopes)
         let tokens = try answer.json(TokenResponse.self)
         if let idToken = tokens.idToken {
-            let claims = try server.client.idTokens.checkClaims(idToken, now: now, serverDate: answer.date)
+            let claims = try server.client.idTokens.checkClaims(
+                idToken, now: now, serverDate: answer.date)
             guard claims.sub == enrolment.userID else {
                 throw ErsteGroupAuthError.invalidResponse("the server answered for another user")
             }
@@ -103,23 +110,26 @@ extension Locker {
         await tryRemovingUnusedKeys(enrolment, server, context)
     }
 
-    /// Signs with the cached secret if the app allows that, otherwise prompts. A cached secret that is wrong is
-    /// discarded.
+    /// Signs with the cached secret if the app allows that, otherwise prompts. A cached secret that
+    /// is wrong is discarded.
     private func signEasily(
-        _ key: HardwareKey, _ challenge: String, _ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext
+        _ key: HardwareKey, _ challenge: String, _ enrolment: Enrolment, _ server: LockerServer,
+        _ context: FlowContext
     ) async throws -> String {
         if context.options.usesCachedSecret, key.policy.hasPIN, let pin = cache.pin {
             log(.info, "using the cached secret")
             do {
                 return try await sign(
-                    .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, server, context,
+                    .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, server,
+                    context,
                     authorizedBy: PresenceSession(NobodyPresent(), firstPIN: pin))
             } catch let error as KeystoreError where error.code == .wrongProof {
                 cache.clear()
             }
         }
         return try await sign(
-            .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, server, context)
+            .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, server, context
+        )
     }
 
     // MARK: For both
@@ -149,19 +159,25 @@ extension Locker {
     func open(
         _ level: ProtectionLevel, _ enrolment: Enrolment, _ share: SecretBytes?
     ) throws(ErsteGroupAuthError) -> [ProtectionLevel: LevelKey] {
-        guard !enrolment.isShared || share != nil else { throw .invalidResponse("the server sent no key share") }
+        guard !enrolment.isShared || share != nil else {
+            throw .invalidResponse("the server sent no key share")
+        }
         do {
             return try enrolment.wraps.open(
-                level, deviceSecret: enrolment.deviceSecret, share: enrolment.isShared ? share : nil,
+                level, deviceSecret: enrolment.deviceSecret,
+                share: enrolment.isShared ? share : nil,
                 enrolmentID: enrolment.id)
         } catch {
             throw .invalidResponse("the server's key share does not belong to this enrolment")
         }
     }
 
-    /// Records the start with a network. Not cancelled with the call, because the server has already issued tokens.
+    /// Records the start with a network. Not cancelled with the call, because the server has
+    /// already issued tokens.
     private func countOnline(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let now = now
-        draft.counters = try await finish { try await self.count(context) { $0.reset(online: now) } }
+        draft.counters = try await finish {
+            try await self.count(context) { $0.reset(online: now) }
+        }
     }
 }

@@ -2,8 +2,9 @@ internal import Latchkey
 
 /// The state machine of a session, without hardware, network or clock.
 ///
-/// The caller begins a call, performs the action of each returned step, and reports the result, until the call ends.
-/// Only this type changes the status, and only when a call ends or when an enrolment or a key is permanently deleted.
+/// The caller begins a call, performs the action of each returned step, and reports the result,
+/// until the call ends. Only this type changes the status, and only when a call ends or when an
+/// enrolment or a key is permanently deleted.
 struct SessionMachine: Sendable {
     private(set) var phase: SessionPhase
     /// Whether there is an easy-access key.
@@ -12,8 +13,8 @@ struct SessionMachine: Sendable {
     let allowsOffline: Bool
     /// What happens after the last wrong secret that the hardware accepts.
     let exhaustion: SecretExhaustion
-    /// The number of the session. It increases when a session ends: a call that began in one session opens nothing in
-    /// the next.
+    /// The number of the session. It increases when a session ends: a call that began in one
+    /// session opens nothing in the next.
     private(set) var epoch = 0
     private var flow: (call: Call, action: Action, epoch: Int)?
 
@@ -63,8 +64,8 @@ struct SessionMachine: Sendable {
         case removeEasyAccess
         /// Deletes easy access here, after the server has removed its key.
         case deleteLocalEasyAccess
-        /// Deletes easy access here, after the hardware stopped accepting the secret. The key is removed at the
-        /// server when that can be reached.
+        /// Deletes easy access here, after the hardware stopped accepting the secret. The key is
+        /// removed at the server when that can be reached.
         case deleteBlockedEasyAccess
         case destroy
         /// Deletes an enrolment that the server no longer knows.
@@ -108,13 +109,14 @@ struct SessionMachine: Sendable {
     /// Whether the running call can show a prompt or a page.
     var mayPrompt: Bool { flow?.call.mayPrompt ?? false }
 
-    /// Whether the session in which the call began has ended. The stored changes of the call stay, and the call opens
-    /// nothing.
+    /// Whether the session in which the call began has ended. The stored changes of the call stay,
+    /// and the call opens nothing.
     var isSuperseded: Bool { flow.map { $0.epoch != epoch } ?? false }
 
     // MARK: Calls
 
-    /// - Parameter hasFreshLogin: Whether the server still accepts a new secret for the login of this session.
+    /// - Parameter hasFreshLogin: Whether the server still accepts a new secret for the login of
+    ///   this session.
     mutating func begin(_ call: Call, hasFreshLogin: Bool = false) -> Step {
         // A lock does not wait for other calls.
         guard flow == nil || call == .lock else { return .refuse(.userInteractionInProgress) }
@@ -130,7 +132,9 @@ struct SessionMachine: Sendable {
             epoch += 1
             return next(.destroy, for: call)
         case .enableEasyAccess, .disableEasyAccess, .changeEasyAccess:
-            guard phase.isActive else { return .refuse(phase == .unregistered ? .notEnrolled : .notActive) }
+            guard phase.isActive else {
+                return .refuse(phase == .unregistered ? .notEnrolled : .notActive)
+            }
             guard hasEasyAccess == (call != .enableEasyAccess) else {
                 return .refuse(hasEasyAccess ? .easyAccessEnabled : .easyAccessDisabled)
             }
@@ -144,7 +148,8 @@ struct SessionMachine: Sendable {
 
     private mutating func begin(_ call: Call, _ level: RequiredLevel) -> Step {
         guard phase != .unregistered else {
-            return level == .easyAccess ? .refuse(.notEnrolled) : next(.authenticateStrongly, for: call)
+            return level == .easyAccess
+                ? .refuse(.notEnrolled) : next(.authenticateStrongly, for: call)
         }
         switch level {
         case .easyAccess where !hasEasyAccess: return .refuse(.easyAccessDisabled)
@@ -166,15 +171,19 @@ struct SessionMachine: Sendable {
         switch action {
         case .authenticateStrongly:
             guard !isSuperseded else { return end(.fail) }
-            if call == .enableEasyAccess || call == .changeEasyAccess { return next(.registerEasyAccess, for: call) }
+            if call == .enableEasyAccess || call == .changeEasyAccess {
+                return next(.registerEasyAccess, for: call)
+            }
             return next(phase == .unregistered ? .enrol : .openLevels, for: call)
         case .enrol, .registerEasyAccess: return end(in: .activeViaStrongAuth, easyAccess: true)
         case .openLevels: return end(in: .activeViaStrongAuth, easyAccess: hasEasyAccess)
         case .authenticateEasily: return end(in: .activeViaEasyAccess, easyAccess: true)
         case .verifyOffline: return end(in: .verifiedOffline, easyAccess: true)
         case .removeEasyAccess: return end(in: .enrolled, easyAccess: false)
-        case .destroy: return end(in: .unregistered, easyAccess: false, call == .destroy ? .succeed : .fail)
-        case .deleteLocalEasyAccess, .deleteBlockedEasyAccess: return end(in: phase, easyAccess: false, .fail)
+        case .destroy:
+            return end(in: .unregistered, easyAccess: false, call == .destroy ? .succeed : .fail)
+        case .deleteLocalEasyAccess, .deleteBlockedEasyAccess:
+            return end(in: phase, easyAccess: false, .fail)
         case .purge: return end(in: .unregistered, easyAccess: false, .fail)
         }
     }
@@ -184,7 +193,8 @@ struct SessionMachine: Sendable {
         case (.purge, _), (.destroy, .revocationPending):
             return end(in: .unregistered, easyAccess: false, .fail)
         case (_, .enrolmentRevoked) where phase != .unregistered: return next(.purge, for: call)
-        case (.authenticateEasily, .easyAccessRevoked): return next(.deleteLocalEasyAccess, for: call)
+        case (.authenticateEasily, .easyAccessRevoked):
+            return next(.deleteLocalEasyAccess, for: call)
         case (.authenticateEasily, .secretExhausted), (.verifyOffline, .secretExhausted):
             switch exhaustion {
             case .disableEasyAccess: return next(.deleteBlockedEasyAccess, for: call)
@@ -196,7 +206,8 @@ struct SessionMachine: Sendable {
             return next(.verifyOffline, for: call)
         case (.verifyOffline, .verificationUnavailable) where phase == .verifiedOffline:
             return end(in: .enrolled, easyAccess: hasEasyAccess, .fail)
-        case (.authenticateStrongly, .network) where phase == .verifiedOffline: return end(.refuse(.offline))
+        case (.authenticateStrongly, .network) where phase == .verifiedOffline:
+            return end(.refuse(.offline))
         default: return end(.fail)
         }
     }
@@ -211,7 +222,9 @@ struct SessionMachine: Sendable {
         return step
     }
 
-    private mutating func end(in phase: SessionPhase, easyAccess: Bool, _ step: Step = .succeed) -> Step {
+    private mutating func end(in phase: SessionPhase, easyAccess: Bool, _ step: Step = .succeed)
+        -> Step
+    {
         if isSuperseded, phase.isOpen {
             if flow?.action == .enrol { self.phase = .enrolled }
             hasEasyAccess = easyAccess && self.phase != .unregistered
@@ -225,8 +238,8 @@ struct SessionMachine: Sendable {
         return end(step)
     }
 
-    /// The session's time without use is over. A running start continues, as from `enrolled`. Other calls that need the
-    /// ended session fail.
+    /// The session's time without use is over. A running start continues, as from `enrolled`. Other
+    /// calls that need the ended session fail.
     ///
     /// - Returns: Whether a session ended.
     mutating func idle() -> Bool {
@@ -249,7 +262,8 @@ struct SessionMachine: Sendable {
 
     // MARK: Background access
 
-    /// The result of a request for background access. It does not prompt, so it can run at the same time as a call.
+    /// The result of a request for background access. It does not prompt, so it can run at the same
+    /// time as a call.
     enum BackgroundAnswer: Hashable, Sendable {
         case granted
         case enrolmentRevoked
@@ -261,7 +275,8 @@ struct SessionMachine: Sendable {
     enum BackgroundStep: Hashable, Sendable {
         case succeed
         case fail
-        /// Delete the enrolment, then call ``enrolmentWasDeleted()``. The call ends with the error of the request.
+        /// Delete the enrolment, then call ``enrolmentWasDeleted()``. The call ends with the error
+        /// of the request.
         case purge
         /// The enrolment was destroyed during the request.
         case refuseNotEnrolled

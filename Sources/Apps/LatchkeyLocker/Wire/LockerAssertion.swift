@@ -3,7 +3,8 @@ internal import Latchkey
 internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 
-/// The JWS with which a key in the device's hardware authenticates one request: see <doc:LockerProtocol>.
+/// The JWS with which a key in the device's hardware authenticates one request: see
+/// <doc:LockerProtocol>.
 struct LockerAssertion: Sendable {
     enum Action: String, Encodable, Sendable {
         case enrol
@@ -22,7 +23,8 @@ struct LockerAssertion: Sendable {
 
     /// The JOSE `typ`.
     static let type = "vnd.latchkey.locker-request"
-    /// The time from `iat` to `exp`, in seconds. The server allows 300 seconds of clock difference either way.
+    /// The time from `iat` to `exp`, in seconds. The server allows 300 seconds of clock difference
+    /// either way.
     static let life = 60
     /// The maximum size of an app's metadata, in bytes of JSON.
     static let maximumMetadataBytes = 4096
@@ -40,10 +42,11 @@ struct LockerAssertion: Sendable {
     /// Only in `easyAccessDisable`: the key to remove; nil for all.
     var easyAccessKey: KeyID?
 
-    /// The text that the device key signs to approve an assertion of another key. It has a colon, which a JWS signing
-    /// input can't have.
+    /// The text that the device key signs to approve an assertion of another key. It has a colon,
+    /// which a JWS signing input can't have.
     static func countersigningInput(of compact: String) -> String {
-        "vnd.latchkey.locker-countersignature:" + compact[..<(compact.lastIndex(of: ".") ?? compact.endIndex)]
+        "vnd.latchkey.locker-countersignature:"
+            + compact[..<(compact.lastIndex(of: ".") ?? compact.endIndex)]
     }
 
     /// The text that the key signs.
@@ -53,7 +56,8 @@ struct LockerAssertion: Sendable {
             header: JWS.RequestHeader(type: Self.type, key: key, includesKey: action.hasKey),
             payload: Payload(
                 action: action, aud: issuer, iss: enrolmentID, iat: issued,
-                exp: action.expires ? issued + Self.life : nil, challenge: challenge, metadata: metadata,
+                exp: action.expires ? issued + Self.life : nil, challenge: challenge,
+                metadata: metadata,
                 deviceInfo: device, easyAccessKey: easyAccessKey?.rawValue))
     }
 

@@ -1,8 +1,8 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
-internal import LatchkeyOAuth
 internal import LatchkeyJOSE
+internal import LatchkeyOAuth
 
 /// The endpoints of a server with the locker protocol as calls: <doc:LockerProtocol>.
 struct LockerServer: Sendable {
@@ -12,21 +12,27 @@ struct LockerServer: Sendable {
     let client: OAuthClient<ErsteGroupAuthErrorCode>
 
     init(clientID: String, discovery: ProviderMetadata, transport: any HTTPTransport) {
-        client = OAuthClient(discovery, clientID: clientID, over: ServerConnection(transport: transport))
+        client = OAuthClient(
+            discovery, clientID: clientID, over: ServerConnection(transport: transport))
     }
 
     var discovery: ProviderMetadata { client.metadata }
 
     /// Reads the server's metadata.
     ///
-    /// - Throws: ``ErsteGroupAuthError`` with code `server` when it names another issuer than `issuer`, or an endpoint at
-    ///   another origin.
-    static func discover(at issuer: Endpoint, _ transport: any HTTPTransport) async throws -> ProviderMetadata {
+    /// - Throws: ``ErsteGroupAuthError`` with code `server` when it names another issuer than
+    ///   `issuer`, or an endpoint at another origin.
+    static func discover(at issuer: Endpoint, _ transport: any HTTPTransport) async throws
+        -> ProviderMetadata
+    {
         let connection = ServerConnection<ErsteGroupAuthErrorCode>(transport: transport)
         let metadata = try await ProviderMetadata.read(at: issuer.text, over: connection)
         let origin = Endpoint(metadata.issuer)?.origin
-        let endpoints = [metadata[.authorization], metadata[.token], metadata[.keys]].map { $0?.origin }
-        guard let origin, endpoints.allSatisfy({ $0 == origin }), metadata.enrolment?.origin ?? origin == origin,
+        let endpoints = [metadata[.authorization], metadata[.token], metadata[.keys]].map {
+            $0?.origin
+        }
+        guard let origin, endpoints.allSatisfy({ $0 == origin }),
+            metadata.enrolment?.origin ?? origin == origin,
             metadata[.attestation]?.origin ?? origin == origin, metadata.enrolment?.hasQuery != true
         else { throw ErsteGroupAuthError(.malformed) }
         return metadata
@@ -40,10 +46,12 @@ struct LockerServer: Sendable {
             let result: Result
         }
         guard let endpoint = discovery.challenge else { throw ErsteGroupAuthError(.malformed) }
-        let response = try await client.connection.post(["purpose": "locker_request"], to: endpoint).successful()
+        let response = try await client.connection.post(["purpose": "locker_request"], to: endpoint)
+            .successful()
         let answer = try response.json(Answer.self).result.token
         guard !answer.isEmpty, answer.utf8.count <= 256 else {
-            throw ErsteGroupAuthError.invalidResponse("the server's challenge is empty or longer than 256 bytes")
+            throw ErsteGroupAuthError.invalidResponse(
+                "the server's challenge is empty or longer than 256 bytes")
         }
         return answer
     }
@@ -79,7 +87,8 @@ struct LockerServer: Sendable {
     ///   - deviceSignature: The device key's signature over the assertion: base64url of 64 bytes.
     ///   - attestation: The proof that the key is in hardware; nil for a server that gets none.
     func enableEasyAccess(
-        _ id: String, _ assertion: String, deviceSignature: String, attestation: JSONValue?, _ token: SecretBytes
+        _ id: String, _ assertion: String, deviceSignature: String, attestation: JSONValue?,
+        _ token: SecretBytes
     ) async throws {
         var members: [String: JSONValue] = [
             "assertion": .string(assertion), "device_signature": .string(deviceSignature),
@@ -90,16 +99,20 @@ struct LockerServer: Sendable {
 
     /// Removes all easy-access keys. Requires a session with full access.
     func removeEasyAccessKeys(_ id: String, _ token: SecretBytes) async throws {
-        let request = try enrolment("/\(id)/easy-access").request(.delete, [.authorization: "Bearer \(token.text)"])
+        let request = try enrolment("/\(id)/easy-access").request(
+            .delete, [.authorization: "Bearer \(token.text)"])
         try await client.connection.send(request).checkedByLocker().checkNoContent()
     }
 
     /// Removes the key that the device's assertion names. Requires no session.
     func removeEasyAccessKey(_ id: String, _ assertion: String) async throws {
-        try await post("/\(id)/easy-access/disable", ["assertion": .string(assertion)]).checkNoContent()
+        try await post("/\(id)/easy-access/disable", ["assertion": .string(assertion)])
+            .checkNoContent()
     }
 
-    func levelShares(_ id: String, _ assertion: String, _ token: SecretBytes) async throws -> LevelShares? {
+    func levelShares(_ id: String, _ assertion: String, _ token: SecretBytes) async throws
+        -> LevelShares?
+    {
         try await post("/\(id)/level-shares", ["assertion": .string(assertion)], token).shares()
     }
 
@@ -120,8 +133,10 @@ struct LockerServer: Sendable {
         _ path: String, _ members: [String: JSONValue], _ token: SecretBytes? = nil
     ) async throws -> ServerResponse<ErsteGroupAuthErrorCode> {
         let authorization = token.map { "Bearer \($0.text)" }
-        return try await client.connection.post(members, to: enrolment(path), authorization: authorization)
-            .checkedByLocker()
+        return try await client.connection.post(
+            members, to: enrolment(path), authorization: authorization
+        )
+        .checkedByLocker()
     }
 
 }
@@ -140,7 +155,8 @@ private struct ScopeMember: Decodable {
 }
 
 extension ServerResponse<ErsteGroupAuthErrorCode> {
-    /// Maps an error to the codes of the locker protocol. Only its endpoints and grants may end an enrolment.
+    /// Maps an error to the codes of the locker protocol. Only its endpoints and grants may end an
+    /// enrolment.
     fileprivate func checkedByLocker() throws(ErsteGroupAuthError) -> Self {
         guard isSuccess else { throw .refusedByLocker(refusal) }
         return self
@@ -156,7 +172,8 @@ extension ServerResponse<ErsteGroupAuthErrorCode> {
         try json(SharesMember.self).level_shares
     }
 
-    /// The scopes of a token. A response without them grants the requested ones (RFC 6749 section 5.1).
+    /// The scopes of a token. A response without them grants the requested ones (RFC 6749 section
+    /// 5.1).
     func scopes(asked: [String]) throws(ErsteGroupAuthError) -> [String] {
         try json(ScopeMember.self).scope?.split(separator: " ").map(String.init) ?? asked
     }
@@ -176,9 +193,12 @@ struct LevelShares: Decodable, Sendable {
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         func share(_ key: CodingKeys) throws -> SecretBytes? {
-            guard let text = try container.decodeIfPresent(String.self, forKey: key) else { return nil }
+            guard let text = try container.decodeIfPresent(String.self, forKey: key) else {
+                return nil
+            }
             guard var bytes = Base64URL.decode(text), bytes.count == Self.byteCount else {
-                throw DecodingError.dataCorruptedError(forKey: key, in: container, debugDescription: "not a share")
+                throw DecodingError.dataCorruptedError(
+                    forKey: key, in: container, debugDescription: "not a share")
             }
             defer { bytes.resetBytes(in: bytes.startIndex..<bytes.endIndex) }
             return SecretBytes(bytes)

@@ -8,8 +8,9 @@ final class CurlExchange: @unchecked Sendable {
     /// The limits that a transport sets for each request.
     struct Limits {
         let timeoutSeconds: Int
-        /// The time for which a connection is kept for another request. Servers keep connections for 5 s or more, and a `POST`
-        /// on a connection that the server closes at the same moment fails.
+        /// The time for which a connection is kept for another request. Servers keep connections
+        /// for 5 s or more, and a `POST` on a connection that the server closes at the same moment
+        /// fails.
         var idleSeconds = 4
         static let connectSeconds = 10
         static let bodyBytes = 1 << 20
@@ -25,7 +26,8 @@ final class CurlExchange: @unchecked Sendable {
 
     struct Failure: Error {
         enum Cause {
-            case cancelled, connectTimeout, timeout, unknownHost, invalidStatus, invalidResponse, tooLong, outOfMemory
+            case cancelled, connectTimeout, timeout, unknownHost, invalidStatus, invalidResponse,
+                tooLong, outOfMemory
             /// The server closed the connection before the response was complete.
             case connectionEnded
             /// The connection failed with this `errno`.
@@ -45,7 +47,9 @@ final class CurlExchange: @unchecked Sendable {
         /// Whether there was a connection.
         var isFromConnection: Bool {
             switch cause {
-            case .cancelled, .connectTimeout, .unknownHost, .unreachable, .outOfMemory, .refusedOption: false
+            case .cancelled, .connectTimeout, .unknownHost, .unreachable, .outOfMemory,
+                .refusedOption:
+                false
             default: true
             }
         }
@@ -66,8 +70,12 @@ final class CurlExchange: @unchecked Sendable {
     private var violation: Failure.Cause?
     private let message = UnsafeMutableBufferPointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
 
-    /// - Parameter authorities: A file of the trusted authorities' certificates (PEM); nil for the system's.
-    init(_ request: HTTPRequest, _ body: [UInt8], to endpoint: Endpoint, limits: Limits, authorities: String?) {
+    /// - Parameter authorities: A file of the trusted authorities' certificates (PEM); nil for the
+    ///   system's.
+    init(
+        _ request: HTTPRequest, _ body: [UInt8], to endpoint: Endpoint, limits: Limits,
+        authorities: String?
+    ) {
         self.endpoint = endpoint
         self.request = request
         self.body = body
@@ -136,7 +144,9 @@ final class CurlExchange: @unchecked Sendable {
             $0.value.isEmpty ? "\($0.name.rawName);" : "\($0.name.rawName): \($0.value)"
         }
         for line in lines {
-            guard let longer = handle.library.listAppend(fields, line) else { throw .init(code: CURLE_OUT_OF_MEMORY) }
+            guard let longer = handle.library.listAppend(fields, line) else {
+                throw .init(code: CURLE_OUT_OF_MEMORY)
+            }
             fields = longer
         }
         try handle.set(CURLOPT_HTTPHEADER, UnsafeRawPointer(fields))
@@ -148,21 +158,28 @@ final class CurlExchange: @unchecked Sendable {
         try handle.set(CURLOPT_WRITEDATA, context)
         try handle.set(CURLOPT_PREREQDATA, context)
         try handle.set(CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
-            CurlExchange.at(context)?.take(line: UnsafeRawBufferPointer(start: bytes, count: size * count)) ?? 0
+            CurlExchange.at(context)?.take(
+                line: UnsafeRawBufferPointer(start: bytes, count: size * count)) ?? 0
         }
         try handle.set(CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
-            CurlExchange.at(context)?.take(body: UnsafeRawBufferPointer(start: bytes, count: size * count)) ?? 0
+            CurlExchange.at(context)?.take(
+                body: UnsafeRawBufferPointer(start: bytes, count: size * count)) ?? 0
         }
         try handle.setPrerequest { context, server, client, serverPort, clientPort in
-            let server = server.flatMap { TCPSocket.End(String(cString: $0), port: Int(serverPort)) }
-            let client = client.flatMap { TCPSocket.End(String(cString: $0), port: Int(clientPort)) }
+            let server = server.flatMap {
+                TCPSocket.End(String(cString: $0), port: Int(serverPort))
+            }
+            let client = client.flatMap {
+                TCPSocket.End(String(cString: $0), port: Int(clientPort))
+            }
             let isAllowed = CurlExchange.at(context)?.allowsSending(to: server, from: client)
             return isAllowed == true ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
         }
         // Child processes do not inherit the connection.
         try handle.setOpener { _, _, address in
             guard let address = address?.pointee else { return -1 }
-            return socket(address.family, address.socktype | Int32(SOCK_CLOEXEC.rawValue), address.protocol)
+            return socket(
+                address.family, address.socktype | Int32(SOCK_CLOEXEC.rawValue), address.protocol)
         }
     }
 
@@ -170,11 +187,12 @@ final class CurlExchange: @unchecked Sendable {
         context.map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// Whether the request may be sent on the connection. Plain HTTP is sent only to a server of root or of this user.
-    /// The check follows the connection, so a program of another user that took the port earlier receives nothing.
+    /// Whether the request may be sent on the connection. Plain HTTP is sent only to a server of
+    /// root or of this user. The check follows the connection, so a program of another user that
+    /// took the port earlier receives nothing.
     ///
-    /// libcurl repeats a request if a kept connection ends without a response. The server may have executed the first one,
-    /// so only a repetition that changes nothing is allowed.
+    /// libcurl repeats a request if a kept connection ends without a response. The server may have
+    /// executed the first one, so only a repetition that changes nothing is allowed.
     private func allowsSending(to server: TCPSocket.End?, from client: TCPSocket.End?) -> Bool {
         guard !isSent || request.method == .get || request.method == .head else { return false }
         isSent = true
@@ -204,9 +222,14 @@ final class CurlExchange: @unchecked Sendable {
 
     /// The result of the request, or of a refused option.
     func outcome(_ code: CURLcode, _ handle: CurlHandle) -> Outcome {
-        if code == CURLE_OK, violation == nil, let response = head.response { return .response(response, received) }
-        let detail = String(decoding: message.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-        let text = detail.isEmpty ? handle.library.easyStrerror(code).map { String(cString: $0) } ?? "" : detail
+        if code == CURLE_OK, violation == nil, let response = head.response {
+            return .response(response, received)
+        }
+        let detail = String(
+            decoding: message.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        let text =
+            detail.isEmpty
+            ? handle.library.easyStrerror(code).map { String(cString: $0) } ?? "" : detail
         let cause = violation ?? cause(of: code, handle)
         return .failed(Failure(cause: cause, code: code.rawValue, text: text))
     }
@@ -214,19 +237,27 @@ final class CurlExchange: @unchecked Sendable {
     private func cause(of code: CURLcode, _ handle: CurlHandle) -> Failure.Cause {
         let proxyStatus = handle.number(CURLINFO_HTTP_CONNECTCODE)
         switch code {
-        case _ where proxyStatus != 0 && !(200...299).contains(proxyStatus): return .refusedByProxy(proxyStatus)
-        // The time limit for connecting is fixed. A shorter timeout ends the request before this limit.
+        case _ where proxyStatus != 0 && !(200...299).contains(proxyStatus):
+            return .refusedByProxy(proxyStatus)
+        // The time limit for connecting is fixed. A shorter timeout ends the request before this
+        // limit.
         case CURLE_OPERATION_TIMEDOUT:
-            return isSent || limits.timeoutSeconds <= Limits.connectSeconds ? .timeout : .connectTimeout
+            return isSent || limits.timeoutSeconds <= Limits.connectSeconds
+                ? .timeout : .connectTimeout
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY: return .unknownHost
-        case CURLE_COULDNT_CONNECT: return .unreachable(Int32(truncatingIfNeeded: handle.number(CURLINFO_OS_ERRNO)))
-        // libcurl leaves 1 (X509_V_ERR_UNSPECIFIED) if OpenSSL accepted the certificate and the host differs.
+        case CURLE_COULDNT_CONNECT:
+            return .unreachable(Int32(truncatingIfNeeded: handle.number(CURLINFO_OS_ERRNO)))
+        // libcurl leaves 1 (X509_V_ERR_UNSPECIFIED) if OpenSSL accepted the certificate and the
+        // host differs.
         case CURLE_PEER_FAILED_VERIFICATION:
-            return handle.number(CURLINFO_SSL_VERIFYRESULT) > 1 ? .untrustedCertificate : .certificateOfOtherHost
+            return handle.number(CURLINFO_SSL_VERIFYRESULT) > 1
+                ? .untrustedCertificate : .certificateOfOtherHost
         case CURLE_OUT_OF_MEMORY: return .outOfMemory
-        case CURLE_UNKNOWN_OPTION, CURLE_NOT_BUILT_IN, CURLE_BAD_FUNCTION_ARGUMENT: return .refusedOption
+        case CURLE_UNKNOWN_OPTION, CURLE_NOT_BUILT_IN, CURLE_BAD_FUNCTION_ARGUMENT:
+            return .refusedOption
         // `allowsSending` ends a request whose connection ended (CURLE_ABORTED_BY_CALLBACK).
-        case CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_PARTIAL_FILE, CURLE_ABORTED_BY_CALLBACK:
+        case CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_PARTIAL_FILE,
+            CURLE_ABORTED_BY_CALLBACK:
             return .connectionEnded
         default: return .invalidResponse
         }

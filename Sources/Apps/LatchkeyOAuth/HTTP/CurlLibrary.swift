@@ -5,8 +5,8 @@ internal import Latchkey
 
 /// The functions of libcurl.
 ///
-/// The library is loaded at the first request, because loading it with the libraries that it needs takes 7 ms, and
-/// most commands of a program send no request.
+/// The library is loaded at the first request, because loading it with the libraries that it needs
+/// takes 7 ms, and most commands of a program send no request.
 struct CurlLibrary: @unchecked Sendable {
     /// `CURL *` or `CURLM *`.
     typealias Handle = UnsafeMutableRawPointer
@@ -27,7 +27,8 @@ struct CurlLibrary: @unchecked Sendable {
             Handle?, UnsafeMutablePointer<curl_waitfd>?, UInt32, Int32, UnsafeMutablePointer<Int32>?
         ) -> CURLMcode
     let multiWakeup: @convention(c) (Handle?) -> CURLMcode
-    let multiInfoRead: @convention(c) (Handle?, UnsafeMutablePointer<Int32>?) -> UnsafeMutablePointer<CURLMsg>?
+    let multiInfoRead:
+        @convention(c) (Handle?, UnsafeMutablePointer<Int32>?) -> UnsafeMutablePointer<CURLMsg>?
     /// The variadic functions; see ``CurlHandle``.
     let (setopt, getinfo): (UnsafeMutableRawPointer, UnsafeMutableRawPointer)
 
@@ -40,7 +41,9 @@ struct CurlLibrary: @unchecked Sendable {
             guard let symbol = dlsym(library, name) else { throw Self.missing(file) }
             return symbol
         }
-        func function<F>(_ name: String) throws(KeystoreError) -> F { unsafeBitCast(try address(name), to: F.self) }
+        func function<F>(_ name: String) throws(KeystoreError) -> F {
+            unsafeBitCast(try address(name), to: F.self)
+        }
         easyInit = try function("curl_easy_init")
         easyCleanup = try function("curl_easy_cleanup")
         easyStrerror = try function("curl_easy_strerror")
@@ -57,9 +60,10 @@ struct CurlLibrary: @unchecked Sendable {
         setopt = try address("curl_easy_setopt")
         getinfo = try address("curl_easy_getinfo")
         let initialize: @convention(c) (Int) -> CURLcode = try function("curl_global_init")
-        // Otherwise libcurl would write the keys of all TLS sessions to the file that this variable names. An app that
-        // initializes libcurl before decides that itself.
-        guard let entry = strdup("SSLKEYLOGFILE="), latchkey_environment_change(entry, nil) != 0 else {
+        // Otherwise libcurl would write the keys of all TLS sessions to the file that this variable
+        // names. An app that initializes libcurl before decides that itself.
+        guard let entry = strdup("SSLKEYLOGFILE="), latchkey_environment_change(entry, nil) != 0
+        else {
             throw Self.missing(file)
         }
         defer { _ = latchkey_environment_change(nil, entry) }
@@ -70,13 +74,16 @@ struct CurlLibrary: @unchecked Sendable {
         KeystoreError(
             code: .unavailable, reason: "the library \(file) could not be loaded",
             recovery: "Install the package libcurl4.",
-            underlying: .init(layer: "http", text: dlerror().map { String(cString: $0) } ?? "curl_global_init failed"))
+            underlying: .init(
+                layer: "http",
+                text: dlerror().map { String(cString: $0) } ?? "curl_global_init failed"))
     }
 }
 
 /// A `CURL *` with its functions.
 struct CurlHandle {
-    /// libcurl did not accept an option, because it is older than 7.87 or was built without the option.
+    /// libcurl did not accept an option, because it is older than 7.87 or was built without the
+    /// option.
     struct RefusedOption: Error {
         let code: CURLcode
     }
@@ -109,7 +116,8 @@ struct CurlHandle {
 
     func number(_ information: CURLINFO) -> Int {
         var value = 0
-        return latchkey_curl_get_number(library.getinfo, pointer, information, &value) == CURLE_OK ? value : 0
+        return latchkey_curl_get_number(library.getinfo, pointer, information, &value) == CURLE_OK
+            ? value : 0
     }
 
     private static func check(_ code: CURLcode) throws(RefusedOption) {

@@ -2,8 +2,8 @@ internal import CCurl
 internal import Latchkey
 internal import Synchronization
 
-/// The connections of a transport, and a thread that serves all its requests. Connections are kept for later requests for a
-/// limited time.
+/// The connections of a transport, and a thread that serves all its requests. Connections are kept
+/// for later requests for a limited time.
 final class CurlSession: Sendable {
     private let requests: CurlRequests
     private let thread: BlockingThread
@@ -19,7 +19,8 @@ final class CurlSession: Sendable {
         }
     }
 
-    /// Sends a request and waits for the response, at most until the exchange's deadline or the task's cancellation.
+    /// Sends a request and waits for the response, at most until the exchange's deadline or the
+    /// task's cancellation.
     func send(_ exchange: CurlExchange) async -> CurlExchange.Outcome {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -48,15 +49,16 @@ private final class CurlRequests: @unchecked Sendable {
     init(_ library: CurlLibrary) throws(KeystoreError) {
         guard let multi = Self.makeMulti(library) else {
             throw KeystoreError(
-                code: .unavailable, reason: "the system has no memory or file descriptors left for a connection",
+                code: .unavailable,
+                reason: "the system has no memory or file descriptors left for a connection",
                 recovery: "End other programs, then try again.")
         }
         self.library = library
         self.multi = multi
     }
 
-    /// - Returns: nil if the system has no memory, or no descriptors for the wake-up, without which ``serve()`` would not notice
-    ///   new work.
+    /// - Returns: nil if the system has no memory, or no descriptors for the wake-up, without which
+    ///   ``serve()`` would not notice new work.
     private static func makeMulti(_ library: CurlLibrary) -> CurlLibrary.Handle? {
         guard let multi = library.multiInit() else { return nil }
         if library.multiWakeup(multi) == CURLM_OK { return multi }
@@ -71,7 +73,9 @@ private final class CurlRequests: @unchecked Sendable {
 
     func begin(_ exchange: CurlExchange, _ answer: @escaping Answer) {
         guard !exchange.isCancelled else { return answer(.failed(.init(cause: .cancelled))) }
-        guard let pointer = library.easyInit() else { return answer(.failed(.init(cause: .outOfMemory))) }
+        guard let pointer = library.easyInit() else {
+            return answer(.failed(.init(cause: .outOfMemory)))
+        }
         let handle = CurlHandle(library: library, pointer: pointer)
         do throws(CurlHandle.RefusedOption) {
             try exchange.configure(handle)
@@ -89,7 +93,9 @@ private final class CurlRequests: @unchecked Sendable {
 
     func cancel(_ exchange: CurlExchange) {
         exchange.isCancelled = true
-        guard let (handle, entry) = running.first(where: { $0.value.exchange === exchange }) else { return }
+        guard let (handle, entry) = running.first(where: { $0.value.exchange === exchange }) else {
+            return
+        }
         release(handle)
         entry.answer(.failed(.init(cause: .cancelled)))
     }
@@ -99,7 +105,8 @@ private final class CurlRequests: @unchecked Sendable {
         var count: Int32 = 0
         _ = library.multiPerform(multi, &count)
         while let message = library.multiInfoRead(multi, &count) {
-            guard message.pointee.msg == CURLMSG_DONE, let handle = message.pointee.easy_handle else { continue }
+            guard message.pointee.msg == CURLMSG_DONE, let handle = message.pointee.easy_handle
+            else { continue }
             let code = message.pointee.data.result
             guard let (exchange, answer) = running[handle] else { continue }
             let outcome = exchange.outcome(code, CurlHandle(library: library, pointer: handle))
@@ -112,7 +119,8 @@ private final class CurlRequests: @unchecked Sendable {
             if wait <= .zero { closeConnections() }
         }
         // It returns earlier for a wake-up, and for the deadlines of the requests.
-        _ = library.multiPoll(multi, nil, 0, Int32(clamping: Int(max(wait, .zero) / .milliseconds(1)) + 1), nil)
+        _ = library.multiPoll(
+            multi, nil, 0, Int32(clamping: Int(max(wait, .zero) / .milliseconds(1)) + 1), nil)
     }
 
     /// libcurl itself closes idle connections only when the next request begins.

@@ -6,13 +6,15 @@ internal import Synchronization
 
 /// Sends HTTP requests with libcurl, the system's library.
 ///
-/// TLS certificates are verified with the system's authorities, redirects are not followed, a response has at most 1 MiB, and
-/// a request has a maximum duration. Plain `http` is refused except to a loopback host whose port belongs to a program of this
-/// user or of root. libcurl is loaded at the first request.
+/// TLS certificates are verified with the system's authorities, redirects are not followed, a
+/// response has at most 1 MiB, and a request has a maximum duration. Plain `http` is refused except
+/// to a loopback host whose port belongs to a program of this user or of root. libcurl is loaded at
+/// the first request.
 ///
-/// For `https` to another machine, libcurl uses the proxy of the environment variable `https_proxy` or `all_proxy`, except for
-/// the hosts in `no_proxy`. TLS is between the program and the server, so the proxy cannot read the requests. Other variables,
-/// for example `SSL_CERT_FILE`, do not change which certificates are trusted.
+/// For `https` to another machine, libcurl uses the proxy of the environment variable `https_proxy`
+/// or `all_proxy`, except for the hosts in `no_proxy`. TLS is between the program and the server,
+/// so the proxy cannot read the requests. Other variables, for example `SSL_CERT_FILE`, do not
+/// change which certificates are trusted.
 public final class CurlTransport: HTTPTransport {
     /// The maximum size of a response body, in bytes.
     package static let maximumResponseBytes = CurlExchange.Limits.bodyBytes
@@ -23,20 +25,25 @@ public final class CurlTransport: HTTPTransport {
     /// Created at the first request.
     private let session = Mutex<CurlSession?>(nil)
 
-    /// - Parameter timeout: The maximum duration of a request in seconds, from the first packet to the last.
+    /// - Parameter timeout: The maximum duration of a request in seconds, from the first packet to
+    ///   the last.
     public convenience init(timeout: Int = 30) { self.init(limits: .init(timeoutSeconds: timeout)) }
 
-    /// - Parameter authorities: A file of the trusted authorities' certificates (PEM); nil for the system's.
+    /// - Parameter authorities: A file of the trusted authorities' certificates (PEM); nil for the
+    ///   system's.
     init(limits: CurlExchange.Limits, authorities: String? = nil) {
         self.limits = limits
         self.authorities = authorities
     }
 
-    public func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+    public func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (
+        HTTPResponse, [UInt8]
+    ) {
         let url = "\(request.scheme ?? "")://\(request.authority ?? "")\(request.path ?? "")"
         guard let endpoint = Endpoint(url) else {
             throw KeystoreError(
-                operation: Self.operation, code: .refused, reason: "‘\(url)’ is neither https nor on this machine",
+                operation: Self.operation, code: .refused,
+                reason: "‘\(url)’ is neither https nor on this machine",
                 recovery: "Use an https address.")
         }
         let exchange = CurlExchange(
@@ -44,13 +51,15 @@ public final class CurlTransport: HTTPTransport {
         switch try await runningSession().send(exchange) {
         case .response(let response, let bytes): return (response, bytes)
         case .failed(let failure):
-            if endpoint.scheme == "http", failure.isFromConnection { try await Self.explainOwner(of: endpoint) }
+            if endpoint.scheme == "http", failure.isFromConnection {
+                try await Self.explainOwner(of: endpoint)
+            }
             throw error(failure, endpoint)
         }
     }
 
-    /// Throws an error if a loopback server is not a program of root or of this user. `CurlExchange` has then refused to send
-    /// the request.
+    /// Throws an error if a loopback server is not a program of root or of this user.
+    /// `CurlExchange` has then refused to send the request.
     private static func explainOwner(of endpoint: Endpoint) async throws(KeystoreError) {
         let ends = endpoint.loopbackAddresses.compactMap { TCPSocket.End($0, port: endpoint.port) }
         let owners = await BlockingThread().run { ends.map(LoopbackServerOwner.init(listeningAt:)) }
@@ -98,28 +107,34 @@ public final class CurlTransport: HTTPTransport {
             layer = "tls"
         case .certificateOfOtherHost:
             reason = "the TLS certificate of the server at \(host) is for another host"
-            recovery = "Check the server's address. If it is right, install a certificate for it on the server."
+            recovery =
+                "Check the server's address. If it is right, install a certificate for it on the server."
             layer = "tls"
         case .tooLong: reason = "the response of \(host) is longer than 1 MiB"
         case .invalidStatus: reason = "\(host) answered with an invalid HTTP status"
-        case .connectionEnded: reason = "the connection to \(host) ended before the response was complete"
+        case .connectionEnded:
+            reason = "the connection to \(host) ended before the response was complete"
         case .invalidResponse: reason = "\(host) sent an invalid HTTP response"
         case .connectTimeout: reason = "the connection to \(host) timed out"
         case .timeout:
             reason =
                 "the request to \(host) timed out: there was no complete response within \(limits.timeoutSeconds) s"
         case .unknownHost: reason = "no address is known for \(host)"
-        case .unreachable(ECONNREFUSED) where !Self.usesProxy(endpoint): reason = "nothing listens at \(host)"
-        case .unreachable(let code): reason = "\(host) can't be reached: \(String(cString: strerror(code)))"
+        case .unreachable(ECONNREFUSED) where !Self.usesProxy(endpoint):
+            reason = "nothing listens at \(host)"
+        case .unreachable(let code):
+            reason = "\(host) can't be reached: \(String(cString: strerror(code)))"
         case .refusedByProxy(let status):
-            reason = "the proxy does not connect to \(host): it answered with the HTTP status \(status)"
+            reason =
+                "the proxy does not connect to \(host): it answered with the HTTP status \(status)"
         case .outOfMemory: reason = "the system has no memory left for the request"
         case .refusedOption:
             reason = "the library libcurl is too old"
             recovery = "Install libcurl 7.87 or newer."
         }
         if Self.usesProxy(endpoint), layer == "http" {
-            recovery += " If the network has a proxy, check the environment variables https_proxy and no_proxy."
+            recovery +=
+                " If the network has a proxy, check the environment variables https_proxy and no_proxy."
         }
         return Self.unavailable(
             reason, recovery, .init(layer: layer, rawCode: failure.code, text: failure.text))
@@ -135,6 +150,7 @@ public final class CurlTransport: HTTPTransport {
         _ reason: String, _ recovery: String, _ underlying: UnderlyingError? = nil
     ) -> KeystoreError {
         KeystoreError(
-            operation: operation, code: .unavailable, reason: reason, recovery: recovery, underlying: underlying)
+            operation: operation, code: .unavailable, reason: reason, recovery: recovery,
+            underlying: underlying)
     }
 }

@@ -1,7 +1,8 @@
 internal import FoundationEssentials
 package import HTTPTypes
 
-/// An absolute URL to which a secret may be sent: `https`, or `http` on this machine's own loopback address.
+/// An absolute URL to which a secret may be sent: `https`, or `http` on this machine's own loopback
+/// address.
 package struct Endpoint: Hashable, Sendable {
     package let scheme: String
     /// The host in lower case, and the port if the URL contains one.
@@ -9,26 +10,29 @@ package struct Endpoint: Hashable, Sendable {
     /// Path and query; at least `/`.
     package let path: String
 
-    /// - Returns: nil unless `text` is an absolute `https` URL, or `http` URL of a loopback host, without user name,
-    ///   password or fragment.
+    /// - Returns: nil unless `text` is an absolute `https` URL, or `http` URL of a loopback host,
+    ///   without user name, password or fragment.
     package init?(_ text: String) {
         guard
             text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
             let url = URL(string: text, encodingInvalidCharacters: false),
-            let scheme = url.scheme?.lowercased(), let host = url.host()?.lowercased(), !host.isEmpty,
+            let scheme = url.scheme?.lowercased(), let host = url.host()?.lowercased(),
+            !host.isEmpty,
             url.user() == nil, url.password() == nil, url.fragment() == nil,
             scheme == "https" || (scheme == "http" && Self.isLoopback(host))
         else { return nil }
         self.scheme = scheme
         let bracketed = host.contains(":") && !host.hasPrefix("[") ? "[\(host)]" : host
         authority = url.port.map { "\(bracketed):\($0)" } ?? bracketed
-        // A TCP port has 16 bits. Foundation drops a port that it cannot parse, so the text is compared too.
+        // A TCP port has 16 bits. Foundation drops a port that it cannot parse, so the text is
+        // compared too.
         let (text, start) = (text.lowercased(), "\(scheme)://\(authority)")
         guard (1...65_535).contains(url.port ?? 443), text.hasPrefix(start) else { return nil }
         let rest = text.dropFirst(start.count)
         guard rest.isEmpty || rest.hasPrefix("/") || rest.hasPrefix("?") else { return nil }
         let path = url.path(percentEncoded: true)
-        self.path = (path.isEmpty ? "/" : path) + (url.query(percentEncoded: true).map { "?" + $0 } ?? "")
+        self.path =
+            (path.isEmpty ? "/" : path) + (url.query(percentEncoded: true).map { "?" + $0 } ?? "")
     }
 
     private init(scheme: String, authority: String, path: String) {
@@ -65,14 +69,17 @@ package struct Endpoint: Hashable, Sendable {
     /// A path below this one; the query is dropped.
     package func appending(_ suffix: String) -> Endpoint {
         let base = path.prefix { $0 != "?" }
-        return onSameOrigin(path: (base.hasSuffix("/") ? String(base.dropLast()) : String(base)) + suffix)
+        return onSameOrigin(
+            path: (base.hasSuffix("/") ? String(base.dropLast()) : String(base)) + suffix)
     }
 
     package func request(_ method: HTTPRequest.Method, _ fields: HTTPFields = [:]) -> HTTPRequest {
-        HTTPRequest(method: method, scheme: scheme, authority: authority, path: path, headerFields: fields)
+        HTTPRequest(
+            method: method, scheme: scheme, authority: authority, path: path, headerFields: fields)
     }
 
-    /// Whether the host can only be this machine: `localhost`, `127.0.0.0/8`, `::1` (RFC 8252 section 8.3).
+    /// Whether the host can only be this machine: `localhost`, `127.0.0.0/8`, `::1` (RFC 8252
+    /// section 8.3).
     package static func isLoopback(_ host: String) -> Bool {
         if host == "localhost" || host == "::1" || host == "[::1]" { return true }
         let parts = host.split(separator: ".", omittingEmptySubsequences: false)
@@ -87,7 +94,8 @@ extension Endpoint: Decodable {
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let endpoint = Endpoint(try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "not a secure absolute URL")
+            throw DecodingError.dataCorruptedError(
+                in: container, debugDescription: "not a secure absolute URL")
         }
         self = endpoint
     }

@@ -2,8 +2,8 @@ internal import Glibc
 
 /// The user whose program accepts a connection to a loopback port.
 ///
-/// Plain HTTP does not authenticate a server. On this machine the kernel shows the server's user, so that another user's
-/// program gets no request.
+/// Plain HTTP does not authenticate a server. On this machine the kernel shows the server's user,
+/// so that another user's program gets no request.
 enum LoopbackServerOwner: Hashable {
     /// Root or this user.
     case trusted
@@ -13,8 +13,8 @@ enum LoopbackServerOwner: Hashable {
     /// The kernel does not show the user.
     case unknown
 
-    /// The owner of the server's end of a connection from this process. The kernel shows no owner until a program accepts the
-    /// connection, and only the program that listens can accept it.
+    /// The owner of the server's end of a connection from this process. The kernel shows no owner
+    /// until a program accepts the connection, and only the program that listens can accept it.
     init(of server: TCPSocket.End, connectedTo client: TCPSocket.End) {
         switch TCPSocket.find(own: server, other: client) {
         case .found(let socket) where socket.isOpen: self.init(socket)

@@ -2,8 +2,8 @@ internal import HTTPTypes
 
 /// Parses the lines of a response up to its body, one at a time, with limits.
 ///
-/// Interim responses (RFC 9110 section 15.2) are dropped. The program requests none, so a server that sends many is
-/// refused.
+/// Interim responses (RFC 9110 section 15.2) are dropped. The program requests none, so a server
+/// that sends many is refused.
 struct ResponseHead {
     typealias Failure = CurlExchange.Failure
 
@@ -30,7 +30,9 @@ struct ResponseHead {
             part = .fields
         case .fields where text.isEmpty && status < 200:
             interimResponses += 1
-            guard interimResponses <= CurlExchange.Limits.interimResponses else { throw Failure(cause: .invalidStatus) }
+            guard interimResponses <= CurlExchange.Limits.interimResponses else {
+                throw Failure(cause: .invalidStatus)
+            }
             fields = HTTPFields()
             part = .status
         case .fields where text.isEmpty: part = .body
@@ -40,19 +42,24 @@ struct ResponseHead {
         }
     }
 
-    /// - Returns: 200...599, or the code of an interim response. 101 is refused because no request asks for an upgrade.
+    /// - Returns: 200...599, or the code of an interim response. 101 is refused because no request
+    ///   asks for an upgrade.
     private static func status(_ line: Substring) throws(Failure) -> Int {
         guard line.hasPrefix("HTTP/1.") else { throw Failure(cause: .invalidResponse) }
         let code = line.drop { $0 != " " }.dropFirst().prefix { $0 != " " }
-        guard code.utf8.count == 3, code.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let code = Int(code),
+        guard code.utf8.count == 3, code.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+            let code = Int(code),
             (200...599).contains(code) || code == 100 || (102...199).contains(code)
         else { throw Failure(cause: .invalidStatus) }
         return code
     }
 
-    /// Lines that continue the line before them (obsolete, RFC 9112 section 5.2) and compressed bodies are refused.
+    /// Lines that continue the line before them (obsolete, RFC 9112 section 5.2) and compressed
+    /// bodies are refused.
     private mutating func appendField(_ line: Substring) throws(Failure) {
-        guard let colon = line.firstIndex(of: ":"), let name = HTTPField.Name(String(line[..<colon])) else {
+        guard let colon = line.firstIndex(of: ":"),
+            let name = HTTPField.Name(String(line[..<colon]))
+        else {
             throw Failure(cause: .invalidResponse)
         }
         let value = line[line.index(after: colon)...].drop { $0 == " " || $0 == "\t" }

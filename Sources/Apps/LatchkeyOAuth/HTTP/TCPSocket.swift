@@ -3,9 +3,11 @@ internal import CCurl
 internal import CPlatform
 internal import Glibc
 
-/// A TCP socket of this machine, as the kernel describes it (sock_diag(7)). Any user may ask for every socket.
+/// A TCP socket of this machine, as the kernel describes it (sock_diag(7)). Any user may ask for
+/// every socket.
 package struct TCPSocket {
-    /// The user ID of its owner. 0 for a connection that no program has accepted yet, and for one that its program has closed.
+    /// The user ID of its owner. 0 for a connection that no program has accepted yet, and for one
+    /// that its program has closed.
     package let user: UInt32
     /// Whether a program has the socket open.
     package let isOpen: Bool
@@ -41,26 +43,34 @@ package struct TCPSocket {
 
     package enum Search {
         case found(TCPSocket)
-        /// There is no such socket, or the kernel has no module `tcp_diag`; see ``isKernelAnswering``.
+        /// There is no such socket, or the kernel has no module `tcp_diag`; see
+        /// ``isKernelAnswering``.
         case notFound
         /// The kernel does not answer the question, for example because a sandbox forbids it.
         case unknown
     }
 
-    /// The socket of a connection, or, without that connection, the socket that accepts connections from `other` at `own`.
+    /// The socket of a connection, or, without that connection, the socket that accepts connections
+    /// from `other` at `own`.
     package static func find(own: End, other: End) -> Search {
-        let descriptor = socket(AF_NETLINK, Int32(SOCK_RAW.rawValue) | Int32(SOCK_CLOEXEC.rawValue), NETLINK_SOCK_DIAG)
+        let descriptor = socket(
+            AF_NETLINK, Int32(SOCK_RAW.rawValue) | Int32(SOCK_CLOEXEC.rawValue), NETLINK_SOCK_DIAG)
         guard descriptor >= 0 else { return .unknown }
         defer { close(descriptor) }
         var question = Question(own: own, other: other)
-        guard send(descriptor, &question, MemoryLayout<Question>.size, 0) == MemoryLayout<Question>.size else {
+        guard
+            send(descriptor, &question, MemoryLayout<Question>.size, 0)
+                == MemoryLayout<Question>.size
+        else {
             return .unknown
         }
         // The kernel has put the answer into the queue before `send` returned.
         var answer = [UInt8](repeating: 0, count: 4096)
         let count = recv(descriptor, &answer, answer.count, Int32(MSG_DONTWAIT))
         guard count > 0 else { return .unknown }
-        return answer.withUnsafeBytes { Self.search(in: UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+        return answer.withUnsafeBytes {
+            Self.search(in: UnsafeRawBufferPointer(rebasing: $0[..<count]))
+        }
     }
 
     private static func search(in answer: UnsafeRawBufferPointer) -> Search {
@@ -87,7 +97,8 @@ package struct TCPSocket {
     package static let isKernelAnswering = findsListener()
 
     private static func findsListener() -> Bool {
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        let listener = socket(
+            AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard listener >= 0 else { return false }
         defer { close(listener) }
         var (address, length) = (sockaddr_in(), socklen_t(MemoryLayout<sockaddr_in>.size))
@@ -98,7 +109,9 @@ package struct TCPSocket {
             }
         }
         let port = Int(UInt16(bigEndian: address.sin_port))
-        guard status == 0, let own = End("127.0.0.1", port: port), case .found = find(own: own, other: own) else {
+        guard status == 0, let own = End("127.0.0.1", port: port),
+            case .found = find(own: own, other: own)
+        else {
             return false
         }
         return true

@@ -1,7 +1,8 @@
-/// The user verification that the hardware requires before it uses a key, like `SecAccessControl` on iOS.
+/// The user verification that the hardware requires before it uses a key, like `SecAccessControl`
+/// on iOS.
 ///
-/// A policy is fixed when the key is created, and the hardware enforces it. A keystore refuses a policy that it cannot
-/// enforce with `unsupported`; it never uses a weaker one.
+/// A policy is fixed when the key is created, and the hardware enforces it. A keystore refuses a
+/// policy that it cannot enforce with `unsupported`; it never uses a weaker one.
 public struct AccessPolicy: Hashable, Sendable, Codable {
     /// The kind of user verification.
     public enum Requirement: String, Sendable, Codable, CaseIterable {
@@ -13,28 +14,32 @@ public struct AccessPolicy: Hashable, Sendable, Codable {
         case userPresence = "user-presence"
         /// A fingerprint, also one that is enrolled later (`kSecAccessControlBiometryAny`).
         case biometryAny = "biometry-any"
-        /// A fingerprint; the key is lost if the enrolled fingerprints change (`kSecAccessControlBiometryCurrentSet`).
+        /// A fingerprint; the key is lost if the enrolled fingerprints change
+        /// (`kSecAccessControlBiometryCurrentSet`).
         case biometryCurrentSet = "biometry-current-set"
     }
 
     /// The kind of user verification.
     public let requirement: Requirement
-    /// The number of seconds for which one proof can be used again, 0 to 300. 0 requires a proof for each use. Within this
-    /// time a use does not prompt, unless its ``PresenceAuthority`` accepts no earlier proof; ``Keystore/endReuse()`` ends
-    /// it.
+    /// The number of seconds for which one proof can be used again, 0 to 300. 0 requires a proof
+    /// for each use. Within this time a use does not prompt, unless its ``PresenceAuthority``
+    /// accepts no earlier proof; ``Keystore/endReuse()`` ends it.
     ///
-    /// On a TPM the earlier proof is a ticket that crosses the bus in the clear, and serves all keys of the same policy.
-    /// A key also demands 32 random bytes that are stored with it, so the ticket alone is useless to an attacker on the bus.
-    /// A same-user process that has the stored key and the ticket can sign within this time. Keys that were created before
-    /// Latchkey added those bytes accept the ticket alone: create them again if the bus is not trusted.
+    /// On a TPM the earlier proof is a ticket that crosses the bus in the clear, and serves all
+    /// keys of the same policy. A key also demands 32 random bytes that are stored with it, so the
+    /// ticket alone is useless to an attacker on the bus. A same-user process that has the stored
+    /// key and the ticket can sign within this time. Keys that were created before Latchkey added
+    /// those bytes accept the ticket alone: create them again if the bus is not trusted.
     public let reuseSeconds: Int
-    /// The number of wrong proofs after which the key is locked, or nil for the hardware's own limit.
+    /// The number of wrong proofs after which the key is locked, or nil for the hardware's own
+    /// limit.
     public let attemptLimit: Int?
 
-    /// - Returns: nil if `reuseSeconds` is outside 0...300, `attemptLimit` is outside 1...32, or either is set for a policy
-    ///   without user verification.
+    /// - Returns: nil if `reuseSeconds` is outside 0...300, `attemptLimit` is outside 1...32, or
+    ///   either is set for a policy without user verification.
     public init?(_ requirement: Requirement, reuseSeconds: Int = 0, attemptLimit: Int? = nil) {
-        guard (0...300).contains(reuseSeconds), attemptLimit.map({ (1...32).contains($0) }) ?? true else { return nil }
+        guard (0...300).contains(reuseSeconds), attemptLimit.map({ (1...32).contains($0) }) ?? true
+        else { return nil }
         guard requirement != .none || (reuseSeconds == 0 && attemptLimit == nil) else { return nil }
         self.init(unchecked: requirement, reuseSeconds: reuseSeconds, attemptLimit: attemptLimit)
     }
@@ -50,13 +55,15 @@ public struct AccessPolicy: Hashable, Sendable, Codable {
     /// One of the fingerprints enrolled now, for each use.
     public static let biometryCurrentSet = AccessPolicy(unchecked: .biometryCurrentSet)
 
-    /// Whether hardware that enforces `other` keeps all promises of this policy: `other` is the same policy, or this policy
-    /// requires no user verification.
+    /// Whether hardware that enforces `other` keeps all promises of this policy: `other` is the
+    /// same policy, or this policy requires no user verification.
     package func isMet(by other: AccessPolicy) -> Bool {
         self == other || requirement == .none
     }
 
-    private init(unchecked requirement: Requirement, reuseSeconds: Int = 0, attemptLimit: Int? = nil) {
+    private init(
+        unchecked requirement: Requirement, reuseSeconds: Int = 0, attemptLimit: Int? = nil
+    ) {
         self.requirement = requirement
         self.reuseSeconds = reuseSeconds
         self.attemptLimit = attemptLimit
@@ -75,7 +82,8 @@ public struct AccessPolicy: Hashable, Sendable, Codable {
                 attemptLimit: try container.decodeIfPresent(Int.self, forKey: .attemptLimit))
         else {
             throw DecodingError.dataCorruptedError(
-                forKey: .requirement, in: container, debugDescription: "a value of the access policy is out of range")
+                forKey: .requirement, in: container,
+                debugDescription: "a value of the access policy is out of range")
         }
         self = policy
     }

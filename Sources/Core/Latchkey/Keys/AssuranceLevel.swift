@@ -28,8 +28,9 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
         case touch
         /// A touch of the token and the PIN.
         case touchAndPIN = "touch-and-pin"
-        /// The token does not prove that the key requires the PIN: an adopted key on a PIV card without an attestation
-        /// of its PIN policy. Treat it like ``none`` where the hardware must enforce user verification.
+        /// The token does not prove that the key requires the PIN: an adopted key on a PIV card
+        /// without an attestation of its PIN policy. Treat it like ``none`` where the hardware must
+        /// enforce user verification.
         case unknown
 
         /// Whether a PIN opens the key, or may open it.
@@ -63,8 +64,8 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
         perUserPIN = pinProtection == .user ? true : nil
     }
 
-    /// The counter of wrong PINs; nil if no PIN opens the key, and for a software token: SoftHSM2 never locks, and other software
-    /// tokens may accept any number of wrong PINs.
+    /// The counter of wrong PINs; nil if no PIN opens the key, and for a software token: SoftHSM2
+    /// never locks, and other software tokens may accept any number of wrong PINs.
     package var pinProtection: PINProtection? {
         guard presence.includesPIN, root != .softhsm else { return nil }
         return perUserPIN == true ? .user : .device

@@ -4,23 +4,26 @@ public import FoundationEssentials
 public struct AttestationRequest: Hashable, Sendable {
     /// The form of the statement.
     public enum Form: Hashable, Sendable {
-        /// The hardware created the key (`TPM2_CertifyCreation`). No standard uses this form. It works for every key that
-        /// Latchkey created, also in earlier versions.
+        /// The hardware created the key (`TPM2_CertifyCreation`). No standard uses this form. It
+        /// works for every key that Latchkey created, also in earlier versions.
         case creation
         /// The key is in the hardware (`TPM2_Certify`), with the challenge as qualifying data.
         case certify
-        /// A WebAuthn registration of the format `tpm` (WebAuthn Level 3 section 8.3): the challenge is the server's token, and
-        /// the credential ID is the bytes of the key's identifier.
+        /// A WebAuthn registration of the format `tpm` (WebAuthn Level 3 section 8.3): the
+        /// challenge is the server's token, and the credential ID is the bytes of the key's
+        /// identifier.
         /// - rpID: The host of the server.
         /// - origin: The server's origin, for example `https://id.example.com`.
         case webAuthn(rpID: String, origin: String)
-        /// The response to an ACME challenge of the type `device-attest-01`. The challenge is SHA-256 of the key authorization.
+        /// The response to an ACME challenge of the type `device-attest-01`. The challenge is
+        /// SHA-256 of the key authorization.
         case acme
     }
 
     /// The challenge: 8 to 32 bytes for ``Form/creation``, 8 to 64 bytes for all others.
     public var challenge: Data
-    /// The URL of the issuer of the attestation key's certificate; `""` for the attestation key for local use.
+    /// The URL of the issuer of the attestation key's certificate; `""` for the attestation key for
+    /// local use.
     public var issuer: String
     /// The form of the statement.
     public var form: Form
@@ -49,10 +52,12 @@ public struct AttestationRequest: Hashable, Sendable {
 public struct AttestationIdentity: Hashable, Sendable {
     /// The attestation key for the issuer: `TPMT_PUBLIC`.
     public let attestationKey: Data
-    /// The certificate of the endorsement key, then its issuers' from the TPM, DER. **They identify the machine permanently.**
-    /// Empty if the TPM has no endorsement certificate whose key it holds.
+    /// The certificate of the endorsement key, then its issuers' from the TPM, DER. **They identify
+    /// the machine permanently.** Empty if the TPM has no endorsement certificate whose key it
+    /// holds.
     public let endorsementCertificates: [Data]
-    /// The stored certificate of the attestation key and its issuers', DER. Empty before the activation.
+    /// The stored certificate of the attestation key and its issuers', DER. Empty before the
+    /// activation.
     public let certificates: [Data]
     /// The time at which the stored certificate of the attestation key becomes valid.
     package let validFrom: Date?
@@ -60,7 +65,8 @@ public struct AttestationIdentity: Hashable, Sendable {
     public let expiresAt: Date?
 
     package init(
-        attestationKey: Data, endorsementCertificates: [Data], certificates: [Data] = [], validFrom: Date? = nil,
+        attestationKey: Data, endorsementCertificates: [Data], certificates: [Data] = [],
+        validFrom: Date? = nil,
         expiresAt: Date? = nil
     ) {
         self.attestationKey = attestationKey
@@ -70,15 +76,17 @@ public struct AttestationIdentity: Hashable, Sendable {
         self.expiresAt = expiresAt
     }
 
-    /// Whether to activate the attestation key now: it has no certificate, or two thirds of the certificate's time of validity
-    /// have passed. A certificate that is not valid any more counts as none.
+    /// Whether to activate the attestation key now: it has no certificate, or two thirds of the
+    /// certificate's time of validity have passed. A certificate that is not valid any more counts
+    /// as none.
     public func needsActivation(at now: Date = Date()) -> Bool {
         guard !certificates.isEmpty, let validFrom, let expiresAt else { return true }
         return now.timeIntervalSince(validFrom) >= expiresAt.timeIntervalSince(validFrom) * 2 / 3
     }
 }
 
-/// An issuer's message for a TPM: the parameters of `TPM2_ActivateCredential`, each without the size in front of a `TPM2B`.
+/// An issuer's message for a TPM: the parameters of `TPM2_ActivateCredential`, each without the
+/// size in front of a `TPM2B`.
 public struct ActivationChallenge: Hashable, Sendable {
     /// `TPMS_ID_OBJECT`.
     public var credentialBlob: Data

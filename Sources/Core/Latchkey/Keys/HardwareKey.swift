@@ -2,8 +2,8 @@ public import FoundationEssentials
 
 /// A key pair whose private half is in hardware, in its stored form.
 ///
-/// It contains no secret. Any ``Keystore`` of the same ``backend`` on the same hardware can use it; other hardware
-/// refuses it with `wrongDevice`.
+/// It contains no secret. Any ``Keystore`` of the same ``backend`` on the same hardware can use it;
+/// other hardware refuses it with `wrongDevice`.
 public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
     /// The current version of the stored form. It changes if a field changes its meaning.
     package static let currentVersion = 1
@@ -19,19 +19,20 @@ public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
     public let assurance: AssuranceLevel
     /// The public half.
     public let publicKey: PublicKey
-    /// A name for people; not unique. Change it with ``Keystore/rename(_:to:for:authorizedBy:)``: a keystore can bind it to
-    /// the key, and refuse a key with another label as damaged.
+    /// A name for people; not unique. Change it with ``Keystore/rename(_:to:for:authorizedBy:)``: a
+    /// keystore can bind it to the key, and refuse a key with another label as damaged.
     public private(set) var label: String?
     /// When the key was created, in whole seconds.
     public let createdAt: Date
-    /// The data with which the backend loads or finds the key: a private key wrapped by the TPM, or a reference to a
-    /// token's key. Opaque to other code.
+    /// The data with which the backend loads or finds the key: a private key wrapped by the TPM, or
+    /// a reference to a token's key. Opaque to other code.
     package private(set) var blob: Data
-    /// The authorization of the key's use, which the hardware can revoke; nil for a key that is not revocable.
+    /// The authorization of the key's use, which the hardware can revoke; nil for a key that is not
+    /// revocable.
     package private(set) var authorization: SealedSecret?
 
-    /// Whether the hardware can revoke the key. ``Keystore/delete(_:)`` then disables every copy of it, and a PIN change
-    /// disables the old PIN for every copy.
+    /// Whether the hardware can revoke the key. ``Keystore/delete(_:)`` then disables every copy of
+    /// it, and a PIN change disables the old PIN for every copy.
     public var isRevocable: Bool { authorization != nil }
 
     package init(
@@ -64,7 +65,8 @@ public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
         return key
     }
 
-    /// The same key with another blob and another label, as ``Keystore/rename(_:to:for:authorizedBy:)`` returns it.
+    /// The same key with another blob and another label, as
+    /// ``Keystore/rename(_:to:for:authorizedBy:)`` returns it.
     package func replacing(blob: Data, label: String?) -> HardwareKey {
         var key = replacing(blob: blob)
         key.label = label
@@ -81,12 +83,13 @@ public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
 
 /// The identifier of a key: 8 to 64 characters of `A–Z a–z 0–9 _ -`.
 ///
-/// A new key gets a random UUID in upper case. Authgear servers accept the same characters in a JOSE `kid`, so the store,
-/// the token and the server use the same identifier.
+/// A new key gets a random UUID in upper case. Authgear servers accept the same characters in a
+/// JOSE `kid`, so the store, the token and the server use the same identifier.
 public struct KeyID: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
     public let rawValue: String
 
-    /// - Returns: nil if `rawValue` is shorter than 8 or longer than 64 characters, or contains another character.
+    /// - Returns: nil if `rawValue` is shorter than 8 or longer than 64 characters, or contains
+    ///   another character.
     public init?(rawValue: String) {
         guard (8...64).contains(rawValue.utf8.count),
             rawValue.utf8.allSatisfy({ $0.isASCIILetterOrDigit || "_-".utf8.contains($0) })
@@ -132,11 +135,13 @@ public struct KeyRequest: Hashable, Sendable {
     }
 }
 
-/// The signature schemes that the hardware permits for a key. Latchkey signs with ECDSA and SHA-256 in both forms.
+/// The signature schemes that the hardware permits for a key. Latchkey signs with ECDSA and SHA-256
+/// in both forms.
 public enum KeyForm: String, Hashable, Sendable {
     /// ECDSA with SHA-256 only.
     case fixedScheme = "fixed-scheme"
-    /// Any scheme of the hardware. Some WebAuthn libraries (py_webauthn, python-fido2, webauthn-rs) refuse the attestation of
-    /// a TPM key with a fixed scheme. Only a TPM creates keys of this form.
+    /// Any scheme of the hardware. Some WebAuthn libraries (py_webauthn, python-fido2, webauthn-rs)
+    /// refuse the attestation of a TPM key with a fixed scheme. Only a TPM creates keys of this
+    /// form.
     case webAuthn = "webauthn"
 }

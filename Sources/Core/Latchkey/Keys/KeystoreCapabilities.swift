@@ -8,25 +8,28 @@ public struct KeystoreCapabilities: Hashable, Sendable {
     public var root: AssuranceLevel.Root
     /// The policies that the hardware can enforce for signing keys.
     public var requirements: Set<AccessPolicy.Requirement>
-    /// The policies that the hardware can enforce for sealed secrets. A token can have sealing keys without user
-    /// verification and no such signing keys, or the other way round.
+    /// The policies that the hardware can enforce for sealed secrets. A token can have sealing keys
+    /// without user verification and no such signing keys, or the other way round.
     package var sealing: Set<AccessPolicy.Requirement>
-    /// The policies of ``sealing`` under which the hardware can't seal in its present state, and the reasons.
+    /// The policies of ``sealing`` under which the hardware can't seal in its present state, and
+    /// the reasons.
     package var sealingRefusals: [AccessPolicy.Requirement: SealingRefusal]
-    /// Whether the hardware has its own fingerprint reader. Other hardware needs a ``PresenceBroker``.
+    /// Whether the hardware has its own fingerprint reader. Other hardware needs a
+    /// ``PresenceBroker``.
     package var readsFingers: Bool
     /// Whether ``Keystore/attest(_:challenge:)`` works.
     public var canAttest: Bool
     /// Whether ``Keystore/createRevocableKey(_:authorizedBy:willCreate:)`` and
-    /// ``Keystore/sealRevocably(_:policy:for:authorizedBy:willCreate:)`` work: under the policy `none`, and under `pin` if
-    /// no ``PresenceBroker`` manages the PIN.
+    /// ``Keystore/sealRevocably(_:policy:for:authorizedBy:willCreate:)`` work: under the policy
+    /// `none`, and under `pin` if no ``PresenceBroker`` manages the PIN.
     package var sealsRevocably: Bool
 
     /// - Parameter sealing: nil if it equals `requirements`.
     package init(
         device: String, root: AssuranceLevel.Root, requirements: Set<AccessPolicy.Requirement>,
         sealing: Set<AccessPolicy.Requirement>? = nil,
-        sealingRefusals: [AccessPolicy.Requirement: SealingRefusal] = [:], readsFingers: Bool = false, canAttest: Bool,
+        sealingRefusals: [AccessPolicy.Requirement: SealingRefusal] = [:],
+        readsFingers: Bool = false, canAttest: Bool,
         sealsRevocably: Bool = false
     ) {
         self.device = device
@@ -42,7 +45,9 @@ public struct KeystoreCapabilities: Hashable, Sendable {
     /// Whether the hardware's own reader or the broker can read a fingerprint now.
     package func fingerState(through presence: any PresenceAuthority) async -> FingerState {
         if readsFingers { return .ready }
-        guard let broker = presence.broker else { return .notAvailable("this program cannot prompt for a fingerprint") }
+        guard let broker = presence.broker else {
+            return .notAvailable("this program cannot prompt for a fingerprint")
+        }
         return await broker.fingerState()
     }
 
@@ -51,10 +56,13 @@ public struct KeystoreCapabilities: Hashable, Sendable {
         case signing, sealing, signingAndSealing
     }
 
-    /// The default policy of all facades: `userPresence` (fingerprint or PIN) if the hardware can enforce it, a
-    /// fingerprint can be read now, and the user does not prefer the PIN; otherwise `pin`. For hardware that enforces
-    /// `userPresence` but not `pin`, because it prompts itself, the default is `userPresence`.
-    package func preferredPolicy(for use: Use, through presence: any PresenceAuthority) async -> AccessPolicy {
+    /// The default policy of all facades: `userPresence` (fingerprint or PIN) if the hardware can
+    /// enforce it, a fingerprint can be read now, and the user does not prefer the PIN; otherwise
+    /// `pin`. For hardware that enforces `userPresence` but not `pin`, because it prompts itself,
+    /// the default is `userPresence`.
+    package func preferredPolicy(for use: Use, through presence: any PresenceAuthority) async
+        -> AccessPolicy
+    {
         let enforceable =
             switch use {
             case .signing: requirements
@@ -63,7 +71,9 @@ public struct KeystoreCapabilities: Hashable, Sendable {
             }
         guard enforceable.contains(.userPresence) else { return .pin }
         guard enforceable.contains(.pin) else { return .userPresence }
-        guard presence.preference != .pin, await fingerState(through: presence) == .ready else { return .pin }
+        guard presence.preference != .pin, await fingerState(through: presence) == .ready else {
+            return .pin
+        }
         return .userPresence
     }
 
@@ -76,7 +86,8 @@ public struct KeystoreCapabilities: Hashable, Sendable {
 }
 
 extension KeystoreCapabilities {
-    /// The reason why hardware can't seal in its present state: a ``KeystoreError`` without the operation.
+    /// The reason why hardware can't seal in its present state: a ``KeystoreError`` without the
+    /// operation.
     package struct SealingRefusal: Hashable, Sendable {
         let code: KeystoreErrorCode
         let reason: String
@@ -87,8 +98,8 @@ extension KeystoreCapabilities {
         }
     }
 
-    /// Throws the reason if the hardware can't seal under `policy` in its present state. Check it before the hardware creates
-    /// another key for the same operation.
+    /// Throws the reason if the hardware can't seal under `policy` in its present state. Check it
+    /// before the hardware creates another key for the same operation.
     package func checkSealing(under policy: AccessPolicy) throws(KeystoreError) {
         guard let refusal = sealingRefusals[policy.requirement] else { return }
         throw KeystoreError(code: refusal.code, reason: refusal.reason, recovery: refusal.recovery)
@@ -96,7 +107,8 @@ extension KeystoreCapabilities {
 }
 
 extension Keystore {
-    /// ``KeystoreCapabilities/preferredPolicy(for:through:)``. Queries the hardware only if there can be a reader.
+    /// ``KeystoreCapabilities/preferredPolicy(for:through:)``. Queries the hardware only if there
+    /// can be a reader.
     package func preferredPolicy(
         for use: KeystoreCapabilities.Use, through presence: any PresenceAuthority
     ) async -> AccessPolicy {
@@ -115,12 +127,13 @@ public struct PINStatus: Hashable, Sendable {
     public var attemptLimit: Int?
     /// Whether the hardware refuses every PIN now.
     public var isLockedOut: Bool
-    /// The end of the lockout, or nil if unknown. The hardware counts only the time during which it has power: turning the
-    /// machine off extends the lockout.
+    /// The end of the lockout, or nil if unknown. The hardware counts only the time during which it
+    /// has power: turning the machine off extends the lockout.
     public var lockedOutUntil: Date?
     /// The number of seconds after which the hardware restores one attempt, or nil if unknown.
     public var recoverySeconds: Int?
-    /// Whether the hardware reports that a wrong PIN was given since the last correct one. The number may be unknown.
+    /// Whether the hardware reports that a wrong PIN was given since the last correct one. The
+    /// number may be unknown.
     package var isCountLow = false
 
     package init(

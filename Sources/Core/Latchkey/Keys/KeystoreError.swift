@@ -28,7 +28,8 @@ public struct KeystoreErrorCode: LatchkeyErrorCode {
     public static let invalidated = Self("invalidated")
     /// The key belongs to other hardware, or the hardware was cleared.
     public static let wrongDevice = Self("wrongDevice")
-    /// Stored bytes were changed by something other than Latchkey. Latchkey has not overwritten them.
+    /// Stored bytes were changed by something other than Latchkey. Latchkey has not overwritten
+    /// them.
     public static let damaged = Self("damaged")
     /// A retry may succeed.
     public static let transient = Self("transient")
@@ -49,18 +50,23 @@ public struct KeystoreErrorCode: LatchkeyErrorCode {
 }
 
 extension KeystoreError {
-    package static func damaged(_ reason: String, underlying: UnderlyingError? = nil) -> KeystoreError {
+    package static func damaged(_ reason: String, underlying: UnderlyingError? = nil)
+        -> KeystoreError
+    {
         KeystoreError(
             code: .damaged, reason: reason,
-            recovery: "Nothing was changed. Restore the store from a backup, or delete the damaged entry.",
+            recovery:
+                "Nothing was changed. Restore the store from a backup, or delete the damaged entry.",
             underlying: underlying)
     }
 
     package static func invalidInput(_ reason: String) -> KeystoreError {
-        KeystoreError(code: .invalidInput, reason: reason, recovery: "Correct the value and try again.")
+        KeystoreError(
+            code: .invalidInput, reason: reason, recovery: "Correct the value and try again.")
     }
 
-    package static func cancelled(_ reason: String = "the operation was cancelled") -> KeystoreError {
+    package static func cancelled(_ reason: String = "the operation was cancelled") -> KeystoreError
+    {
         KeystoreError(code: .cancelled, reason: reason, recovery: "Start again when you are ready.")
     }
 
@@ -72,14 +78,18 @@ extension KeystoreError {
         KeystoreError(code: .notFound, reason: reason, recovery: recovery)
     }
 
-    package static func conflict(_ reason: String, recovery: String = "Try again.") -> KeystoreError {
+    package static func conflict(_ reason: String, recovery: String = "Try again.") -> KeystoreError
+    {
         KeystoreError(code: .conflict, reason: reason, recovery: recovery)
     }
 
-    /// This lockout error, with the reason why a stronger proof did not lift the lockout, and that failure's next step.
+    /// This lockout error, with the reason why a stronger proof did not lift the lockout, and that
+    /// failure's next step.
     package func remaining(after failure: KeystoreError) -> KeystoreError {
         KeystoreError(
-            operation: operation, code: code, reason: "\(reason), and \(failure.reason)", recovery: failure.recovery,
-            attemptsLeft: attemptsLeft, lockedOutUntil: lockedOutUntil, underlying: failure.underlying)
+            operation: operation, code: code, reason: "\(reason), and \(failure.reason)",
+            recovery: failure.recovery,
+            attemptsLeft: attemptsLeft, lockedOutUntil: lockedOutUntil,
+            underlying: failure.underlying)
     }
 }

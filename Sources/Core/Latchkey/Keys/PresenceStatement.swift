@@ -1,9 +1,10 @@
 package import FoundationEssentials
 
-/// The branches of a key's policy, as the key's owner declares them to a server: the ways to use the key.
+/// The branches of a key's policy, as the key's owner declares them to a server: the ways to use
+/// the key.
 ///
-/// It proves nothing alone. A server recomputes the digest of the policy from it, and compares the digest with that of the
-/// attested key.
+/// It proves nothing alone. A server recomputes the digest of the policy from it, and compares the
+/// digest with that of the attested key.
 public struct PresenceStatement: Hashable, Sendable {
     /// One way to satisfy the policy.
     package enum Branch: Hashable, Sendable {
@@ -27,7 +28,8 @@ public struct PresenceStatement: Hashable, Sendable {
         package var counter: Counter?
 
         package init(
-            key: Data, user: UInt32, requirement: String, reuse: UInt16, set: Data?, counter: Counter? = nil
+            key: Data, user: UInt32, requirement: String, reuse: UInt16, set: Data?,
+            counter: Counter? = nil
         ) {
             self.key = key
             self.user = user
@@ -92,10 +94,12 @@ extension PresenceStatement: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         guard try container.decode(Int.self, forKey: .version) == Self.version else {
-            throw DecodingError.dataCorruptedError(forKey: .version, in: container, debugDescription: "unknown version")
+            throw DecodingError.dataCorruptedError(
+                forKey: .version, in: container, debugDescription: "unknown version")
         }
         branches = try container.decode([Branch].self, forKey: .branches)
-        endsWithAuthValue = try container.decodeIfPresent(Bool.self, forKey: .endsWithAuthValue) ?? false
+        endsWithAuthValue =
+            try container.decodeIfPresent(Bool.self, forKey: .endsWithAuthValue) ?? false
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -122,7 +126,8 @@ extension PresenceStatement.Branch: Codable {
                     requirement: try container.decode(String.self, forKey: .requirement),
                     reuse: try container.decode(UInt16.self, forKey: .reuse),
                     set: try container.decodeIfPresent(Base64URLData.self, forKey: .set)?.bytes,
-                    counter: try container.decodeIfPresent(PresenceStatement.Counter.self, forKey: .counter)))
+                    counter: try container.decodeIfPresent(
+                        PresenceStatement.Counter.self, forKey: .counter)))
         case "pin":
             self = .pin(
                 PresenceStatement.UserPIN(
@@ -189,7 +194,8 @@ private struct Base64URLData: Codable {
     init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let bytes = Base64URL.decode(try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "it is not base64url")
+            throw DecodingError.dataCorruptedError(
+                in: container, debugDescription: "it is not base64url")
         }
         self.bytes = bytes
     }

@@ -9,13 +9,15 @@ public struct PublicKey: Hashable, Sendable, Codable {
     /// The key as a swift-crypto type.
     package let cryptoKey: P256.Signing.PublicKey
 
-    /// - Throws: ``KeystoreError`` with code `damaged` unless the 65 bytes are a point on the curve.
+    /// - Throws: ``KeystoreError`` with code `damaged` unless the 65 bytes are a point on the
+    ///   curve.
     public init(x963Representation: some ContiguousBytes) throws(KeystoreError) {
         do {
             cryptoKey = try P256.Signing.PublicKey(x963Representation: x963Representation)
             self.x963Representation = x963Representation.withUnsafeBytes { Data($0) }
         } catch {
-            throw KeystoreError.damaged("the public key is not a point on P-256").during("read a public key")
+            throw KeystoreError.damaged("the public key is not a point on P-256").during(
+                "read a public key")
         }
     }
 
@@ -30,7 +32,10 @@ public struct PublicKey: Hashable, Sendable, Codable {
 
     /// Whether the private half of this key created `signature` over `digest`.
     public func isValid(_ signature: ECDSASignature, for digest: MessageDigest) -> Bool {
-        guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: signature.rawRepresentation) else {
+        guard
+            let signature = try? P256.Signing.ECDSASignature(
+                rawRepresentation: signature.rawRepresentation)
+        else {
             return false
         }
         return cryptoKey.isValidSignature(signature, for: PrecomputedDigest(digest))
@@ -73,7 +78,8 @@ private struct PrecomputedDigest: Digest {
 }
 
 extension PublicKey {
-    /// The key's thumbprint as a JWK, with SHA-256 (RFC 7638 section 3): 43 characters of base64url.
+    /// The key's thumbprint as a JWK, with SHA-256 (RFC 7638 section 3): 43 characters of
+    /// base64url.
     package var thumbprint: String {
         let (x, y) = (Base64URL.encode(x), Base64URL.encode(y))
         let members = #"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#
@@ -81,7 +87,8 @@ extension PublicKey {
     }
 }
 
-/// An ECDSA signature over P-256 in the form that JOSE uses: `r ‖ s`, 64 bytes (RFC 7518 section 3.4).
+/// An ECDSA signature over P-256 in the form that JOSE uses: `r ‖ s`, 64 bytes (RFC 7518 section
+/// 3.4).
 public struct ECDSASignature: Hashable, Sendable {
     /// `r ‖ s`, each 32 bytes, big-endian.
     public let rawRepresentation: Data
@@ -92,7 +99,8 @@ public struct ECDSASignature: Hashable, Sendable {
         self.rawRepresentation = Data(rawRepresentation)
     }
 
-    /// Creates a signature from two big-endian numbers of at most 32 bytes, as a TPM or a token returns them.
+    /// Creates a signature from two big-endian numbers of at most 32 bytes, as a TPM or a token
+    /// returns them.
     ///
     /// - Returns: nil if a number has more than 32 bytes.
     package init?(r: [UInt8], s: [UInt8]) {
@@ -106,10 +114,12 @@ public struct ECDSASignature: Hashable, Sendable {
         rawRepresentation = Data(both)
     }
 
-    /// The signature as X.509 and OpenSSL encode it: an ASN.1 SEQUENCE of two INTEGERs (RFC 3279 section 2.2.3), 8 to
-    /// 72 bytes.
+    /// The signature as X.509 and OpenSSL encode it: an ASN.1 SEQUENCE of two INTEGERs (RFC 3279
+    /// section 2.2.3), 8 to 72 bytes.
     public var derRepresentation: Data {
-        get throws { try P256.Signing.ECDSASignature(rawRepresentation: rawRepresentation).derRepresentation }
+        get throws {
+            try P256.Signing.ECDSASignature(rawRepresentation: rawRepresentation).derRepresentation
+        }
     }
 }
 

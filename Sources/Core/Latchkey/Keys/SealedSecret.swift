@@ -19,7 +19,8 @@ public struct SealedSecret: Hashable, Sendable, Codable {
     package private(set) var blob: Data
 
     package init(
-        backend: String, policy: AccessPolicy, assurance: AssuranceLevel, isRevocable: Bool = false, blob: Data
+        backend: String, policy: AccessPolicy, assurance: AssuranceLevel, isRevocable: Bool = false,
+        blob: Data
     ) {
         version = Self.currentVersion
         self.backend = backend

@@ -1,7 +1,7 @@
 extension PresenceAuthority {
-    /// Prompts for a fingerprint and a PIN together. The first proof counts, and the other prompt is withdrawn. If one of
-    /// them is not available, or the fingerprint does not match, the other continues. A user who declines the PIN declines
-    /// both.
+    /// Prompts for a fingerprint and a PIN together. The first proof counts, and the other prompt
+    /// is withdrawn. If one of them is not available, or the fingerprint does not match, the other
+    /// continues. A user who declines the PIN declines both.
     ///
     /// - Throws: ``KeystoreError`` if neither prompt is possible: the fingerprint's error.
     package func offer(
@@ -9,9 +9,14 @@ extension PresenceAuthority {
     ) async throws(KeystoreError) -> PresenceAnswer {
         let result = await withTaskGroup(of: Offered.self) { group in
             group.addTask {
-                .finger(await Result { () async throws(KeystoreError) in try await broker.approve(finger) })
+                .finger(
+                    await Result { () async throws(KeystoreError) in
+                        try await broker.approve(finger)
+                    })
             }
-            group.addTask { .pin(await Result { () async throws(KeystoreError) in try await self.pin(pin) }) }
+            group.addTask {
+                .pin(await Result { () async throws(KeystoreError) in try await self.pin(pin) })
+            }
             var results = OfferResults()
             while let offered = await group.next() {
                 guard let answer = results.receive(offered) else { continue }
@@ -57,7 +62,9 @@ private struct OfferResults {
 
 extension Result where Failure == KeystoreError {
     fileprivate init(_ body: () async throws(KeystoreError) -> Success) async {
-        do throws(KeystoreError) { self = .success(try await body()) } catch { self = .failure(error) }
+        do throws(KeystoreError) { self = .success(try await body()) } catch {
+            self = .failure(error)
+        }
     }
 }
 

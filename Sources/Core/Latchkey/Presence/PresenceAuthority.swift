@@ -6,11 +6,12 @@ public protocol PresenceAuthority: Sendable {
     ///
     /// Answers ``PINAnswer/declined(_:)`` if the task is cancelled.
     ///
-    /// - Throws: ``KeystoreError`` if a prompt is not possible: `unavailable` without a terminal or pinentry, `invalidInput`
-    ///   if the typed text cannot be a PIN.
+    /// - Throws: ``KeystoreError`` if a prompt is not possible: `unavailable` without a terminal or
+    ///   pinentry, `invalidInput` if the typed text cannot be a PIN.
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer
 
-    /// Tells the user which action the waiting hardware needs, or that the hardware is locked out. Returns soon.
+    /// Tells the user which action the waiting hardware needs, or that the hardware is locked out.
+    /// Returns soon.
     ///
     /// An authority that cannot display messages does not implement this method.
     func notice(_ notice: PresenceNotice) async
@@ -21,12 +22,12 @@ public protocol PresenceAuthority: Sendable {
     /// The kind of proof that the user prefers. `any` by default.
     var preference: PresencePreference { get }
 
-    /// Whether an earlier proof can be used within the key's reuse time (``AccessPolicy/reuseSeconds``), without a prompt.
-    /// `true` by default.
+    /// Whether an earlier proof can be used within the key's reuse time
+    /// (``AccessPolicy/reuseSeconds``), without a prompt. `true` by default.
     var acceptsEarlierProof: Bool { get }
 
-    /// Whether a person reads each request. If not, only requests that a script can foresee are made: no lockout password and
-    /// no PUK instead of a PIN that is locked out. `true` by default.
+    /// Whether a person reads each request. If not, only requests that a script can foresee are
+    /// made: no lockout password and no PUK instead of a PIN that is locked out. `true` by default.
     var isInteractive: Bool { get }
 }
 
@@ -41,7 +42,8 @@ extension PresenceAuthority {
 extension PresenceAuthority {
     /// Prompts for a PIN and returns it.
     ///
-    /// - Throws: ``KeystoreError``: the errors of ``pin(_:)``, and `cancelled` if the user declines or the task is cancelled.
+    /// - Throws: ``KeystoreError``: the errors of ``pin(_:)``, and `cancelled` if the user declines
+    ///   or the task is cancelled.
     package func givenPIN(_ request: PINRequest) async throws(KeystoreError) -> PIN {
         switch try await pin(request) {
         case .declined(let reason): throw .cancelled(reason)
@@ -60,13 +62,15 @@ public struct PINRequest: Hashable, Sendable {
         case current
         /// A new PIN. An interactive authority prompts for it twice and compares.
         case new
-        /// The PIN of the token's security officer, for creating keys that the user PIN cannot create: the SO PIN of PKCS#11, or
-        /// the management key of a YubiKey as 48 hexadecimal digits.
+        /// The PIN of the token's security officer, for creating keys that the user PIN cannot
+        /// create: the SO PIN of PKCS#11, or the management key of a YubiKey as 48 hexadecimal
+        /// digits.
         case securityOfficer
         /// The token's code for unblocking its PIN (PUK).
         case unblocking
-        /// The lockout password of the TPM (lockoutAuth), which resets its count of wrong PINs. Display the context's
-        /// reason: it states for how long a wrong password disables this reset.
+        /// The lockout password of the TPM (lockoutAuth), which resets its count of wrong PINs.
+        /// Display the context's reason: it states for how long a wrong password disables this
+        /// reset.
         case lockoutPassword
     }
 
@@ -76,7 +80,8 @@ public struct PINRequest: Hashable, Sendable {
     public var context: PromptContext
     /// The number of wrong PINs before the lockout, or nil if unknown. Display it.
     public var attemptsLeft: Int?
-    /// A sentence for the prompt: the requirements for a new PIN, or a warning; nil if there is neither.
+    /// A sentence for the prompt: the requirements for a new PIN, or a warning; nil if there is
+    /// neither.
     package var hint: String?
 
     /// The secret for the purpose `securityOfficer`, if it is known.
@@ -120,15 +125,17 @@ public struct PromptContext: Hashable, Sendable {
     }
 }
 
-/// A message for the user that needs no answer: an action at the hardware that requires no typed PIN, or a lockout.
+/// A message for the user that needs no answer: an action at the hardware that requires no typed
+/// PIN, or a lockout.
 public enum PresenceNotice: Hashable, Sendable {
-    /// Use the reader's own PIN pad or fingerprint sensor: the token accepts no PIN from this program.
+    /// Use the reader's own PIN pad or fingerprint sensor: the token accepts no PIN from this
+    /// program.
     case useReader(PromptContext)
     /// Touch the token, which waits for it.
     case touch(PromptContext)
-    /// The hardware refuses every proof, and no stronger proof has lifted the lockout. `reason` is the cause as a
-    /// clause. `recovery` is the next step, in sentences. `until` is the end of the lockout; nil if time does not end
-    /// it or the end is unknown.
+    /// The hardware refuses every proof, and no stronger proof has lifted the lockout. `reason` is
+    /// the cause as a clause. `recovery` is the next step, in sentences. `until` is the end of the
+    /// lockout; nil if time does not end it or the end is unknown.
     case lockedOut(reason: String, recovery: String, until: Date?)
 }
 
@@ -142,8 +149,8 @@ public enum PresencePreference: String, Sendable, CaseIterable {
     case finger
 }
 
-/// A presence authority that never prompts: it answers every request with `unavailable`. It accepts no earlier proof, so its
-/// results never depend on an earlier prompt.
+/// A presence authority that never prompts: it answers every request with `unavailable`. It accepts
+/// no earlier proof, so its results never depend on an earlier prompt.
 public struct NobodyPresent: PresenceAuthority {
     /// Creates an authority that never prompts.
     public init() {}

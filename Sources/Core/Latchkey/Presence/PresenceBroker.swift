@@ -2,8 +2,8 @@ public import FoundationEssentials
 
 /// The service that reads fingerprints: `latchkey-presenced`, if the machine has it.
 ///
-/// A program returns it from ``PresenceAuthority/broker``. Keystore and service communicate through it, and the hardware
-/// checks the result.
+/// A program returns it from ``PresenceAuthority/broker``. Keystore and service communicate through
+/// it, and the hardware checks the result.
 public struct PresenceBroker: Sendable {
     package let approvals: any ApprovalService
 
@@ -25,42 +25,49 @@ public enum FingerState: Hashable, Sendable {
     case lockedOut(until: Date?)
 }
 
-/// The service that reads fingerprints, as a keystore uses it: it approves uses of keys, and states the parameters to which
-/// new keys must be bound.
+/// The service that reads fingerprints, as a keystore uses it: it approves uses of keys, and states
+/// the parameters to which new keys must be bound.
 ///
-/// It only approves: it has no part of a key and sees no PIN, and its signature is valid for one use of one key of the
-/// calling user. The hardware checks that signature.
+/// It only approves: it has no part of a key and sees no PIN, and its signature is valid for one
+/// use of one key of the calling user. The hardware checks that signature.
 package protocol ApprovalService: Sendable {
     /// Whether the calling user's fingerprint can be read now. Displays nothing.
     func fingerState() async -> FingerState
 
     /// Returns the parameters to which the calling user's keys must be bound under a policy.
     ///
-    /// - Throws: ``KeystoreError``: `unavailable` without a service or reader, `notEnrolled` if the policy includes a
-    ///   fingerprint and none is enrolled, `unsupported` if this machine cannot enforce the policy, `transient` if the
-    ///   service did not answer.
+    /// - Throws: ``KeystoreError``: `unavailable` without a service or reader, `notEnrolled` if the
+    ///   policy includes a fingerprint and none is enrolled, `unsupported` if this machine cannot
+    ///   enforce the policy, `transient` if the service did not answer.
     func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms
 
-    /// Prompts for a fingerprint, within the service's own deadline, and approves one use of one key.
+    /// Prompts for a fingerprint, within the service's own deadline, and approves one use of one
+    /// key.
     ///
     /// Answers ``ApprovalAnswer/declined(_:)`` if the task is cancelled.
     ///
-    /// - Throws: ``KeystoreError``: `unavailable`, `notEnrolled`, `lockedOut` after too many fingerprints that did not match.
+    /// - Throws: ``KeystoreError``: `unavailable`, `notEnrolled`, `lockedOut` after too many
+    ///   fingerprints that did not match.
     func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer
 
-    /// Approves the deferred signature of an approved request, now that its digest is known. Once, within some seconds.
+    /// Approves the deferred signature of an approved request, now that its digest is known. Once,
+    /// within some seconds.
     ///
     /// - Parameter ticket: ``PresenceApproval/ticket``.
-    /// - Throws: ``KeystoreError``: `refused` for an unknown or late ticket, or a use that is not a signature.
-    func complete(_ ticket: Data, _ use: ApprovalRequest.Use) async throws(KeystoreError) -> PresenceApproval
+    /// - Throws: ``KeystoreError``: `refused` for an unknown or late ticket, or a use that is not a
+    ///   signature.
+    func complete(_ ticket: Data, _ use: ApprovalRequest.Use) async throws(KeystoreError)
+        -> PresenceApproval
 
     /// Allocates a place in the hardware for the calling user's own PIN, which is not set yet.
     ///
-    /// - Throws: ``KeystoreError``: `conflict` if the user has set a PIN, `unsupported` if the hardware cannot store one.
+    /// - Throws: ``KeystoreError``: `conflict` if the user has set a PIN, `unsupported` if the
+    ///   hardware cannot store one.
     func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN
 
-    /// Whether this machine is known to have no such service. False in every case of doubt: a new key gets a weaker
-    /// protection only when this returns true, so a failed or refused query must not return true.
+    /// Whether this machine is known to have no such service. False in every case of doubt: a new
+    /// key gets a weaker protection only when this returns true, so a failed or refused query must
+    /// not return true.
     func isAbsent() async -> Bool
 }
 
@@ -73,7 +80,8 @@ extension ApprovalService {
         _ ticket: Data, _ use: ApprovalRequest.Use
     ) async throws(KeystoreError) -> PresenceApproval {
         throw .unsupported(
-            "the presence broker approves only one use at a time", recovery: "Update latchkey-presenced.")
+            "the presence broker approves only one use at a time",
+            recovery: "Update latchkey-presenced.")
     }
 }
 
@@ -83,8 +91,8 @@ package struct ApprovalRequest: Hashable, Sendable {
     package enum Use: Hashable, Sendable {
         /// Signing this digest.
         case sign(MessageDigest)
-        /// Signing this digest with a key that permits several schemes (``KeyForm/webAuthn``): the command names ECDSA with
-        /// SHA-256.
+        /// Signing this digest with a key that permits several schemes (``KeyForm/webAuthn``): the
+        /// command names ECDSA with SHA-256.
         case signNamingScheme(MessageDigest)
         /// Opening a sealed secret.
         case unseal
@@ -94,7 +102,8 @@ package struct ApprovalRequest: Hashable, Sendable {
 
     /// A further use, with the same prompt and the same policy.
     package struct Further: Hashable, Sendable {
-        /// The use; nil for one signature whose digest is not known yet: ``ApprovalService/complete(_:_:)``.
+        /// The use; nil for one signature whose digest is not known yet:
+        /// ``ApprovalService/complete(_:_:)``.
         package var use: Use?
         /// The Name of the key, 34 bytes.
         package var keyName: Data
@@ -111,7 +120,8 @@ package struct ApprovalRequest: Hashable, Sendable {
     /// The maximum number of further uses.
     package static let maximumFurtherUses = 2
 
-    /// The maximum length of a reason or a container name that the broker accepts, in bytes of UTF-8. It displays fewer.
+    /// The maximum length of a reason or a container name that the broker accepts, in bytes of
+    /// UTF-8. It displays fewer.
     package static let maximumTextBytes = 4096
 
     /// The use of the key.
@@ -124,11 +134,14 @@ package struct ApprovalRequest: Hashable, Sendable {
     package var policy: AccessPolicy
     /// The text that the user sees.
     package var context: PromptContext
-    /// The further uses that the same fingerprint approves. The approval of a deferred signature comes last.
+    /// The further uses that the same fingerprint approves. The approval of a deferred signature
+    /// comes last.
     package var further: [Further] = []
 
     /// A request for one use of one key in one session.
-    package init(use: Use, keyName: Data, nonceTPM: Data, policy: AccessPolicy, context: PromptContext) {
+    package init(
+        use: Use, keyName: Data, nonceTPM: Data, policy: AccessPolicy, context: PromptContext
+    ) {
         self.use = use
         self.keyName = keyName
         self.nonceTPM = nonceTPM
@@ -137,7 +150,8 @@ package struct ApprovalRequest: Hashable, Sendable {
     }
 }
 
-/// The result of a request for a fingerprint. A fingerprint that does not match is a result, not an error.
+/// The result of a request for a fingerprint. A fingerprint that does not match is a result, not an
+/// error.
 package enum ApprovalAnswer: Hashable, Sendable {
     /// The fingerprint matched. The hardware checks the approval.
     case approved(PresenceApproval)
@@ -147,16 +161,18 @@ package enum ApprovalAnswer: Hashable, Sendable {
     case declined(String)
 }
 
-/// The broker's statement that the user was verified, for one use of one key in one session of the TPM.
+/// The broker's statement that the user was verified, for one use of one key in one session of the
+/// TPM.
 package struct PresenceApproval: Hashable, Sendable {
-    /// The validity in seconds since the session's nonce was created; negative if the policy allows reuse of the proof for
-    /// that time.
+    /// The validity in seconds since the session's nonce was created; negative if the policy allows
+    /// reuse of the proof for that time.
     package var expiration: Int32
     /// The signature over `aHash` (TPM 2.0 Part 3 section 23.3).
     package var signature: ECDSASignature
     /// The signatures for the further uses with a known command, in their order.
     package var further: [ECDSASignature] = []
-    /// The secret with which the requester states the digest of the deferred signature, 32 bytes; nil without one.
+    /// The secret with which the requester states the digest of the deferred signature, 32 bytes;
+    /// nil without one.
     package var ticket: Data?
 
     package init(expiration: Int32, signature: ECDSASignature) {

@@ -1,14 +1,17 @@
 internal import Synchronization
 
-/// The user verification of one operation, which may use the hardware several times with one prompt.
+/// The user verification of one operation, which may use the hardware several times with one
+/// prompt.
 ///
-/// It forwards requests to an authority. The keystore reports whether the hardware accepted the PIN:
-/// ``PresenceAuthority/accepted()``, ``PresenceAuthority/rejected()``. After acceptance, the next request for the current
-/// PIN gets the same PIN, until the hardware decides again; so a wrong PIN is never sent twice. A new PIN that the user has
-/// chosen also answers later requests for a new PIN, until it is rejected. The hardware checks the PIN each time. The PIN
-/// is discarded with this object, at the end of the operation.
+/// It forwards requests to an authority. The keystore reports whether the hardware accepted the
+/// PIN: ``PresenceAuthority/accepted()``, ``PresenceAuthority/rejected()``. After acceptance, the
+/// next request for the current PIN gets the same PIN, until the hardware decides again; so a wrong
+/// PIN is never sent twice. A new PIN that the user has chosen also answers later requests for a
+/// new PIN, until it is rejected. The hardware checks the PIN each time. The PIN is discarded with
+/// this object, at the end of the operation.
 package final class PresenceSession: PresenceAuthority {
-    /// Verifies the container's existing PIN with the hardware; returns `false` if the container has no PIN.
+    /// Verifies the container's existing PIN with the hardware; returns `false` if the container
+    /// has no PIN.
     package typealias PINVerification =
         @Sendable (PromptContext, any PresenceAuthority) async throws(KeystoreError) -> Bool
 
@@ -48,11 +51,12 @@ package final class PresenceSession: PresenceAuthority {
     private let state: Mutex<State>
 
     /// - Parameters:
-    ///   - acceptsEarlierProof: Whether an earlier proof can be used without a prompt, if the authority accepts one too.
+    ///   - acceptsEarlierProof: Whether an earlier proof can be used without a prompt, if the
+    ///     authority accepts one too.
     ///   - preference: The kind of proof to request; nil for the authority's preference.
     ///   - firstPIN: A PIN that answers the first request, without a prompt.
-    ///   - verifyExistingPIN: Verifies the container's existing PIN. The verified PIN then answers requests for a new
-    ///     PIN, so that a container has one PIN.
+    ///   - verifyExistingPIN: Verifies the container's existing PIN. The verified PIN then answers
+    ///     requests for a new PIN, so that a container has one PIN.
     package init(
         _ authority: any PresenceAuthority, acceptsEarlierProof: Bool = true,
         preferring preference: PresencePreference? = nil, firstPIN: PIN? = nil,
@@ -69,7 +73,8 @@ package final class PresenceSession: PresenceAuthority {
     package var broker: PresenceBroker? { authority.broker }
     package var isInteractive: Bool { authority.isInteractive }
 
-    /// The last PIN that the hardware accepted; nil if it has not accepted a PIN yet, or has rejected one since.
+    /// The last PIN that the hardware accepted; nil if it has not accepted a PIN yet, or has
+    /// rejected one since.
     package var acceptedPIN: PIN? { state.withLock(\.accepted) }
 
     fileprivate var gaveExistingPIN: Bool {
@@ -79,8 +84,12 @@ package final class PresenceSession: PresenceAuthority {
     package func notice(_ notice: PresenceNotice) async { await authority.notice(notice) }
 
     package func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
-        if let repeated = state.withLock({ $0.answer(to: request.purpose) }) { return .pin(repeated) }
-        if request.purpose == .new, let answer = try await existingPIN(for: request.context) { return answer }
+        if let repeated = state.withLock({ $0.answer(to: request.purpose) }) {
+            return .pin(repeated)
+        }
+        if request.purpose == .new, let answer = try await existingPIN(for: request.context) {
+            return answer
+        }
         let answer = try await authority.pin(request)
         state.withLock { state in
             switch (answer, request.purpose) {
@@ -132,7 +141,8 @@ extension PresenceAuthority {
     /// The hardware has rejected the last PIN. A keystore calls this.
     package func rejected() { (self as? PresenceSession)?.decide(false) }
 
-    /// Whether the last request for a new PIN was answered with the container's existing PIN, which the hardware has
-    /// checked. A keystore applies its rules for new PINs only to a PIN that the user chooses now.
+    /// Whether the last request for a new PIN was answered with the container's existing PIN, which
+    /// the hardware has checked. A keystore applies its rules for new PINs only to a PIN that the
+    /// user chooses now.
     package var gaveExistingPIN: Bool { (self as? PresenceSession)?.gaveExistingPIN ?? false }
 }

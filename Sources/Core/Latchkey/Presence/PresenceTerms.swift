@@ -1,6 +1,7 @@
 package import FoundationEssentials
 
-/// The parameters to which a user's key must be bound, so that the presence broker can approve its use under one policy.
+/// The parameters to which a user's key must be bound, so that the presence broker can approve its
+/// use under one policy.
 package struct PresenceTerms: Hashable, Sendable {
     /// The user for whom the broker approves, as a POSIX user ID.
     package var user: UInt32
@@ -32,8 +33,8 @@ package struct PresenceTerms: Hashable, Sendable {
     package struct UserPIN: Hashable, Sendable {
         /// The index's public area (`TPMS_NV_PUBLIC`), after its first write.
         package var publicArea: Data
-        /// The policy under which the broker writes the count, a digest of 32 bytes. The other branch of the index's policy
-        /// changes the PIN.
+        /// The policy under which the broker writes the count, a digest of 32 bytes. The other
+        /// branch of the index's policy changes the PIN.
         package var resetPolicy: Data
 
         package init(publicArea: Data, resetPolicy: Data) {
@@ -55,8 +56,8 @@ package struct PresenceTerms: Hashable, Sendable {
     }
 }
 
-/// A place for a user's PIN, as the broker allocated it. It contains a random value, which the user's own program replaces
-/// by the PIN. The broker never learns the PIN.
+/// A place for a user's PIN, as the broker allocated it. It contains a random value, which the
+/// user's own program replaces by the PIN. The broker never learns the PIN.
 package struct UnsetUserPIN: Hashable, Sendable {
     /// The place of the PIN in the hardware.
     package var pin: PresenceTerms.UserPIN

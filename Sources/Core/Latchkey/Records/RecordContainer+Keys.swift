@@ -1,38 +1,46 @@
-/// Keys of the container's keystore. The row of a key and its data in the hardware are created and deleted together.
+/// Keys of the container's keystore. The row of a key and its data in the hardware are created and
+/// deleted together.
 extension RecordContainer {
-    /// Creates a key that is not stored yet: put it into a record with ``apply(_:for:authorizedBy:)``, or ``discard(_:)`` it.
+    /// Creates a key that is not stored yet: put it into a record with
+    /// ``apply(_:for:authorizedBy:)``, or ``discard(_:)`` it.
     ///
-    /// A revocable key is recorded for revocation before it is created. If the program crashes before the key is stored,
-    /// ``finishRevocations()`` revokes it. It also revokes a key whose last record was deleted.
+    /// A revocable key is recorded for revocation before it is created. If the program crashes
+    /// before the key is stored, ``finishRevocations()`` revokes it. It also revokes a key whose
+    /// last record was deleted.
     ///
     /// - Parameter revocably: Whether to create a revocable key. ``HardwareKey/isRevocable`` and
     ///   ``PreparedKey/revocabilityRefusal`` of the result say whether it is.
-    /// - Throws: ``KeystoreError``, as ``Keystore/createKey(_:authorizedBy:)``; `unsupported` if ``Revocability/required``
-    ///   was requested and the hardware refuses.
+    /// - Throws: ``KeystoreError``, as ``Keystore/createKey(_:authorizedBy:)``; `unsupported` if
+    ///   ``Revocability/required`` was requested and the hardware refuses.
     public func createKey(
         _ request: KeyRequest, revocably: Revocability, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedKey {
         do throws(KeystoreError) {
             guard revocably != .never else {
-                return PreparedKey(key: try await keystore.createKey(request, authorizedBy: presence))
+                return PreparedKey(
+                    key: try await keystore.createKey(request, authorizedBy: presence))
             }
             let (name, store, rowName) = (name, store, RevocationRow.name(of: request.id))
             let presence = PresenceSession(presence)
-            guard let reservation = try RevocationReservation(of: rowName, container: name, in: store) else {
+            guard
+                let reservation = try RevocationReservation(of: rowName, container: name, in: store)
+            else {
                 throw .conflict("another program is creating a key of the same name")
             }
             do throws(KeystoreError) {
                 let key = try await keystore.createRevocableKey(request, authorizedBy: presence) {
                     (new) async throws(KeystoreError) in
                     try await store.write("record a new key for revocation") { database in
-                        try RevocationRow.insert(new, named: rowName, isDue: false, container: name, database)
+                        try RevocationRow.insert(
+                            new, named: rowName, isDue: false, container: name, database)
                     }
                 }
                 return PreparedKey(key: key, reservation: reservation)
             } catch {
                 guard error.code == .unsupported, revocably == .preferred else { throw error }
                 return PreparedKey(
-                    key: try await keystore.createKey(request, authorizedBy: presence), revocabilityRefusal: error)
+                    key: try await keystore.createKey(request, authorizedBy: presence),
+                    revocabilityRefusal: error)
             }
         } catch {
             throw error.during("create a key")
@@ -41,7 +49,8 @@ extension RecordContainer {
 
     /// Deletes a key from the hardware that is in no record. Does not prompt.
     ///
-    /// - Throws: As ``Keystore/delete(_:)``. A revocable key then stays recorded for ``finishRevocations()``.
+    /// - Throws: As ``Keystore/delete(_:)``. A revocable key then stays recorded for
+    ///   ``finishRevocations()``.
     public func discard(_ key: HardwareKey) async throws(KeystoreError) {
         do throws(KeystoreError) {
             try await keystore.delete(key)
@@ -56,8 +65,8 @@ extension RecordContainer {
     }
 }
 
-/// A key that was created and is not stored yet. Keep this value until the key is stored: other programs may revoke the key
-/// after that.
+/// A key that was created and is not stored yet. Keep this value until the key is stored: other
+/// programs may revoke the key after that.
 public struct PreparedKey: Sendable {
     /// The key.
     public let key: HardwareKey
@@ -65,21 +74,26 @@ public struct PreparedKey: Sendable {
     public let revocabilityRefusal: KeystoreError?
     let reservation: RevocationReservation?
 
-    init(key: HardwareKey, revocabilityRefusal: KeystoreError? = nil, reservation: RevocationReservation? = nil) {
+    init(
+        key: HardwareKey, revocabilityRefusal: KeystoreError? = nil,
+        reservation: RevocationReservation? = nil
+    ) {
         self.key = key
         self.revocabilityRefusal = revocabilityRefusal
         self.reservation = reservation
     }
 }
 
-/// Whether a new key is revocable: after its deletion a copy of the store does not open it, and after a PIN change the old
-/// PIN does not open it.
+/// Whether a new key is revocable: after its deletion a copy of the store does not open it, and
+/// after a PIN change the old PIN does not open it.
 public enum Revocability: Hashable, Sendable {
     /// Revocable. Fails with `unsupported` if the hardware refuses.
     case required
-    /// Revocable if possible. If the hardware refuses, the key is created without revocation, and the result says so.
+    /// Revocable if possible. If the hardware refuses, the key is created without revocation, and
+    /// the result says so.
     ///
-    /// An attacker on the bus can forge the refusal. Use ``required`` if a copy of the store must not work.
+    /// An attacker on the bus can forge the refusal. Use ``required`` if a copy of the store must
+    /// not work.
     case preferred
     /// Not revocable.
     case never

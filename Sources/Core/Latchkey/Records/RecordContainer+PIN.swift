@@ -2,18 +2,20 @@ internal import FoundationEssentials
 internal import GRDB
 
 extension RecordContainer {
-    /// Changes the PIN of everything that has the container's PIN: keys and classes together. A value with its own PIN, such
-    /// as a locker's easy access, keeps it.
+    /// Changes the PIN of everything that has the container's PIN: keys and classes together. A
+    /// value with its own PIN, such as a locker's easy access, keeps it.
     ///
-    /// Prompts once for the old PIN and once for the new one. The new blobs are stored in one transaction, so after a crash
-    /// either the old or the new PIN is valid. Revocable values change in the hardware before that, one after the other:
-    /// after a crash in between, each of them opens with one of the two PINs, and the same change again finishes the rest. An
-    /// older copy of the store opens revocable values with the new PIN, and all others with the old PIN, on this hardware
-    /// only.
+    /// Prompts once for the old PIN and once for the new one. The new blobs are stored in one
+    /// transaction, so after a crash either the old or the new PIN is valid. Revocable values
+    /// change in the hardware before that, one after the other: after a crash in between, each of
+    /// them opens with one of the two PINs, and the same change again finishes the rest. An older
+    /// copy of the store opens revocable values with the new PIN, and all others with the old PIN,
+    /// on this hardware only.
     ///
     /// - Returns: The number of keys and classes that have the new PIN.
-    /// - Throws: ``KeystoreError``; `notFound` if nothing in the container has a PIN, `conflict` if another process changed
-    ///   one of the keys in the meantime, `wrongProof` also if the keys have different PINs.
+    /// - Throws: ``KeystoreError``; `notFound` if nothing in the container has a PIN, `conflict` if
+    ///   another process changed one of the keys in the meantime, `wrongProof` also if the keys
+    ///   have different PINs.
     @discardableResult
     public func changePIN(
         for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
@@ -38,14 +40,20 @@ extension RecordContainer {
                     !scope.includesClasses
                         ? []
                         : try RecordKeyRow.fetchAll(database, container: name)
-                            .filter { $0.sealed.policy.hasPIN && !ProtectionClass.hasOwnPIN($0.name) }
+                            .filter {
+                                $0.sealed.policy.hasPIN && !ProtectionClass.hasOwnPIN($0.name)
+                            }
                 )
             }
             var held: [(row: RecordRow, key: HardwareKey)] = []
             for row in rows {
                 let record = try self.record(of: row)
-                guard let key = record.key, key.policy.hasPIN, scope.includes(key.id) else { continue }
-                guard !row.isSelfAuthenticated || record.isBareKey else { throw Self.edited(record.id) }
+                guard let key = record.key, key.policy.hasPIN, scope.includes(key.id) else {
+                    continue
+                }
+                guard !row.isSelfAuthenticated || record.isBareKey else {
+                    throw Self.edited(record.id)
+                }
                 held.append((row, key))
             }
             guard !(held.isEmpty && classRows.isEmpty) else {
@@ -63,10 +71,13 @@ extension RecordContainer {
                 recordKeys[ProtectionClass.device.name] = device
             }
             let changed = try await keystore.changePIN(
-                of: held.map(\.key), secrets: classRows.map(\.sealed), for: prompt, authorizedBy: presence)
+                of: held.map(\.key), secrets: classRows.map(\.sealed), for: prompt,
+                authorizedBy: presence)
             let transaction = RecordTransaction(
                 container: name, keys: recordKeys, now: store.now(), resetCount: resetCount)
-            let swaps = zip(held, changed.keys).filter { $0.key != $1 }.map { KeySwap(row: $0.row, key: $1) }
+            let swaps = zip(held, changed.keys).filter { $0.key != $1 }.map {
+                KeySwap(row: $0.row, key: $1)
+            }
             try await store.write("store the new PIN") { database in
                 try transaction.checkResetCount(in: database)
                 for swap in swaps { try transaction.swap(swap, in: database) }
@@ -82,14 +93,15 @@ extension RecordContainer {
 }
 
 extension RecordContainer {
-    /// Reads the counter of wrong PINs for the container's keys and classes: the user's own if one of them has it, otherwise
-    /// the hardware's. Does not prompt.
+    /// Reads the counter of wrong PINs for the container's keys and classes: the user's own if one
+    /// of them has it, otherwise the hardware's. Does not prompt.
     public func pinStatus() async throws(KeystoreError) -> PINStatus {
         if let own = try await userPINStatus() { return own }
         return try await keystore.pinStatus()
     }
 
-    /// Reads the user's own counter of wrong PINs; nil if no key and no class of the container has one. Does not prompt.
+    /// Reads the user's own counter of wrong PINs; nil if no key and no class of the container has
+    /// one. Does not prompt.
     package func userPINStatus() async throws(KeystoreError) -> PINStatus? {
         let name = name
         let (rows, classRows) = try await store.read("read the container's keys") { database in
@@ -99,7 +111,9 @@ extension RecordContainer {
             )
         }
         for row in rows {
-            guard let key = try record(of: row).key, key.assurance.pinProtection == .user else { continue }
+            guard let key = try record(of: row).key, key.assurance.pinProtection == .user else {
+                continue
+            }
             return try await keystore.pinStatus(of: key)
         }
         for row in classRows where row.sealed.assurance.pinProtection == .user {
@@ -119,7 +133,8 @@ extension RecordTransaction {
     fileprivate func swap(_ swap: KeySwap, in database: Database) throws {
         guard swap.row.payload == nil else {
             throw KeystoreError.unsupported(
-                "the record ‘\(swap.row.id)’ has a key and a payload", recovery: "Report this as a bug in Latchkey.")
+                "the record ‘\(swap.row.id)’ has a key and a payload",
+                recovery: "Report this as a bug in Latchkey.")
         }
         let existing = try RecordRow.fetch(database, container: container, id: swap.row.id)
         guard existing?.generation == swap.row.generation else {
@@ -128,7 +143,8 @@ extension RecordTransaction {
         var record = try swap.row.record()
         record.key = swap.key
         var row = try RecordRow(
-            record, container: container, generation: nextGeneration(database), createdAt: swap.row.createdAt, now: now)
+            record, container: container, generation: nextGeneration(database),
+            createdAt: swap.row.createdAt, now: now)
         try protect(&row, nil)
         try row.save(database, replacing: existing)
     }

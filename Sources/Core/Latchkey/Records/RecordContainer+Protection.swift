@@ -11,8 +11,10 @@ extension RecordContainer {
             var changedClasses = classChanges
             for case .put(let record, let payload, _) in changes {
                 try Self.check(record, payload)
-                for protection in Self.classes(for: record, payload) where !changedClasses.adds(protection.name) {
-                    let made = try await keyring.openOrPrepare(protection, for: prompt, authorizedBy: presence)
+                for protection in Self.classes(for: record, payload)
+                where !changedClasses.adds(protection.name) {
+                    let made = try await keyring.openOrPrepare(
+                        protection, for: prompt, authorizedBy: presence)
                     if let made { changedClasses.append(.add(made)) }
                 }
             }
@@ -27,23 +29,26 @@ extension RecordContainer {
         }
     }
 
-    /// Creates a class that is not stored yet: store it with ``apply(_:classes:for:authorizedBy:)``. If the policy includes a
-    /// PIN, `presence` prompts for the container's; or for a new one, if the container has none or the class has its own.
+    /// Creates a class that is not stored yet: store it with
+    /// ``apply(_:classes:for:authorizedBy:)``. If the policy includes a PIN, `presence` prompts for
+    /// the container's; or for a new one, if the container has none or the class has its own.
     ///
-    /// - Parameter revocably: Whether to create a revocable class. ``finishRevocations()`` revokes such a class if it is never
-    ///   stored. ``areRevocable(_:)`` says whether it is revocable.
+    /// - Parameter revocably: Whether to create a revocable class. ``finishRevocations()`` revokes
+    ///   such a class if it is never stored. ``areRevocable(_:)`` says whether it is revocable.
     package func prepare(
         _ protection: ProtectionClass, revocably: Revocability = .never, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
         do throws(KeystoreError) {
-            return try await keyring.prepare(protection, revocably: revocably, for: prompt, authorizedBy: presence)
+            return try await keyring.prepare(
+                protection, revocably: revocably, for: prompt, authorizedBy: presence)
         } catch {
             throw error.during("protect the records")
         }
     }
 
-    /// Whether every stored class of these families is revocable. Does not use the hardware, and verifies nothing.
+    /// Whether every stored class of these families is revocable. Does not use the hardware, and
+    /// verifies nothing.
     package func areRevocable(_ families: [ClassFamily]) async throws(KeystoreError) -> Bool {
         let name = name
         let prefixes = families.map(\.prefix)
@@ -54,9 +59,10 @@ extension RecordContainer {
         }
     }
 
-    /// Revokes all revocable keys that are in no record any more, the keys of dropped classes, and values that were created
-    /// and never stored. It skips values that a program is creating now. A revocation that fails stays recorded for the next
-    /// call. Call it when a program starts, and after a deletion.
+    /// Revokes all revocable keys that are in no record any more, the keys of dropped classes, and
+    /// values that were created and never stored. It skips values that a program is creating now. A
+    /// revocation that fails stays recorded for the next call. Call it when a program starts, and
+    /// after a deletion.
     ///
     /// - Throws: ``KeystoreError``: the first error, after all other revocations.
     public func finishRevocations() async throws(KeystoreError) {
@@ -67,17 +73,20 @@ extension RecordContainer {
         }
     }
 
-    /// Starts ``finishRevocations()`` in a task if a revocation is recorded, for calls that may not wait for the hardware. A
-    /// revocation that fails, or that the program's end interrupts, stays recorded.
+    /// Starts ``finishRevocations()`` in a task if a revocation is recorded, for calls that may not
+    /// wait for the hardware. A revocation that fails, or that the program's end interrupts, stays
+    /// recorded.
     package func finishRevocationsSoon() {
         guard (try? keyring.hasRevocationsNow()) ?? false else { return }
         Task { try? await finishRevocations() }
     }
 
-    /// Verifies that the user can open the class, and leaves it locked. Accepts no earlier proof. If the hardware can,
-    /// first lifts a lockout with a stronger proof. Opening the class within the next minute does not prompt again.
+    /// Verifies that the user can open the class, and leaves it locked. Accepts no earlier proof.
+    /// If the hardware can, first lifts a lockout with a stronger proof. Opening the class within
+    /// the next minute does not prompt again.
     package func prove(
-        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         do throws(KeystoreError) {
             try await keyring.prove(protection, for: prompt, authorizedBy: presence)
@@ -91,9 +100,11 @@ extension RecordContainer {
         keyring.session(protection.name)
     }
 
-    /// Whether the record is in the device class while a class of its family is stored. Latchkey never writes that: an
-    /// attacker who can write the file has replaced a protected record.
-    package func isDowngraded(_ id: RecordID, from family: ClassFamily) throws(KeystoreError) -> Bool {
+    /// Whether the record is in the device class while a class of its family is stored. Latchkey
+    /// never writes that: an attacker who can write the file has replaced a protected record.
+    package func isDowngraded(_ id: RecordID, from family: ClassFamily) throws(KeystoreError)
+        -> Bool
+    {
         try store.readNow("read the record ‘\(id)’") { database in
             try RecordRow.exists(
                 database, container: name, id: id.rawValue, class: ProtectionClass.device.name)
@@ -101,8 +112,9 @@ extension RecordContainer {
         }
     }
 
-    /// Discards the keys of the classes whose names have this prefix, and closes their sessions. An earlier proof may still
-    /// open them if their policy allows reuse: if the user locks, call ``Keystore/endReuse()`` too.
+    /// Discards the keys of the classes whose names have this prefix, and closes their sessions. An
+    /// earlier proof may still open them if their policy allows reuse: if the user locks, call
+    /// ``Keystore/endReuse()`` too.
     package func lock(prefix: String) {
         keyring.lock(prefix: prefix)
     }
@@ -119,17 +131,22 @@ extension RecordContainer {
             try Self.check(record, payload)
             for protection in Self.classes(for: record, payload) {
                 keys[protection.name] =
-                    changedClasses.added(protection.name)?.opened ?? keyring.session(protection.name)?.opened
+                    changedClasses.added(protection.name)?.opened
+                    ?? keyring.session(protection.name)?.opened
             }
         }
-        return RecordTransaction(container: name, keys: keys, now: store.now(), resetCount: resetCount)
+        return RecordTransaction(
+            container: name, keys: keys, now: store.now(), resetCount: resetCount)
     }
 
     /// Applies a committed transaction to the keys in memory.
     func finish(_ changedClasses: [ClassChange]) {
-        let added = changedClasses.compactMap { change in if case .add(let prepared) = change { prepared } else { nil }
+        let added = changedClasses.compactMap { change in
+            if case .add(let prepared) = change { prepared } else { nil }
         }
-        for case .drop(let prefix) in changedClasses { keyring.lock(prefix: prefix, sparing: added.map(\.session)) }
+        for case .drop(let prefix) in changedClasses {
+            keyring.lock(prefix: prefix, sparing: added.map(\.session))
+        }
         for prepared in added { keyring.adopt(prepared) }
     }
 
@@ -143,7 +160,9 @@ extension RecordContainer {
 extension [ClassChange] {
     /// The session of the class of that name, if one is added.
     fileprivate func added(_ name: String) -> ClassSession? {
-        for case .add(let prepared) in self where prepared.protection.name == name { return prepared.session }
+        for case .add(let prepared) in self where prepared.protection.name == name {
+            return prepared.session
+        }
         return nil
     }
 
@@ -151,14 +170,16 @@ extension [ClassChange] {
 }
 
 extension RecordContainer {
-    /// Whether a dropped value still waits for revocation, because the hardware could not revoke it at the time. Until
-    /// ``finishRevocations()`` succeeds, a copy of the store opens it. Does not use the hardware.
+    /// Whether a dropped value still waits for revocation, because the hardware could not revoke it
+    /// at the time. Until ``finishRevocations()`` succeeds, a copy of the store opens it. Does not
+    /// use the hardware.
     package var hasPendingRevocations: Bool {
         get async throws(KeystoreError) {
             let name = name
             return try await store.read("read the pending revocations") { database in
                 try Bool.fetchOne(
-                    database, sql: "SELECT EXISTS (SELECT 1 FROM revocation WHERE container = ? AND isDue)",
+                    database,
+                    sql: "SELECT EXISTS (SELECT 1 FROM revocation WHERE container = ? AND isDue)",
                     arguments: [name]) ?? false
             }
         }

@@ -2,9 +2,11 @@ internal import FoundationEssentials
 
 /// Decides which rows are damaged.
 extension RecordContainer {
-    /// Verifies a row and returns its record and payload. The keys that this needs must be in memory.
+    /// Verifies a row and returns its record and payload. The keys that this needs must be in
+    /// memory.
     ///
-    /// - Parameter session: The session in which the payload's class must be open; nil for any session.
+    /// - Parameter session: The session in which the payload's class must be open; nil for any
+    ///   session.
     func verified(
         _ row: RecordRow, in session: ClassSession? = nil
     ) throws(KeystoreError) -> (record: Record, payload: SecretBytes?) {
@@ -29,7 +31,9 @@ extension RecordContainer {
                 "the protection of the record ‘\(record.id)’ was changed in the meantime",
                 recovery: "Read the stored record, then try again.")
         }
-        guard let payload = try? key.open(sealed, header: header) else { throw Self.edited(record.id) }
+        guard let payload = try? key.open(sealed, header: header) else {
+            throw Self.edited(record.id)
+        }
         return (record, payload)
     }
 
@@ -40,8 +44,11 @@ extension RecordContainer {
             recovery: "Unlock the class and try again.")
     }
 
-    /// Returns a row's decoded metadata, unverified. Small rows are decoded once; the header has all bytes that are decoded.
-    func record(of row: RecordRow) throws(KeystoreError) -> Record { try record(of: row, header: row.header) }
+    /// Returns a row's decoded metadata, unverified. Small rows are decoded once; the header has
+    /// all bytes that are decoded.
+    func record(of row: RecordRow) throws(KeystoreError) -> Record {
+        try record(of: row, header: row.header)
+    }
 
     private func record(of row: RecordRow, header: Data) throws(KeystoreError) -> Record {
         do {
@@ -59,10 +66,16 @@ extension RecordContainer {
         try record.checkKeyVersion()
         guard
             (1...128).contains(record.id.rawValue.utf8.count),
-            !record.id.rawValue.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
-        else { throw .invalidInput("the record's name is empty, too long, or contains a control character") }
+            !record.id.rawValue.unicodeScalars.contains(where: {
+                $0.properties.generalCategory == .control
+            })
+        else {
+            throw .invalidInput(
+                "the record's name is empty, too long, or contains a control character")
+        }
         guard payload?.count ?? 0 <= maximumPayloadBytes else {
-            throw .invalidInput("the record ‘\(record.id)’ is larger than \(maximumPayloadBytes) bytes")
+            throw .invalidInput(
+                "the record ‘\(record.id)’ is larger than \(maximumPayloadBytes) bytes")
         }
         if ProtectionClass.isSelfAuthenticated(record.protection.name) {
             guard record.isBareKey, payload == nil else {

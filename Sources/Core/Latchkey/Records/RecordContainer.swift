@@ -1,11 +1,12 @@
 internal import FoundationEssentials
 internal import GRDB
 
-/// The records under one name, for example of one app, account or profile. Containers are separate from each other.
+/// The records under one name, for example of one app, account or profile. Containers are separate
+/// from each other.
 ///
-/// ``metadata(_:)`` and ``list(_:)`` need no hardware and verify nothing: use them to decide what to show, not what to
-/// allow. ``read(_:for:authorizedBy:)`` verifies. ``apply(_:for:authorizedBy:)`` is the only way to write: all changes or
-/// none.
+/// ``metadata(_:)`` and ``list(_:)`` need no hardware and verify nothing: use them to decide what
+/// to show, not what to allow. ``read(_:for:authorizedBy:)`` verifies.
+/// ``apply(_:for:authorizedBy:)`` is the only way to write: all changes or none.
 public final class RecordContainer: Sendable {
     /// The maximum length of a payload in bytes.
     package static let maximumPayloadBytes = 1 << 20
@@ -24,13 +25,16 @@ public final class RecordContainer: Sendable {
     ///   - store: The store that contains the records.
     ///   - keystore: The hardware that protects the records. It is not used before it is needed.
     /// - Throws: ``KeystoreError`` with code `invalidInput` for an invalid name.
-    public init(name: String = "default", store: RecordStore, keystore: any Keystore) throws(KeystoreError) {
+    public init(name: String = "default", store: RecordStore, keystore: any Keystore)
+        throws(KeystoreError)
+    {
         guard
             (1...128).contains(name.utf8.count),
             !name.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
         else {
             throw KeystoreError(
-                operation: "open a container", code: .invalidInput, reason: "‘\(name)’ is not the name of a container",
+                operation: "open a container", code: .invalidInput,
+                reason: "‘\(name)’ is not the name of a container",
                 recovery: "Use a name of 1 to 128 bytes without control characters.")
         }
         self.name = name
@@ -44,26 +48,31 @@ public final class RecordContainer: Sendable {
     /// Reads a record's metadata, unverified. Does not use the hardware.
     ///
     /// - Returns: nil if there is no such record.
-    /// - Throws: ``KeystoreError``; `damaged` if the row cannot be decoded. A damaged row is never reported as missing.
+    /// - Throws: ``KeystoreError``; `damaged` if the row cannot be decoded. A damaged row is never
+    ///   reported as missing.
     public func metadata(_ id: RecordID) async throws(KeystoreError) -> Record? {
         try await row(id).map { row throws(KeystoreError) in try record(of: row) }
     }
 
-    /// Reads the metadata of the records with these names that exist, and of all records of a kind, at one moment. Unverified.
+    /// Reads the metadata of the records with these names that exist, and of all records of a kind,
+    /// at one moment. Unverified.
     package func metadata(
         _ ids: [RecordID], andAll kind: String
     ) async throws(KeystoreError) -> (named: [Record], ofKind: [Record]) {
         let name = name
         let (named, ofKind) = try await store.read("read the records") { database in
             (
-                try ids.compactMap { try RecordRow.fetch(database, container: name, id: $0.rawValue) },
+                try ids.compactMap {
+                    try RecordRow.fetch(database, container: name, id: $0.rawValue)
+                },
                 try RecordRow.fetchAll(database, container: name, kind: kind)
             )
         }
         return (try named.map(record(of:)), try ofKind.map(record(of:)))
     }
 
-    /// Reads the metadata of all records of a kind, oldest first, unverified. Does not use the hardware.
+    /// Reads the metadata of all records of a kind, oldest first, unverified. Does not use the
+    /// hardware.
     public func list(_ kind: String) async throws(KeystoreError) -> [Record] {
         let name = name
         return try await store.read("list the records") { database in
@@ -71,8 +80,8 @@ public final class RecordContainer: Sendable {
         }
     }
 
-    /// Reads all records that contain a hardware key, of any kind, oldest first. Does not use the hardware, which
-    /// authenticates the keys when they are used.
+    /// Reads all records that contain a hardware key, of any kind, oldest first. Does not use the
+    /// hardware, which authenticates the keys when they are used.
     public func keys() async throws(KeystoreError) -> [Record] {
         let name = name
         return try await store.read("list the keys") { database in
@@ -82,11 +91,14 @@ public final class RecordContainer: Sendable {
 
     // MARK: With hardware
 
-    /// Opens a class: one hardware operation, with the user verification that its policy requires. Does nothing if it is open.
+    /// Opens a class: one hardware operation, with the user verification that its policy requires.
+    /// Does nothing if it is open.
     ///
-    /// - Throws: ``KeystoreError``; `notFound` if nothing is stored in a class that requires user verification.
+    /// - Throws: ``KeystoreError``; `notFound` if nothing is stored in a class that requires user
+    ///   verification.
     public func open(
-        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         do throws(KeystoreError) {
             try await keyring.open(protection, for: prompt, authorizedBy: presence)
@@ -95,27 +107,30 @@ public final class RecordContainer: Sendable {
         }
     }
 
-    /// Discards all record keys, and the proofs that would open them again. All sessions of this container
-    /// close.
+    /// Discards all record keys, and the proofs that would open them again. All sessions of this
+    /// container close.
     public func lock() async {
         keystore.endReuse()
         keyring.lock()
     }
 
-    /// Reads a record and its payload, and verifies them. Opens the device class, and the record's own class if the record has
-    /// a payload.
+    /// Reads a record and its payload, and verifies them. Opens the device class, and the record's
+    /// own class if the record has a payload.
     ///
     /// - Returns: nil if there is no such record; a nil payload if the record has none.
-    /// - Throws: ``KeystoreError``; `damaged` if another program changed the row, `wrongDevice` on other hardware.
+    /// - Throws: ``KeystoreError``; `damaged` if another program changed the row, `wrongDevice` on
+    ///   other hardware.
     public func read(
-        _ id: RecordID, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority = NobodyPresent()
+        _ id: RecordID, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority = NobodyPresent()
     ) async throws(KeystoreError) -> (record: Record, payload: SecretBytes?)? {
         do throws(KeystoreError) {
             guard let row = try await row(id) else { return nil }
             if !row.isSelfAuthenticated {
                 try await keyring.open(.device, for: prompt, authorizedBy: presence)
                 if row.payload != nil {
-                    try await keyring.open(record(of: row).protection, for: prompt, authorizedBy: presence)
+                    try await keyring.open(
+                        record(of: row).protection, for: prompt, authorizedBy: presence)
                 }
             }
             return try verified(row)
@@ -126,15 +141,17 @@ public final class RecordContainer: Sendable {
 
     /// Makes all the changes in one durable transaction, or none.
     ///
-    /// It first opens the classes that the changes need, so it may prompt. Deleting uses no hardware and does not prompt.
+    /// It first opens the classes that the changes need, so it may prompt. Deleting uses no
+    /// hardware and does not prompt.
     ///
-    /// A class that requires user verification is created with its first records, in the same transaction. After that, this
-    /// program can add records while the class is open; any program can replace one of its records. So an attacker who can
-    /// write the file cannot prepare a class with a known key.
+    /// A class that requires user verification is created with its first records, in the same
+    /// transaction. After that, this program can add records while the class is open; any program
+    /// can replace one of its records. So an attacker who can write the file cannot prepare a class
+    /// with a known key.
     ///
     /// - Returns: The records that were put, in order, as stored.
-    /// - Throws: ``KeystoreError``; `conflict` if a record's generation is not the expected one, `damaged` if another program
-    ///   may know the key of a record's class.
+    /// - Throws: ``KeystoreError``; `conflict` if a record's generation is not the expected one,
+    ///   `damaged` if another program may know the key of a record's class.
     @discardableResult
     public func apply(
         _ changes: [RecordChange], for prompt: PromptContext,
@@ -153,8 +170,8 @@ public final class RecordContainer: Sendable {
     }
 }
 
-/// Synchronous calls, for facades with synchronous calls. They use memory and disk only, on the caller's own thread, and do
-/// not prompt. The protection classes that they need must be open.
+/// Synchronous calls, for facades with synchronous calls. They use memory and disk only, on the
+/// caller's own thread, and do not prompt. The protection classes that they need must be open.
 extension RecordContainer {
     /// Reads a record's metadata, as ``metadata(_:)`` does.
     package func metadataNow(_ id: RecordID) throws(KeystoreError) -> Record? {
@@ -168,13 +185,16 @@ extension RecordContainer {
 
     /// Reads a record and its payload, and verifies them.
     ///
-    /// - Parameter session: The session in which the payload's class must be open; nil for any session.
-    /// - Throws: ``KeystoreError``; `wrongState` if the class is locked, or was locked after `session` was opened.
+    /// - Parameter session: The session in which the payload's class must be open; nil for any
+    ///   session.
+    /// - Throws: ``KeystoreError``; `wrongState` if the class is locked, or was locked after
+    ///   `session` was opened.
     package func readNow(
         _ id: RecordID, in session: ClassSession? = nil
     ) throws(KeystoreError) -> (record: Record, payload: SecretBytes?)? {
         do throws(KeystoreError) {
-            return try rowNow(id).map { row throws(KeystoreError) in try verified(row, in: session) }
+            return try rowNow(id).map { row throws(KeystoreError) in try verified(row, in: session)
+            }
         } catch {
             throw error.during("read the record ‘\(id)’")
         }
@@ -184,7 +204,9 @@ extension RecordContainer {
     ///
     /// - Throws: ``KeystoreError``; `wrongState` if a class that the changes need is locked.
     @discardableResult
-    package func applyNow(_ changes: [RecordChange], classes: [ClassChange] = []) throws(KeystoreError) -> [Record] {
+    package func applyNow(_ changes: [RecordChange], classes: [ClassChange] = [])
+        throws(KeystoreError) -> [Record]
+    {
         do throws(KeystoreError) {
             let transaction = try transaction(changes, classes)
             let records = try store.writeNow("store the records") { database in

@@ -1,8 +1,8 @@
 internal import Crypto
 internal import FoundationEssentials
 
-/// The opened key of a protection class. It encrypts the payloads of its class; the device class's key also authenticates
-/// metadata.
+/// The opened key of a protection class. It encrypts the payloads of its class; the device class's
+/// key also authenticates metadata.
 struct RecordKey: Sendable {
     static let byteCount = 32
     private static let version: UInt8 = 1
@@ -19,7 +19,8 @@ struct RecordKey: Sendable {
         metadataKey = Self.derive(root, "latchkey/records/metadata/v1")
     }
 
-    /// `version ‖ nonce (12) ‖ ciphertext ‖ tag (16)`: AES-256-GCM with `header` as associated data.
+    /// `version ‖ nonce (12) ‖ ciphertext ‖ tag (16)`: AES-256-GCM with `header` as associated
+    /// data.
     func seal(_ payload: SecretBytes, header: Data) throws -> Data {
         let box = try payload.withUnsafeBytes { bytes in
             try AES.GCM.seal(bytes, using: payloadKey, authenticating: header)
@@ -27,11 +28,13 @@ struct RecordKey: Sendable {
         return Data([Self.version]) + box.nonce + box.ciphertext + box.tag
     }
 
-    /// - Throws: Any error, if ``seal(_:header:)`` did not create the bytes under this key and header.
+    /// - Throws: Any error, if ``seal(_:header:)`` did not create the bytes under this key and
+    ///   header.
     func open(_ sealed: Data, header: Data) throws -> SecretBytes {
         guard sealed.first == Self.version else { throw CryptoKitError.incorrectParameterSize }
         var plain = try AES.GCM.open(
-            AES.GCM.SealedBox(combined: sealed.dropFirst()), using: payloadKey, authenticating: header)
+            AES.GCM.SealedBox(combined: sealed.dropFirst()), using: payloadKey,
+            authenticating: header)
         defer { plain.resetBytes(in: plain.startIndex..<plain.endIndex) }
         return SecretBytes(plain)
     }
@@ -45,15 +48,16 @@ struct RecordKey: Sendable {
     }
 
     private static func derive(_ root: SymmetricKey, _ purpose: String) -> SymmetricKey {
-        HKDF<SHA256>.deriveKey(inputKeyMaterial: root, info: Data(purpose.utf8), outputByteCount: byteCount)
+        HKDF<SHA256>.deriveKey(
+            inputKeyMaterial: root, info: Data(purpose.utf8), outputByteCount: byteCount)
     }
 }
 
-/// Encrypts one secret that must be stored even if its protection class is locked by then. It can seal at any time; only
-/// the open class can unseal.
+/// Encrypts one secret that must be stored even if its protection class is locked by then. It can
+/// seal at any time; only the open class can unseal.
 ///
-/// The envelope has its own key, and the only other copy of that key is encrypted under the class's key. So after a lock
-/// nothing in memory can decrypt a stored record.
+/// The envelope has its own key, and the only other copy of that key is encrypted under the class's
+/// key. So after a lock nothing in memory can decrypt a stored record.
 package struct ClassEnvelope: Sendable {
     /// Version, nonce, key and tag: see ``RecordKey/seal(_:header:)``.
     private static let wrappedKeyBytes = 1 + 12 + RecordKey.byteCount + 16
@@ -78,7 +82,9 @@ package struct ClassEnvelope: Sendable {
         }
     }
 
-    fileprivate static func open(_ sealed: Data, _ opened: RecordKey, header: Data) throws -> SecretBytes {
+    fileprivate static func open(_ sealed: Data, _ opened: RecordKey, header: Data) throws
+        -> SecretBytes
+    {
         let key = RecordKey(try opened.open(sealed.prefix(wrappedKeyBytes), header: header))
         return try key.open(sealed.dropFirst(wrappedKeyBytes), header: header)
     }
@@ -101,8 +107,8 @@ extension RecordContainer {
 
     /// Opens an envelope.
     ///
-    /// - Throws: ``KeystoreError``; `wrongState` if the class is locked, `damaged` if the envelope is not of this class and
-    ///   record.
+    /// - Throws: ``KeystoreError``; `wrongState` if the class is locked, `damaged` if the envelope
+    ///   is not of this class and record.
     package func open(
         _ sealed: SecretBytes, of protection: ProtectionClass, for id: RecordID
     ) throws(KeystoreError) -> SecretBytes {

@@ -1,9 +1,10 @@
 internal import Synchronization
 
-/// A program's cache of one container's protection classes: sessions, proofs, and the queue of each class.
+/// A program's cache of one container's protection classes: sessions, proofs, and the queue of each
+/// class.
 ///
-/// A lock ends all of it at once, including sessions that are being opened and classes that are not stored yet: an operation
-/// that began before the lock leaves nothing open after it.
+/// A lock ends all of it at once, including sessions that are being opened and classes that are not
+/// stored yet: an operation that began before the lock leaves nothing open after it.
 final class RecordKeyCache: Sendable {
     private struct WeakSession {
         weak var session: ClassSession?
@@ -19,8 +20,8 @@ final class RecordKeyCache: Sendable {
         /// Sessions that have begun and are not admitted yet; weak references.
         var pending: [WeakSession] = []
         var verified: [String: VerifiedKey] = [:]
-        /// One queue of tasks for each class. It prevents two prompts for one class, and lets one class continue while the
-        /// user is prompted for another.
+        /// One queue of tasks for each class. It prevents two prompts for one class, and lets one
+        /// class continue while the user is prompted for another.
         var queues: [String: ClassQueue] = [:]
     }
 
@@ -56,13 +57,15 @@ final class RecordKeyCache: Sendable {
         }
     }
 
-    /// Closes the sessions of the classes whose names begin with `prefix`, including those that are being opened.
+    /// Closes the sessions of the classes whose names begin with `prefix`, including those that are
+    /// being opened.
     ///
     /// - Parameter spared: Sessions that stay open.
     func lock(prefix: String, sparing spared: [ClassSession] = []) {
         state.withLock { state in
             let all = state.pending.compactMap(\.session) + state.open.values
-            for session in all where session.name.hasPrefix(prefix) && !spared.contains(where: { $0 === session }) {
+            for session in all
+            where session.name.hasPrefix(prefix) && !spared.contains(where: { $0 === session }) {
                 session.close()
             }
             state.pending.removeAll { $0.session?.isClosed ?? true }
@@ -132,8 +135,8 @@ struct VerifiedKey {
     var key: RecordKey? { ContinuousClock.now < deadline ? opened : nil }
 }
 
-/// A protection class that is open, or is being opened. All users of the open class share it. Closing it ends it for all of
-/// them for good: opening the class again creates another session.
+/// A protection class that is open, or is being opened. All users of the open class share it.
+/// Closing it ends it for all of them for good: opening the class again creates another session.
 package final class ClassSession: Sendable {
     private enum Stage {
         case opening

@@ -2,13 +2,15 @@ internal import FoundationEssentials
 internal import GRDB
 internal import Synchronization
 
-/// The keys of a container's protection classes: the hardware opens them, and memory keeps them until they are locked.
+/// The keys of a container's protection classes: the hardware opens them, and memory keeps them
+/// until they are locked.
 final class RecordKeyring: Sendable {
     let store: RecordStore
     let container: String
     let keystore: any Keystore
     private let cache = RecordKeyCache()
-    /// The store's reset count when the classes in memory were opened; see ``RecordStore/startOver()``.
+    /// The store's reset count when the classes in memory were opened; see
+    /// ``RecordStore/startOver()``.
     private let resetCount: Mutex<Int>
     /// Whether other hardware sealed the device class; nil if that is not known.
     private let foreign = Mutex<Bool?>(nil)
@@ -22,7 +24,8 @@ final class RecordKeyring: Sendable {
 
     // MARK: In memory
 
-    /// Locks the classes whose names begin with `prefix`, and cancels openings of them that have started.
+    /// Locks the classes whose names begin with `prefix`, and cancels openings of them that have
+    /// started.
     func lock(prefix: String = "", sparing spared: [ClassSession] = []) {
         cache.lock(prefix: prefix, sparing: spared)
     }
@@ -39,20 +42,26 @@ final class RecordKeyring: Sendable {
         return cache.session(name)
     }
 
-    /// Adds a new class that is stored now. It stays locked if a lock came after its creation began.
+    /// Adds a new class that is stored now. It stays locked if a lock came after its creation
+    /// began.
     func adopt(_ prepared: PreparedClass) {
         cache.admit(prepared.session)
     }
 
     // MARK: Other hardware
 
-    /// Whether other hardware protects the records. Each call queries the hardware until the hardware has confirmed
-    /// that it protects them. Does not query it while the device class is open.
+    /// Whether other hardware protects the records. Each call queries the hardware until the
+    /// hardware has confirmed that it protects them. Does not query it while the device class is
+    /// open.
     ///
     /// - Returns: False if the hardware does not answer.
     func isForeign() async throws(KeystoreError) -> Bool {
-        if session(ProtectionClass.device.name)?.isOpen == true || isKnownForeign == false { return false }
-        guard let sealed = try await stored(ProtectionClass.device.name), let isOwn = await keystore.owns(sealed) else {
+        if session(ProtectionClass.device.name)?.isOpen == true || isKnownForeign == false {
+            return false
+        }
+        guard let sealed = try await stored(ProtectionClass.device.name),
+            let isOwn = await keystore.owns(sealed)
+        else {
             return false
         }
         foreign.withLock { $0 = !isOwn }
@@ -62,7 +71,8 @@ final class RecordKeyring: Sendable {
     /// The result of the last query or use of the hardware; nil before the first.
     var isKnownForeign: Bool? { foreign.withLock { $0 } }
 
-    /// The next step for a store of other hardware. The command-line tool uses only the default profile.
+    /// The next step for a store of other hardware. The command-line tool uses only the default
+    /// profile.
     private var adviceToStartOver: String {
         let function = "RecordStore.startOver()"
         let step =
@@ -73,13 +83,15 @@ final class RecordKeyring: Sendable {
 
     // MARK: With hardware
 
-    /// Opens a class. A class without user verification is created if the container has none of that name.
+    /// Opens a class. A class without user verification is created if the container has none of
+    /// that name.
     ///
-    /// - Throws: ``KeystoreError``; `notFound` if the container has no such class and the class requires user verification:
-    ///   such a class is stored together with its first record.
+    /// - Throws: ``KeystoreError``; `notFound` if the container has no such class and the class
+    ///   requires user verification: such a class is stored together with its first record.
     @discardableResult
     func open(
-        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> RecordKey {
         if let key = session(protection.name)?.opened { return key }
         return try await cache.serially(protection.name) { () throws(KeystoreError) in
@@ -95,9 +107,11 @@ final class RecordKeyring: Sendable {
         }
     }
 
-    /// Opens a class as ``open(_:for:authorizedBy:)`` does, or creates one to be stored together with its first record.
+    /// Opens a class as ``open(_:for:authorizedBy:)`` does, or creates one to be stored together
+    /// with its first record.
     func openOrPrepare(
-        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass? {
         guard protection.policy != .none, session(protection.name)?.isOpen != true,
             try await stored(protection.name) == nil
@@ -109,10 +123,12 @@ final class RecordKeyring: Sendable {
         return try await prepare(protection, for: prompt, authorizedBy: presence)
     }
 
-    /// Opens a class with a new proof and keeps the result: ``open(_:for:authorizedBy:)`` within the next minute does
-    /// not prompt again. If the hardware can, first lifts a lockout with a stronger proof.
+    /// Opens a class with a new proof and keeps the result: ``open(_:for:authorizedBy:)`` within
+    /// the next minute does not prompt again. If the hardware can, first lifts a lockout with a
+    /// stronger proof.
     func prove(
-        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         try await cache.serially(protection.name) { () throws(KeystoreError) in
             let session = cache.begin(protection.name)
@@ -125,9 +141,11 @@ final class RecordKeyring: Sendable {
         _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> RecordKey {
         do throws(KeystoreError) {
-            return try await unseal(protection, prompt, PresenceSession(presence, acceptsEarlierProof: false))
+            return try await unseal(
+                protection, prompt, PresenceSession(presence, acceptsEarlierProof: false))
         } catch let lockout {
-            guard lockout.code == .lockedOut, presence.isInteractive, let sealed = try await stored(protection.name)
+            guard lockout.code == .lockedOut, presence.isInteractive,
+                let sealed = try await stored(protection.name)
             else {
                 throw lockout
             }
@@ -135,7 +153,8 @@ final class RecordKeyring: Sendable {
             let presence = PresenceSession(presence, acceptsEarlierProof: false, preferring: .any)
             let isLifted: Bool
             do throws(KeystoreError) {
-                isLifted = try await keystore.liftLockout(of: sealed, for: prompt, authorizedBy: presence)
+                isLifted = try await keystore.liftLockout(
+                    of: sealed, for: prompt, authorizedBy: presence)
             } catch {
                 guard [.wrongProof, .lockedOut].contains(error.code) else { throw error }
                 throw lockout.remaining(after: error)
@@ -145,8 +164,8 @@ final class RecordKeyring: Sendable {
         }
     }
 
-    /// Creates a class that is not stored yet. It has been opened once, as a check. It gets the container's existing PIN, if
-    /// there is one, unless the class has its own.
+    /// Creates a class that is not stored yet. It has been opened once, as a check. It gets the
+    /// container's existing PIN, if there is one, unless the class has its own.
     ///
     /// - Parameter revocably: See ``RecordContainer/prepare(_:revocably:for:authorizedBy:)``.
     func prepare(
@@ -155,19 +174,22 @@ final class RecordKeyring: Sendable {
     ) async throws(KeystoreError) -> PreparedClass {
         let session = cache.begin(protection.name)
         let presence = PresenceSession(
-            presence, verifyExistingPIN: ProtectionClass.hasOwnPIN(protection.name) ? nil : verifyExistingPIN)
+            presence,
+            verifyExistingPIN: ProtectionClass.hasOwnPIN(protection.name) ? nil : verifyExistingPIN)
         let secret = SecretBytes.random(count: RecordKey.byteCount)
         let (sealed, reservation) =
             revocably == .never
             ? (try await seal(secret, protection, prompt, presence), nil)
-            : try await sealRevocably(secret, protection, isRequired: revocably == .required, prompt, presence)
+            : try await sealRevocably(
+                secret, protection, isRequired: revocably == .required, prompt, presence)
         guard
             protection.policy.isMet(by: sealed.policy),
             try await keystore.unseal(sealed, for: prompt, authorizedBy: presence) == secret
         else { throw .damaged("the hardware does not return the sealed bytes") }
         session.open(with: RecordKey(secret, isNew: true))
         guard session.isOpen else { throw Self.lockedMeanwhile(protection) }
-        return PreparedClass(protection: protection, sealed: sealed, session: session, reservation: reservation)
+        return PreparedClass(
+            protection: protection, sealed: sealed, session: session, reservation: reservation)
     }
 
     // MARK: Helpers
@@ -183,7 +205,8 @@ final class RecordKeyring: Sendable {
             try await checkHasNoRecords(protection)
             guard protection.policy == .none else {
                 throw .notFound(
-                    "nothing is stored in the class ‘\(protection.name)’", recovery: "Store a record first."
+                    "nothing is stored in the class ‘\(protection.name)’",
+                    recovery: "Store a record first."
                 )
             }
             return try await make(protection, prompt, presence)
@@ -191,7 +214,8 @@ final class RecordKeyring: Sendable {
         guard sealed.backend == keystore.backend else {
             throw KeystoreError(
                 code: .wrongDevice,
-                reason: "the records are protected by a key of kind ‘\(sealed.backend)’, not ‘\(keystore.backend)’",
+                reason:
+                    "the records are protected by a key of kind ‘\(sealed.backend)’, not ‘\(keystore.backend)’",
                 recovery:
                     "Use the hardware that protected the records (latchkey: --token or --tcti), or another container. "
                     + adviceToStartOver)
@@ -202,7 +226,8 @@ final class RecordKeyring: Sendable {
             )
         }
         do throws(KeystoreError) {
-            let key = RecordKey(try await keystore.unseal(sealed, for: prompt, authorizedBy: presence))
+            let key = RecordKey(
+                try await keystore.unseal(sealed, for: prompt, authorizedBy: presence))
             foreign.withLock { $0 = false }
             return key
         } catch {
@@ -228,7 +253,8 @@ final class RecordKeyring: Sendable {
     ) async throws(KeystoreError) -> Bool {
         let (container, backend) = (container, keystore.backend)
         let sealed = try await store.read("read the record keys") { database in
-            try RecordKeyRow.first(database, container: container, sealedUnder: .pin, backend: backend)?.sealed
+            try RecordKeyRow.first(
+                database, container: container, sealedUnder: .pin, backend: backend)?.sealed
         }
         guard let sealed else { return false }
         _ = try await keystore.unseal(sealed, for: prompt, authorizedBy: presence)
@@ -246,7 +272,8 @@ final class RecordKeyring: Sendable {
         }
     }
 
-    /// Seals a new random key. If two processes do this at once, the first to write wins, and both use its key.
+    /// Seals a new random key. If two processes do this at once, the first to write wins, and both
+    /// use its key.
     private func make(
         _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> RecordKey {
@@ -258,7 +285,10 @@ final class RecordKeyring: Sendable {
                 generation: RecordKeyRow.firstGeneration
             )
             .insertUnlessPresent(database)
-            guard let existing = try RecordKeyRow.fetch(database, container: container, name: protection.name) else {
+            guard
+                let existing = try RecordKeyRow.fetch(
+                    database, container: container, name: protection.name)
+            else {
                 throw KeystoreError.damaged("the record key is not in the store after writing")
             }
             return existing.sealed
@@ -267,36 +297,43 @@ final class RecordKeyring: Sendable {
         return RecordKey(try await keystore.unseal(existing, for: prompt, authorizedBy: presence))
     }
 
-    /// Seals under the class's policy. For a class without user verification, hardware that cannot seal without it uses the
-    /// weakest policy that it has; any other policy that it cannot enforce is an error.
+    /// Seals under the class's policy. For a class without user verification, hardware that cannot
+    /// seal without it uses the weakest policy that it has; any other policy that it cannot enforce
+    /// is an error.
     func seal(
         _ secret: SecretBytes, _ protection: ProtectionClass, _ prompt: PromptContext,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret {
         do throws(KeystoreError) {
-            return try await keystore.seal(secret, policy: protection.policy, for: prompt, authorizedBy: presence)
+            return try await keystore.seal(
+                secret, policy: protection.policy, for: prompt, authorizedBy: presence)
         } catch {
             guard error.code == .unsupported, protection.policy == .none,
                 let least = try await keystore.capabilities().leastSealing, least != .none
             else { throw error }
-            return try await keystore.seal(secret, policy: least, for: prompt, authorizedBy: presence)
+            return try await keystore.seal(
+                secret, policy: least, for: prompt, authorizedBy: presence)
         }
     }
 }
 
 /// Revocable keys of protection classes.
 extension RecordKeyring {
-    /// Seals a class's key revocably. Before that it records the key for revocation, unless the class is then stored.
+    /// Seals a class's key revocably. Before that it records the key for revocation, unless the
+    /// class is then stored.
     ///
-    /// - Parameter isRequired: Whether to fail if the hardware cannot revoke such a class. Otherwise the key is sealed
-    ///   without revocation, and ``SealedSecret/isRevocable`` is `false`.
+    /// - Parameter isRequired: Whether to fail if the hardware cannot revoke such a class.
+    ///   Otherwise the key is sealed without revocation, and ``SealedSecret/isRevocable`` is
+    ///   `false`.
     /// - Returns: The sealed key, and the reservation of its revocation if it is revocable.
     func sealRevocably(
-        _ secret: SecretBytes, _ protection: ProtectionClass, isRequired: Bool, _ prompt: PromptContext,
+        _ secret: SecretBytes, _ protection: ProtectionClass, isRequired: Bool,
+        _ prompt: PromptContext,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (sealed: SealedSecret, reservation: RevocationReservation?) {
         let (container, store, name) = (container, store, protection.name)
-        guard let reservation = try RevocationReservation(of: name, container: container, in: store) else {
+        guard let reservation = try RevocationReservation(of: name, container: container, in: store)
+        else {
             throw .conflict("another program is creating the class ‘\(name)’")
         }
         do throws(KeystoreError) {
@@ -304,7 +341,8 @@ extension RecordKeyring {
                 secret, policy: protection.policy, for: prompt, authorizedBy: presence
             ) { (new) async throws(KeystoreError) in
                 try await store.write("mark a new record key for revocation") { database in
-                    try RevocationRow.insert(new, named: name, isDue: false, container: container, database)
+                    try RevocationRow.insert(
+                        new, named: name, isDue: false, container: container, database)
                 }
             }
             return (sealed, reservation)
@@ -314,7 +352,8 @@ extension RecordKeyring {
         }
     }
 
-    /// Revokes one key after the other and deletes each row when its key is revoked, so a crash repeats at most one.
+    /// Revokes one key after the other and deletes each row when its key is revoked, so a crash
+    /// repeats at most one.
     func finishRevocations() async throws(KeystoreError) {
         let container = container
         let rows = try await store.read("revoke keys") { database in
@@ -342,11 +381,14 @@ extension RecordKeyring {
         }
     }
 
-    /// - Returns: nil if another program is creating the value now, or has stored it in the meantime.
+    /// - Returns: nil if another program is creating the value now, or has stored it in the
+    ///   meantime.
     private func claim(_ row: RevocationRow) async throws(KeystoreError) -> RevocationRow? {
         guard !row.isDue else { return row }
         let container = container
-        guard let leftover = try RevocationReservation(of: row.name, container: container, in: store) else {
+        guard
+            let leftover = try RevocationReservation(of: row.name, container: container, in: store)
+        else {
             return nil
         }
         defer { withExtendedLifetime(leftover) {} }

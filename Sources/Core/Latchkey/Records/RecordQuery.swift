@@ -26,7 +26,8 @@ package indirect enum RecordQuery: Hashable, Sendable {
         }
     }
 
-    /// Finds the records of a kind that match, oldest first. Reports rows that cannot be decoded, and finds all others.
+    /// Finds the records of a kind that match, oldest first. Reports rows that cannot be decoded,
+    /// and finds all others.
     func fetch(_ database: Database, container: String, kind: String) throws -> RecordMatches {
         let ids = try RecordSearch(database: database, container: container, kind: kind).ids(self)
         // CROSS JOIN: SQLite must read the index first, then each record by its name.
@@ -40,7 +41,9 @@ package indirect enum RecordQuery: Hashable, Sendable {
             arguments: ids.arguments + [container, kind])
         var matches = RecordMatches()
         while let row = try rows.next() {
-            guard let record = matches.record(of: try RecordRow(row)), self.matches(record) else { continue }
+            guard let record = matches.record(of: try RecordRow(row)), self.matches(record) else {
+                continue
+            }
             matches.records.append(record)
         }
         return matches
@@ -65,8 +68,11 @@ package struct RecordMatches: Sendable {
 }
 
 extension RecordContainer {
-    /// Finds the records of a kind that match, oldest first, unverified. Does not use the hardware. Reads only matches.
-    package func find(_ kind: String, where query: RecordQuery) async throws(KeystoreError) -> RecordMatches {
+    /// Finds the records of a kind that match, oldest first, unverified. Does not use the hardware.
+    /// Reads only matches.
+    package func find(_ kind: String, where query: RecordQuery) async throws(KeystoreError)
+        -> RecordMatches
+    {
         let name = name
         return try await store.read("search the records") { database in
             try query.fetch(database, container: name, kind: kind)
@@ -74,7 +80,9 @@ extension RecordContainer {
     }
 
     /// Finds records as ``find(_:where:)`` does, on the caller's own thread.
-    package func findNow(_ kind: String, where query: RecordQuery) throws(KeystoreError) -> RecordMatches {
+    package func findNow(_ kind: String, where query: RecordQuery) throws(KeystoreError)
+        -> RecordMatches
+    {
         try store.readNow("search the records") { database in
             try query.fetch(database, container: name, kind: kind)
         }
@@ -83,12 +91,15 @@ extension RecordContainer {
     /// The number of records in memory at once during a scan.
     private static let pageSize = 256
 
-    /// Finds the records of a kind that `isWanted`, oldest first, unverified. Reads every record of the kind, and keeps only
-    /// the wanted ones.
+    /// Finds the records of a kind that `isWanted`, oldest first, unverified. Reads every record of
+    /// the kind, and keeps only the wanted ones.
     ///
-    /// It reads page by page and holds nothing of the store while `isWanted` runs, so `isWanted` may use the store. The result
-    /// may or may not include records that are stored, changed or deleted during the scan; all others appear once.
-    package func scanNow(_ kind: String, _ isWanted: (Record) throws -> Bool) throws -> RecordMatches {
+    /// It reads page by page and holds nothing of the store while `isWanted` runs, so `isWanted`
+    /// may use the store. The result may or may not include records that are stored, changed or
+    /// deleted during the scan; all others appear once.
+    package func scanNow(_ kind: String, _ isWanted: (Record) throws -> Bool) throws
+        -> RecordMatches
+    {
         var matches = RecordMatches()
         var rowID: Int64 = 0
         while true {
@@ -115,13 +126,14 @@ extension RecordContainer {
     /// The ids of all records of a kind, oldest first. Does not use the hardware.
     package func idsNow(_ kind: String) throws(KeystoreError) -> [RecordID] {
         try store.readNow("list the records") { database in
-            try RecordRow.fetchIDs(database, container: name, kind: kind).map(RecordID.init(rawValue:))
+            try RecordRow.fetchIDs(database, container: name, kind: kind).map(
+                RecordID.init(rawValue:))
         }
     }
 }
 
-/// Converts a ``RecordQuery`` into SQL that finds the ids of all matching records, and possibly of others: the caller checks
-/// each record.
+/// Converts a ``RecordQuery`` into SQL that finds the ids of all matching records, and possibly of
+/// others: the caller checks each record.
 struct RecordSearch {
     /// With fewer candidates than this, checking each record is faster than another index lookup.
     private static let few = 256
@@ -138,11 +150,15 @@ struct RecordSearch {
 
     func ids(_ query: RecordQuery) throws -> IDs {
         switch query {
-        case .all: IDs(sql: "SELECT id FROM record WHERE container = ? AND kind = ?", arguments: [container, kind])
+        case .all:
+            IDs(
+                sql: "SELECT id FROM record WHERE container = ? AND kind = ?",
+                arguments: [container, kind])
         case .id(let id): IDs(sql: "SELECT ? AS id", arguments: [id.rawValue])
         case .attribute(let name, let value):
             IDs(
-                sql: "SELECT id FROM recordAttribute WHERE container = ? AND name = ? AND value = ?",
+                sql:
+                    "SELECT id FROM recordAttribute WHERE container = ? AND name = ? AND value = ?",
                 arguments: [container, name, value])
         case .hasAttribute(let name):
             IDs(
@@ -164,7 +180,8 @@ struct RecordSearch {
     /// The exact ids of the matching records: `not` must not exclude too many.
     private func exactIDs(_ query: RecordQuery) throws -> IDs {
         switch query {
-        case .and(let left, let right): Self.join(try exactIDs(left), "INTERSECT", try exactIDs(right))
+        case .and(let left, let right):
+            Self.join(try exactIDs(left), "INTERSECT", try exactIDs(right))
         case .or(let left, let right): Self.join(try exactIDs(left), "UNION", try exactIDs(right))
         case .all, .id, .attribute, .hasAttribute, .not: try ids(query)
         }
@@ -172,7 +189,8 @@ struct RecordSearch {
 
     private func isSmall(_ ids: IDs) throws -> Bool {
         let count = try Int.fetchOne(
-            database, sql: "SELECT count(*) FROM (\(ids.sql) LIMIT \(Self.few))", arguments: ids.arguments)
+            database, sql: "SELECT count(*) FROM (\(ids.sql) LIMIT \(Self.few))",
+            arguments: ids.arguments)
         return count ?? 0 < Self.few
     }
 
@@ -185,7 +203,8 @@ struct RecordSearch {
 
 /// The entries of one record in the index of attributes, which answers a ``RecordQuery``.
 ///
-/// The index only finds candidates. It is not authenticated, so the caller checks each record itself.
+/// The index only finds candidates. It is not authenticated, so the caller checks each record
+/// itself.
 struct AttributeIndex {
     let container: String
     let id: String
@@ -195,12 +214,14 @@ struct AttributeIndex {
         let (old, new) = (Self.entries(old), Self.entries(new))
         for (name, value) in old where new[name] != value {
             try database.execute(
-                sql: "DELETE FROM recordAttribute WHERE container = ? AND name = ? AND value = ? AND id = ?",
+                sql:
+                    "DELETE FROM recordAttribute WHERE container = ? AND name = ? AND value = ? AND id = ?",
                 arguments: [container, name, value, id])
         }
         for (name, value) in new where old[name] != value {
             try database.execute(
-                sql: "INSERT OR IGNORE INTO recordAttribute (container, name, value, id) VALUES (?, ?, ?, ?)",
+                sql:
+                    "INSERT OR IGNORE INTO recordAttribute (container, name, value, id) VALUES (?, ?, ?, ?)",
                 arguments: [container, name, value, id])
         }
     }

@@ -2,7 +2,8 @@ internal import Crypto
 internal import FoundationEssentials
 internal import GRDB
 
-/// A record as it is stored: the metadata's exact text, the sealed payload, and a MAC over all of it.
+/// A record as it is stored: the metadata's exact text, the sealed payload, and a MAC over all of
+/// it.
 struct RecordRow {
     var container: String
     var id: String
@@ -20,11 +21,14 @@ struct RecordRow {
     /// Whether the row claims that it needs no MAC.
     var isSelfAuthenticated: Bool { ProtectionClass.isSelfAuthenticated(className) }
 
-    /// Everything except the payload, each field preceded by its length, so that different rows give different bytes. It is
-    /// the payload's associated data. The MAC covers it and the payload's digest.
+    /// Everything except the payload, each field preceded by its length, so that different rows
+    /// give different bytes. It is the payload's associated data. The MAC covers it and the
+    /// payload's digest.
     var header: Data {
         var bytes = Data("latchkey record v1".utf8)
-        for field in [container, id, kind, className, policy, attributes] { bytes.append(field: Data(field.utf8)) }
+        for field in [container, id, kind, className, policy, attributes] {
+            bytes.append(field: Data(field.utf8))
+        }
         bytes.append(hardwareKey == nil ? 0 : 1)
         bytes.append(field: Data((hardwareKey ?? "").utf8))
         for number in [generation, createdAt, updatedAt] { bytes.append(number) }
@@ -63,9 +67,11 @@ extension RecordRow {
         do {
             let record = Record(
                 id: RecordID(rawValue: id), kind: kind,
-                protection: ProtectionClass(name: className, policy: try CanonicalJSON.decode(from: policy)),
+                protection: ProtectionClass(
+                    name: className, policy: try CanonicalJSON.decode(from: policy)),
                 attributes: try CanonicalJSON.decode(from: attributes),
-                key: try hardwareKey.map { try CanonicalJSON.decode(from: $0) }, generation: generation,
+                key: try hardwareKey.map { try CanonicalJSON.decode(from: $0) },
+                generation: generation,
                 createdAt: Date(timeIntervalSince1970: TimeInterval(createdAt)),
                 updatedAt: Date(timeIntervalSince1970: TimeInterval(updatedAt)))
             try record.checkKeyVersion()
@@ -79,7 +85,8 @@ extension RecordRow {
 }
 
 extension RecordRow {
-    /// - Throws: For a value of a type that the strict table refuses: another program has replaced the table.
+    /// - Throws: For a value of a type that the strict table refuses: another program has replaced
+    ///   the table.
     init(_ row: Row) throws {
         container = try row.decode(forColumn: "container")
         id = try row.decode(forColumn: "id")
@@ -96,11 +103,14 @@ extension RecordRow {
     }
 
     static func fetch(_ database: Database, container: String, id: String) throws -> RecordRow? {
-        let statement = try database.cachedStatement(sql: "SELECT * FROM record WHERE container = ? AND id = ?")
+        let statement = try database.cachedStatement(
+            sql: "SELECT * FROM record WHERE container = ? AND id = ?")
         return try Row.fetchOne(statement, arguments: [container, id]).map(RecordRow.init)
     }
 
-    static func fetchAll(_ database: Database, container: String, kind: String) throws -> [RecordRow] {
+    static func fetchAll(_ database: Database, container: String, kind: String) throws
+        -> [RecordRow]
+    {
         let statement = try database.cachedStatement(
             sql: "SELECT * FROM record WHERE container = ? AND kind = ? ORDER BY createdAt, rowid")
         return try Row.fetchAll(statement, arguments: [container, kind]).map(RecordRow.init)
@@ -109,7 +119,8 @@ extension RecordRow {
     static func fetchAllWithKeys(_ database: Database, container: String) throws -> [RecordRow] {
         try Row.fetchAll(
             database,
-            sql: "SELECT * FROM record WHERE container = ? AND hardwareKey IS NOT NULL ORDER BY createdAt, rowid",
+            sql:
+                "SELECT * FROM record WHERE container = ? AND hardwareKey IS NOT NULL ORDER BY createdAt, rowid",
             arguments: [container]
         ).map(RecordRow.init)
     }
@@ -144,7 +155,8 @@ extension RecordRow {
 
     static func fetchIDs(_ database: Database, container: String, kind: String) throws -> [String] {
         try String.fetchAll(
-            database, sql: "SELECT id FROM record WHERE container = ? AND kind = ? ORDER BY createdAt, rowid",
+            database,
+            sql: "SELECT id FROM record WHERE container = ? AND kind = ? ORDER BY createdAt, rowid",
             arguments: [container, kind])
     }
 
@@ -160,9 +172,13 @@ extension RecordRow {
             arguments: [container, name]) ?? false
     }
 
-    static func exists(_ database: Database, container: String, id: String, class name: String) throws -> Bool {
+    static func exists(_ database: Database, container: String, id: String, class name: String)
+        throws -> Bool
+    {
         try Bool.fetchOne(
-            database, sql: "SELECT EXISTS (SELECT 1 FROM record WHERE container = ? AND id = ? AND class = ?)",
+            database,
+            sql:
+                "SELECT EXISTS (SELECT 1 FROM record WHERE container = ? AND id = ? AND class = ?)",
             arguments: [container, id, name]) ?? false
     }
 
@@ -180,11 +196,13 @@ extension RecordRow {
                     updatedAt = excluded.updatedAt, mac = excluded.mac
                 """)
         try statement.execute(arguments: [
-            container, id, kind, className, policy, attributes, hardwareKey, payload, generation, createdAt, updatedAt,
+            container, id, kind, className, policy, attributes, hardwareKey, payload, generation,
+            createdAt, updatedAt,
             mac,
         ])
         guard existing?.attributes != attributes else { return }
-        try AttributeIndex(container: container, id: id).replace(database, existing?.attributes, with: attributes)
+        try AttributeIndex(container: container, id: id).replace(
+            database, existing?.attributes, with: attributes)
     }
 
     func delete(_ database: Database) throws {

@@ -5,20 +5,23 @@ internal import Synchronization
 
 /// Resets: archiving and emptying the store, for example on other hardware.
 ///
-/// The file's `user_version` is the reset count. A key that was opened before a reset is not used after it.
+/// The file's `user_version` is the reset count. A key that was opened before a reset is not used
+/// after it.
 extension RecordStore {
-    /// Archives the store and empties it, for all programs at once. Incomplete revocations are lost. If the hardware is
-    /// present, finish them first (``RecordContainer/finishRevocations()``).
+    /// Archives the store and empties it, for all programs at once. Incomplete revocations are
+    /// lost. If the hardware is present, finish them first
+    /// (``RecordContainer/finishRevocations()``).
     ///
     /// The archive is a copy of the file in the same directory, `latchkey-DATE.sqlite`, with mode 0600. No key is
     /// deleted from the hardware. To restore the archive, end all programs that use the store, delete `latchkey.sqlite`
     /// and its `-wal` and `-shm` files, and rename the archive to `latchkey.sqlite`.
     ///
-    /// The containers of this store are then empty and locked, and can be used. In another program, the next access
-    /// throws `conflict`, and later accesses use the empty store.
+    /// The containers of this store are then empty and locked, and can be used. In another program,
+    /// the next access throws `conflict`, and later accesses use the empty store.
     ///
     /// - Returns: The path of the archive.
-    /// - Throws: ``KeystoreError``; `unavailable` if the archive cannot be written. Then nothing was changed.
+    /// - Throws: ``KeystoreError``; `unavailable` if the archive cannot be written. Then nothing
+    ///   was changed.
     @discardableResult
     public func startOver() async throws(KeystoreError) -> String {
         let path = path
@@ -32,7 +35,8 @@ extension RecordStore {
             let next = try await write("archive the store") { database in
                 // This transaction holds the write lock, so no change is missing from the copy.
                 try Self.copy(path, to: archive)
-                // The containers keep their generations, so that no new record has the generation of an archived one.
+                // The containers keep their generations, so that no new record has the generation
+                // of an archived one.
                 for table in Schema.contents.subtracting(["container"]) {
                     try database.execute(sql: "DELETE FROM \(table)")
                 }
@@ -48,17 +52,19 @@ extension RecordStore {
         }
     }
 
-    /// Archives a store, even if it cannot be opened because its file is damaged. A damaged file is renamed, with its
-    /// `-wal` file; the next program that opens the store creates a new one.
+    /// Archives a store, even if it cannot be opened because its file is damaged. A damaged file is
+    /// renamed, with its `-wal` file; the next program that opens the store creates a new one.
     ///
     /// - Parameters:
     ///   - directory: The store's directory, as for ``init(directory:profile:now:)``.
     ///   - profile: The store's profile.
     /// - Returns: The path of the archive.
-    /// - Throws: ``KeystoreError``; `unavailable` if the archive cannot be written, `unsupported` for a store of a newer
-    ///   version. Then nothing was changed.
+    /// - Throws: ``KeystoreError``; `unavailable` if the archive cannot be written, `unsupported`
+    ///   for a store of a newer version. Then nothing was changed.
     @discardableResult
-    public static func startOver(directory: String, profile: String = "default") async throws(KeystoreError) -> String {
+    public static func startOver(directory: String, profile: String = "default")
+        async throws(KeystoreError) -> String
+    {
         do throws(KeystoreError) {
             return try await RecordStore(directory: directory, profile: profile).startOver()
         } catch {
@@ -85,12 +91,16 @@ extension RecordStore {
         try Int.fetchOne(database.cachedStatement(sql: "PRAGMA user_version")) ?? 0
     }
 
-    /// - Throws: ``KeystoreError`` with code `conflict`, once, if another program has archived and emptied the store.
+    /// - Throws: ``KeystoreError`` with code `conflict`, once, if another program has archived and
+    ///   emptied the store.
     func checked(_ database: Database) throws -> Database {
         accesses.add(1, ordering: .relaxed)
         let current = try Self.resetCount(in: database)
-        guard resetCount.exchange(current, ordering: .sequentiallyConsistent) != current else { return database }
+        guard resetCount.exchange(current, ordering: .sequentiallyConsistent) != current else {
+            return database
+        }
         throw KeystoreError.conflict(
-            "another program archived the store and emptied it", recovery: "Try again. The store is now empty.")
+            "another program archived the store and emptied it",
+            recovery: "Try again. The store is now empty.")
     }
 }

@@ -3,11 +3,13 @@ public import FoundationEssentials
 internal import GRDB
 internal import Synchronization
 
-/// One SQLite file for all facades: containers, their records and record keys, and the keystores' trust anchors.
+/// One SQLite file for all facades: containers, their records and record keys, and the keystores'
+/// trust anchors.
 ///
-/// The file is `<directory>/<profile>/latchkey.sqlite`. Directories have mode 0700 and files 0600, and both belong to the
-/// caller; the store refuses others. The log is write-ahead with full synchronisation: a stored change survives a power cut.
-/// Several processes can use one store at once; a writer waits up to 5 seconds for another.
+/// The file is `<directory>/<profile>/latchkey.sqlite`. Directories have mode 0700 and files 0600,
+/// and both belong to the caller; the store refuses others. The log is write-ahead with full
+/// synchronisation: a stored change survives a power cut. Several processes can use one store at
+/// once; a writer waits up to 5 seconds for another.
 public final class RecordStore: Sendable {
     /// The path of the SQLite file.
     public let path: String
@@ -19,7 +21,8 @@ public final class RecordStore: Sendable {
     /// The store's reset count at this object's last access; see ``startOver()``.
     let resetCount: Atomic<Int>
     let accesses = Atomic(0)
-    /// The number of reads and writes. Tests limit it: an access costs two thread switches and five SQL statements.
+    /// The number of reads and writes. Tests limit it: an access costs two thread switches and five
+    /// SQL statements.
     package var accessCount: Int { accesses.load(ordering: .relaxed) }
 
     /// Opens the store. Creates a missing one.
@@ -28,10 +31,11 @@ public final class RecordStore: Sendable {
     ///   - directory: An absolute or relative path; see ``defaultDirectory(environment:)``.
     ///   - profile: 1 to 64 characters of `A–Z a–z 0–9 . _ -`, not starting with a dot.
     ///   - now: The clock for the rows' timestamps.
-    /// - Throws: ``KeystoreError``: `unavailable` for an unusable path or a wrong owner or mode, `damaged` for a file that is
-    ///   not a store, `unsupported` for a store of a newer version.
+    /// - Throws: ``KeystoreError``: `unavailable` for an unusable path or a wrong owner or mode,
+    ///   `damaged` for a file that is not a store, `unsupported` for a store of a newer version.
     public init(
-        directory: String, profile: String = "default", now: @escaping @Sendable () -> Date = { Date() }
+        directory: String, profile: String = "default",
+        now: @escaping @Sendable () -> Date = { Date() }
     ) async throws(KeystoreError) {
         do throws(KeystoreError) {
             let files = try StoreFiles(directory: directory, profile: profile)
@@ -55,11 +59,16 @@ public final class RecordStore: Sendable {
     }
 
     /// `$XDG_DATA_HOME/latchkey`, or `~/.local/share/latchkey` if that is not set.
-    public static func defaultDirectory(environment: [String: String]) throws(KeystoreError) -> String {
-        if let data = environment["XDG_DATA_HOME"], data.hasPrefix("/") { return data + "/latchkey" }
+    public static func defaultDirectory(environment: [String: String]) throws(KeystoreError)
+        -> String
+    {
+        if let data = environment["XDG_DATA_HOME"], data.hasPrefix("/") {
+            return data + "/latchkey"
+        }
         guard let home = environment["HOME"], home.hasPrefix("/") else {
             throw KeystoreError(
-                operation: "find the store", code: .unavailable, reason: "neither XDG_DATA_HOME nor HOME is set",
+                operation: "find the store", code: .unavailable,
+                reason: "neither XDG_DATA_HOME nor HOME is set",
                 recovery: "Set one of them, or name the store's directory.")
         }
         return home + "/.local/share/latchkey"
@@ -69,7 +78,8 @@ public final class RecordStore: Sendable {
     package func containerNames() async throws(KeystoreError) -> [String] {
         try await read("list the containers") { database in
             try String.fetchAll(
-                database, sql: "SELECT container FROM record UNION SELECT container FROM classKey ORDER BY 1")
+                database,
+                sql: "SELECT container FROM record UNION SELECT container FROM classKey ORDER BY 1")
         }
     }
 
@@ -92,11 +102,13 @@ public final class RecordStore: Sendable {
             let counts = try rows.map { row in
                 let name = try row.decode(String.self, forColumn: "container")
                 return (
-                    name, try row.decode(String.self, forColumn: "kind"), try row.decode(Int.self, forColumn: "count")
+                    name, try row.decode(String.self, forColumn: "kind"),
+                    try row.decode(Int.self, forColumn: "count")
                 )
             }
             return Dictionary(grouping: counts, by: \.0).map { name, kinds in
-                Contents(name: name, kinds: Dictionary(kinds.map { ($0.1, $0.2) }, uniquingKeysWith: +))
+                Contents(
+                    name: name, kinds: Dictionary(kinds.map { ($0.1, $0.2) }, uniquingKeysWith: +))
             }
             .sorted { $0.name < $1.name }
         }
@@ -123,7 +135,8 @@ public final class RecordStore: Sendable {
     }
 
     /// Reads on the caller's own thread. Takes microseconds, or as long as a write of this process.
-    func readNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(KeystoreError) -> T {
+    func readNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(KeystoreError) -> T
+    {
         do {
             return try database.read { try body(checked($0)) }
         } catch {
@@ -131,8 +144,10 @@ public final class RecordStore: Sendable {
         }
     }
 
-    /// Writes on the caller's own thread. Takes as long as the disk, and up to 5 seconds if another process writes.
-    func writeNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(KeystoreError) -> T {
+    /// Writes on the caller's own thread. Takes as long as the disk, and up to 5 seconds if another
+    /// process writes.
+    func writeNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(KeystoreError) -> T
+    {
         do {
             return try database.write { try body(checked($0)) }
         } catch {
@@ -140,7 +155,8 @@ public final class RecordStore: Sendable {
         }
     }
 
-    /// Runs `body` on its own thread, because opening a database blocks. GRDB does the same for all later accesses.
+    /// Runs `body` on its own thread, because opening a database blocks. GRDB does the same for all
+    /// later accesses.
     private static func onDatabaseThread<T: Sendable>(
         _ operation: String, _ body: @escaping @Sendable () throws -> T
     ) async throws(KeystoreError) -> T {
@@ -158,7 +174,8 @@ public final class RecordStore: Sendable {
 extension RecordStore: TrustAnchors {
     public func anchor(_ name: String) async throws(KeystoreError) -> Data? {
         try await read("read a trust anchor") { database in
-            let statement = try database.cachedStatement(sql: "SELECT value FROM anchor WHERE name = ?")
+            let statement = try database.cachedStatement(
+                sql: "SELECT value FROM anchor WHERE name = ?")
             return try Data.fetchOne(statement, arguments: [name])
         }
     }
@@ -166,8 +183,10 @@ extension RecordStore: TrustAnchors {
     public func anchor(_ name: String, is candidate: Data) async throws(KeystoreError) -> Data {
         try await write("store a trust anchor") { database in
             try database.execute(
-                sql: "INSERT OR IGNORE INTO anchor (name, value) VALUES (?, ?)", arguments: [name, candidate])
-            return try Data.fetchOne(database, sql: "SELECT value FROM anchor WHERE name = ?", arguments: [name])
+                sql: "INSERT OR IGNORE INTO anchor (name, value) VALUES (?, ?)",
+                arguments: [name, candidate])
+            return try Data.fetchOne(
+                database, sql: "SELECT value FROM anchor WHERE name = ?", arguments: [name])
                 ?? candidate
         }
     }
@@ -175,22 +194,26 @@ extension RecordStore: TrustAnchors {
     public func replaceAnchor(_ name: String, with value: Data?) async throws(KeystoreError) {
         try await write("replace a stored value") { database in
             guard let value else {
-                return try database.execute(sql: "DELETE FROM anchor WHERE name = ?", arguments: [name])
+                return try database.execute(
+                    sql: "DELETE FROM anchor WHERE name = ?", arguments: [name])
             }
             try database.execute(
-                sql: "INSERT OR REPLACE INTO anchor (name, value) VALUES (?, ?)", arguments: [name, value])
+                sql: "INSERT OR REPLACE INTO anchor (name, value) VALUES (?, ?)",
+                arguments: [name, value])
         }
     }
 
     public func anchorNames(with prefix: String) async throws(KeystoreError) -> [String] {
         try await read("list stored values") { database in
             try String.fetchAll(
-                database, sql: "SELECT name FROM anchor WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name",
+                database,
+                sql: "SELECT name FROM anchor WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name",
                 arguments: [prefix])
         }
     }
 
-    /// The blobs of all containers. A row that cannot be decoded is left out: its use fails as damaged.
+    /// The blobs of all containers. A row that cannot be decoded is left out: its use fails as
+    /// damaged.
     public func storedBlobs(of backend: String) async throws(KeystoreError) -> [Data] {
         try await read("look for stored keys") { database in
             let keys = try String.fetchAll(
@@ -201,7 +224,8 @@ extension RecordStore: TrustAnchors {
                 database, sql: "SELECT sealed FROM classKey UNION ALL SELECT sealed FROM revocation"
             ).compactMap { try? JSONDecoder().decode(SealedSecret.self, from: $0) }
             return keys.filter { $0.backend == backend }.map(\.blob)
-                + (keys.compactMap(\.authorization) + secrets).filter { $0.backend == backend }.map(\.blob)
+                + (keys.compactMap(\.authorization) + secrets).filter { $0.backend == backend }.map(
+                    \.blob)
         }
     }
 }
@@ -215,14 +239,16 @@ extension KeystoreError {
         }
         // The tables are strict: a value of another type comes from another table.
         if error is RowDecodingError {
-            self = .damaged("the store's file is damaged: a table contains a value of the wrong type")
+            self = .damaged(
+                "the store's file is damaged: a table contains a value of the wrong type")
             return
         }
         guard let error = error as? DatabaseError else {
             let cancelled = error is CancellationError
             self.init(
                 code: cancelled ? .cancelled : .failed,
-                reason: cancelled ? "the operation was cancelled" : "\(error)", recovery: "Try again.")
+                reason: cancelled ? "the operation was cancelled" : "\(error)",
+                recovery: "Try again.")
             return
         }
         let (code, reason, recovery) = Self.meaning(of: error.extendedResultCode)
@@ -234,15 +260,22 @@ extension KeystoreError {
     }
 
     private static func meaning(of code: ResultCode) -> (Code, String, String) {
-        // SQLite could not extend the file of memory that its processes share, usually because the disk is full.
+        // SQLite could not extend the file of memory that its processes share, usually because the
+        // disk is full.
         if code == .SQLITE_IOERR_SHMSIZE { return meaning(of: .SQLITE_FULL) }
         return switch code.primaryResultCode {
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             (.transient, "another process is writing to the store", "Try again.")
         case .SQLITE_FULL:
-            (.unavailable, "the disk is full; nothing was changed", "Free some space and try again.")
+            (
+                .unavailable, "the disk is full; nothing was changed",
+                "Free some space and try again."
+            )
         case .SQLITE_READONLY, .SQLITE_PERM, .SQLITE_CANTOPEN, .SQLITE_AUTH:
-            (.unavailable, "the store cannot be written", "Check the owner and mode of the store's directory.")
+            (
+                .unavailable, "the store cannot be written",
+                "Check the owner and mode of the store's directory."
+            )
         case .SQLITE_IOERR:
             (.unavailable, "the disk reports an error", "Check the disk, then try again.")
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
@@ -253,7 +286,10 @@ extension KeystoreError {
         case .SQLITE_CONSTRAINT:
             (.conflict, "the record exists already", "Read the stored record, then try again.")
         default:
-            (.failed, "the database returned an error", "Try again; if it happens again, report it with the code.")
+            (
+                .failed, "the database returned an error",
+                "Try again; if it happens again, report it with the code."
+            )
         }
     }
 }

@@ -1,7 +1,8 @@
 internal import FoundationEssentials
 internal import GRDB
 
-/// Makes changes inside one write transaction. It only computes: hardware and user were used before.
+/// Makes changes inside one write transaction. It only computes: hardware and user were used
+/// before.
 struct RecordTransaction: Sendable {
     let container: String
     /// The opened classes that the changes need, by name.
@@ -11,10 +12,13 @@ struct RecordTransaction: Sendable {
     let resetCount: Int
 
     /// - Returns: The records that were put, as stored.
-    func apply(_ changes: [RecordChange], _ classes: [ClassChange], to database: Database) throws -> [Record] {
+    func apply(_ changes: [RecordChange], _ classes: [ClassChange], to database: Database) throws
+        -> [Record]
+    {
         try checkResetCount(in: database)
         let keys = try RevocableKeyChanges(container: container, database)
-        // The records first: if another program was faster it changed the records too, and the caller gets that conflict.
+        // The records first: if another program was faster it changed the records too, and the
+        // caller gets that conflict.
         let records = try changes.compactMap { change in try apply(change, to: database) }
         for change in classes { try apply(change, to: database) }
         try keys.record(database)
@@ -25,16 +29,19 @@ struct RecordTransaction: Sendable {
     func apply(_ change: RecordChange, to database: Database) throws -> Record? {
         switch change {
         case .put(let record, let payload, let expected):
-            let existing = try RecordRow.fetch(database, container: container, id: record.id.rawValue)
+            let existing = try RecordRow.fetch(
+                database, container: container, id: record.id.rawValue)
             try check(existing, expected, record.id)
             if payload != nil { try checkClass(of: record, existing) }
             var row = try RecordRow(
-                record, container: container, generation: nextGeneration(database), createdAt: existing?.createdAt,
+                record, container: container, generation: nextGeneration(database),
+                createdAt: existing?.createdAt,
                 now: now)
             try protect(&row, payload)
             try row.save(database, replacing: existing)
             return Record(
-                id: record.id, kind: record.kind, protection: record.protection, attributes: record.attributes,
+                id: record.id, kind: record.kind, protection: record.protection,
+                attributes: record.attributes,
                 key: record.key, generation: row.generation,
                 createdAt: Date(timeIntervalSince1970: TimeInterval(row.createdAt)),
                 updatedAt: Date(timeIntervalSince1970: TimeInterval(row.updatedAt)))
@@ -47,11 +54,13 @@ struct RecordTransaction: Sendable {
         }
     }
 
-    /// - Throws: ``KeystoreError`` with code `conflict` if the store was started over in the meantime.
+    /// - Throws: ``KeystoreError`` with code `conflict` if the store was started over in the
+    ///   meantime.
     func checkResetCount(in database: Database) throws {
         guard try RecordStore.resetCount(in: database) == resetCount else {
             throw KeystoreError.conflict(
-                "the store was archived and emptied in the meantime", recovery: "Try again. The store is now empty.")
+                "the store was archived and emptied in the meantime",
+                recovery: "Try again. The store is now empty.")
         }
     }
 
@@ -93,9 +102,9 @@ struct RecordTransaction: Sendable {
         return key
     }
 
-    /// A class that requires user verification accepts a record only from the program that created its key, or in place of
-    /// a record that opens under it. A key that another program put there opens no existing record; without this check that
-    /// program could read the new record.
+    /// A class that requires user verification accepts a record only from the program that created
+    /// its key, or in place of a record that opens under it. A key that another program put there
+    /// opens no existing record; without this check that program could read the new record.
     private func checkClass(of record: Record, _ existing: RecordRow?) throws {
         let name = record.protection.name
         guard record.protection.policy != .none, try !key(name).isNew else { return }

@@ -1,20 +1,22 @@
 internal import FoundationEssentials
 internal import GRDB
 
-/// A record key, or the authorization of a hardware key, that must be revoked because its row was deleted, or may have
-/// to be because it was perhaps never stored. The row stays until the hardware has revoked the value, also across
-/// crashes.
+/// A record key, or the authorization of a hardware key, that must be revoked because its row was
+/// deleted, or may have to be because it was perhaps never stored. The row stays until the hardware
+/// has revoked the value, also across crashes.
 struct RevocationRow {
     /// The class's name, or the key's: ``name(of:)``.
     let name: String
-    /// Whether the revocation is certain. If not, it becomes certain when its reservation has ended.
+    /// Whether the revocation is certain. If not, it becomes certain when its reservation has
+    /// ended.
     let isDue: Bool
     /// ``sealed``, in JSON.
     private let bytes: Data
 
     /// The value to revoke.
     ///
-    /// - Throws: ``KeystoreError`` with code `damaged` if it cannot be decoded. The row stays, and others are not affected.
+    /// - Throws: ``KeystoreError`` with code `damaged` if it cannot be decoded. The row stays, and
+    ///   others are not affected.
     var sealed: SealedSecret {
         get throws(KeystoreError) {
             do {
@@ -28,14 +30,18 @@ struct RevocationRow {
     /// The name under which a key is recorded. No facade's class has such a name.
     static func name(of key: KeyID) -> String { "key.\(key)" }
 
-    /// Records a value for revocation. The row replaces an earlier row of the same name, whose value was not created.
+    /// Records a value for revocation. The row replaces an earlier row of the same name, whose
+    /// value was not created.
     ///
-    /// - Parameter isDue: `false` for a value that is about to be created and must be revoked unless it is stored.
+    /// - Parameter isDue: `false` for a value that is about to be created and must be revoked
+    ///   unless it is stored.
     static func insert(
-        _ sealed: SealedSecret, named name: String, isDue: Bool, container: String, _ database: Database
+        _ sealed: SealedSecret, named name: String, isDue: Bool, container: String,
+        _ database: Database
     ) throws {
         try database.execute(
-            sql: "INSERT OR REPLACE INTO revocation (container, name, sealed, isDue) VALUES (?, ?, ?, ?)",
+            sql:
+                "INSERT OR REPLACE INTO revocation (container, name, sealed, isDue) VALUES (?, ?, ?, ?)",
             arguments: [container, name, JSONEncoder().encode(sealed), isDue])
     }
 
@@ -44,7 +50,8 @@ struct RevocationRow {
     /// - Throws: ``KeystoreError`` with code `conflict` if another program is revoking it.
     static func withdraw(_ name: String, container: String, _ database: Database) throws {
         try database.execute(
-            sql: "DELETE FROM revocation WHERE container = ? AND name = ? AND NOT isDue", arguments: [container, name])
+            sql: "DELETE FROM revocation WHERE container = ? AND name = ? AND NOT isDue",
+            arguments: [container, name])
         guard database.changesCount == 1 else {
             throw KeystoreError.conflict(
                 "another process revoked the key of the records in the meantime")
@@ -53,13 +60,15 @@ struct RevocationRow {
 
     static func exists(container: String, _ database: Database) throws -> Bool {
         try Bool.fetchOne(
-            database, sql: "SELECT EXISTS (SELECT 1 FROM revocation WHERE container = ?)", arguments: [container])
+            database, sql: "SELECT EXISTS (SELECT 1 FROM revocation WHERE container = ?)",
+            arguments: [container])
             ?? false
     }
 
     static func fetchAll(container: String, _ database: Database) throws -> [RevocationRow] {
         try Row.fetchAll(
-            database, sql: "SELECT name, sealed, isDue FROM revocation WHERE container = ? ORDER BY name",
+            database,
+            sql: "SELECT name, sealed, isDue FROM revocation WHERE container = ? ORDER BY name",
             arguments: [container]
         ).map(RevocationRow.init)
     }
@@ -67,7 +76,9 @@ struct RevocationRow {
     /// Makes the revocation certain, so that the value can no longer be stored.
     ///
     /// - Returns: nil if the value is no longer recorded.
-    static func claim(_ name: String, container: String, _ database: Database) throws -> RevocationRow? {
+    static func claim(_ name: String, container: String, _ database: Database) throws
+        -> RevocationRow?
+    {
         try Row.fetchOne(
             database,
             sql: """
@@ -79,7 +90,8 @@ struct RevocationRow {
 
     static func delete(_ name: String, container: String, _ database: Database) throws {
         try database.execute(
-            sql: "DELETE FROM revocation WHERE container = ? AND name = ?", arguments: [container, name])
+            sql: "DELETE FROM revocation WHERE container = ? AND name = ?",
+            arguments: [container, name])
     }
 
     private init(_ row: Row) throws {
@@ -89,8 +101,8 @@ struct RevocationRow {
     }
 }
 
-/// The effect of a transaction on revocable keys: a key that gets its first record was reserved before, and a key that loses
-/// its last record is recorded for revocation.
+/// The effect of a transaction on revocable keys: a key that gets its first record was reserved
+/// before, and a key that loses its last record is recorded for revocation.
 struct RevocableKeyChanges {
     private let container: String
     /// The stored form of the container's keys, each once.
@@ -104,30 +116,36 @@ struct RevocableKeyChanges {
 
     /// Records the effect of the changes. Call it after them.
     ///
-    /// - Throws: ``KeystoreError`` with code `conflict` for a new key that was not recorded before, or was revoked in the
-    ///   meantime.
+    /// - Throws: ``KeystoreError`` with code `conflict` for a new key that was not recorded before,
+    ///   or was revoked in the meantime.
     func record(_ database: Database) throws {
         let after = try RecordRow.fetchRevocableKeys(database, container: container)
         guard after != before else { return }
-        let (gone, new) = (Self.keys(before.subtracting(after)), Self.keys(after.subtracting(before)))
+        let (gone, new) = (
+            Self.keys(before.subtracting(after)), Self.keys(after.subtracting(before))
+        )
         for key in new where !gone.contains(where: { $0.authorization == key.authorization }) {
-            try RevocationRow.withdraw(RevocationRow.name(of: key.id), container: container, database)
+            try RevocationRow.withdraw(
+                RevocationRow.name(of: key.id), container: container, database)
         }
         for key in gone where !new.contains(where: { $0.authorization == key.authorization }) {
             guard let authorization = key.authorization else { continue }
             try RevocationRow.insert(
-                authorization, named: RevocationRow.name(of: key.id), isDue: true, container: container, database)
+                authorization, named: RevocationRow.name(of: key.id), isDue: true,
+                container: container, database)
         }
     }
 
     /// Decodes keys; a key that cannot be decoded names nothing to revoke.
     private static func keys(_ stored: Set<String>) -> [HardwareKey] {
-        stored.compactMap { try? JSONDecoder().decode(HardwareKey.self, from: Data($0.utf8)) }.filter(\.isRevocable)
+        stored.compactMap { try? JSONDecoder().decode(HardwareKey.self, from: Data($0.utf8)) }
+            .filter(\.isRevocable)
     }
 }
 
-/// A reserved revocation: this program is creating a revocable value, which is recorded under a name. The reservation lasts
-/// until the value is stored. A recorded value without a reservation was left by a crash.
+/// A reserved revocation: this program is creating a revocable value, which is recorded under a
+/// name. The reservation lasts until the value is stored. A recorded value without a reservation
+/// was left by a crash.
 final class RevocationReservation: Sendable {
     private let lock: ContainerLock
 

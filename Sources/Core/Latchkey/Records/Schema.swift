@@ -10,13 +10,15 @@ enum Schema {
     /// Marks the file as a Latchkey store (SQLite's `application_id`): the characters `Ltch`.
     private static let applicationID = 0x4C74_6368
 
-    /// Opens the store's file, which may be empty, and migrates its tables. Refuses a file that is not a store, a store of a
-    /// newer version, and a store whose definitions were changed, and does not change them.
+    /// Opens the store's file, which may be empty, and migrates its tables. Refuses a file that is
+    /// not a store, a store of a newer version, and a store whose definitions were changed, and
+    /// does not change them.
     static func openDatabase(at path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.label = "latchkey.records"
         configuration.busyMode = .timeout(busyTimeout)
-        // Our tables have no foreign keys, and a table of another program must not prevent the deletion of our rows.
+        // Our tables have no foreign keys, and a table of another program must not prevent the
+        // deletion of our rows.
         configuration.foreignKeysEnabled = false
         configuration.prepareDatabase { database in
             try database.execute(
@@ -42,10 +44,12 @@ enum Schema {
 
     private static func prepare(_ queue: DatabaseQueue) throws {
         let isCurrent = try queue.read { try appliedMigrations($0) == migrations.count }
-        // This changes the file, so it comes after the check. SQLite cannot do it within a transaction.
+        // This changes the file, so it comes after the check. SQLite cannot do it within a
+        // transaction.
         try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
         guard !isCurrent else { return }
-        // The transaction takes the write lock first: one process migrates, and the others then find the tables current.
+        // The transaction takes the write lock first: one process migrates, and the others then
+        // find the tables current.
         try queue.write { try migrate($0, from: appliedMigrations($0), to: migrations.count) }
     }
 
@@ -54,14 +58,17 @@ enum Schema {
 
     /// Checks the kind of file, and counts the migrations that were applied.
     ///
-    /// The guarantee: every later write has exactly its stated effect. A program that could write the file once can delete
-    /// existing rows; only a definition acts on rows that are written later. A trigger, a unique index or a constraint on one
-    /// of our tables could delete the record of a revocation in the transaction that writes it. So triggers are refused, and
-    /// the definitions on our tables must be those of the migrations. Other tables affect no write, and are accepted:
-    /// SQLite's own (`sqlite_stat1`, from `ANALYZE`), and those of programs that replicate the file.
+    /// The guarantee: every later write has exactly its stated effect. A program that could write
+    /// the file once can delete existing rows; only a definition acts on rows that are written
+    /// later. A trigger, a unique index or a constraint on one of our tables could delete the
+    /// record of a revocation in the transaction that writes it. So triggers are refused, and the
+    /// definitions on our tables must be those of the migrations. Other tables affect no write, and
+    /// are accepted: SQLite's own (`sqlite_stat1`, from `ANALYZE`), and those of programs that
+    /// replicate the file.
     ///
-    /// Missing parts are not created again: a missing table, or a missing line of `grdb_migrations`, is damage. A migration
-    /// that this version does not know makes the store one of a newer version, regardless of its tables.
+    /// Missing parts are not created again: a missing table, or a missing line of
+    /// `grdb_migrations`, is damage. A migration that this version does not know makes the store
+    /// one of a newer version, regardless of its tables.
     ///
     /// - Returns: 0 for an empty file.
     /// - Throws: ``KeystoreError``: `damaged`, or `unsupported` for a store of a newer version.
@@ -80,19 +87,26 @@ enum Schema {
         let applied = try String.fetchSet(database, sql: "SELECT identifier FROM grdb_migrations")
         guard applied.isSubset(of: migrations.map(\.version)) else {
             throw KeystoreError.unsupported(
-                "a newer version of Latchkey created the store", recovery: "Install that version of Latchkey.")
+                "a newer version of Latchkey created the store",
+                recovery: "Install that version of Latchkey.")
         }
-        guard !applied.isEmpty, applied == Set(migrations.prefix(applied.count).map(\.version)) else {
+        guard !applied.isEmpty, applied == Set(migrations.prefix(applied.count).map(\.version))
+        else {
             throw KeystoreError.damaged("the store's list of migrations is missing or changed")
         }
         let relevant = existing.filter { $0.type == "trigger" || tables.contains($0.table) }
-        guard relevant == (applied.count == migrations.count ? current : definitions(after: applied.count)) else {
-            throw KeystoreError.damaged("the store's tables differ from those that Latchkey creates")
+        guard
+            relevant
+                == (applied.count == migrations.count ? current : definitions(after: applied.count))
+        else {
+            throw KeystoreError.damaged(
+                "the store's tables differ from those that Latchkey creates")
         }
         return applied.count
     }
 
-    /// The names of the tables with the store's contents: all of Latchkey's tables except the list of migrations.
+    /// The names of the tables with the store's contents: all of Latchkey's tables except the list
+    /// of migrations.
     static var contents: Set<String> { tables.subtracting([migrationList.table]) }
 
     private static let tables = Set(current.map(\.table))
@@ -102,23 +116,28 @@ enum Schema {
 
     /// The definitions in a store after this number of migrations.
     private static func definitions(after count: Int) -> Set<Definition> {
-        Set(migrations.prefix(count).flatMap { $0.definitions.map(Definition.init) }).union([migrationList])
+        Set(migrations.prefix(count).flatMap { $0.definitions.map(Definition.init) }).union([
+            migrationList
+        ])
     }
 
     private static func migrate(_ database: Database, from first: Int, to end: Int) throws {
         if first == 0 {
-            try database.execute(sql: "PRAGMA application_id = \(applicationID); \(migrationListSQL)")
+            try database.execute(
+                sql: "PRAGMA application_id = \(applicationID); \(migrationListSQL)")
         }
         for migration in migrations[first..<end] {
             for definition in migration.definitions { try database.execute(sql: definition) }
             if let filling = migration.filling { try database.execute(sql: filling) }
             try database.execute(
-                sql: "INSERT INTO grdb_migrations (identifier) VALUES (?)", arguments: [migration.version])
+                sql: "INSERT INTO grdb_migrations (identifier) VALUES (?)",
+                arguments: [migration.version])
         }
     }
 
     /// As GRDB's migrator created it in the stores of earlier versions.
-    private static let migrationListSQL = "CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY)"
+    private static let migrationListSQL =
+        "CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY)"
 
     private static let migrationList = Definition(sql: migrationListSQL)
 
@@ -217,16 +236,18 @@ private struct Definition: Hashable {
     let name: String
     /// The table of the definition, in lower case: SQLite's names are case-insensitive.
     let table: String
-    /// The SQL statement, with each sequence of white space replaced by one space: line breaks do not matter.
+    /// The SQL statement, with each sequence of white space replaced by one space: line breaks do
+    /// not matter.
     let statement: String
 
-    /// - Parameter sql: `CREATE TABLE name …` or `CREATE INDEX name ON table …`, with a space after each of these words. SQLite
-    ///   stores such a statement unchanged.
+    /// - Parameter sql: `CREATE TABLE name …` or `CREATE INDEX name ON table …`, with a space after
+    ///   each of these words. SQLite stores such a statement unchanged.
     init(sql: String) {
         let words = sql.split(whereSeparator: \.isWhitespace)
         let isIndex = words[1] == "INDEX"
         self.init(
-            type: isIndex ? "index" : "table", name: String(words[2]), table: String(words[isIndex ? 4 : 2]), sql: sql)
+            type: isIndex ? "index" : "table", name: String(words[2]),
+            table: String(words[isIndex ? 4 : 2]), sql: sql)
     }
 
     init(type: String, name: String, table: String, sql: String) {
@@ -237,10 +258,12 @@ private struct Definition: Hashable {
         statement = String(decoding: Array(words.joined(separator: [0x20])), as: UTF8.self)
     }
 
-    /// Reads all definitions except the indexes that SQLite creates for primary keys and unique columns.
+    /// Reads all definitions except the indexes that SQLite creates for primary keys and unique
+    /// columns.
     static func fetchAll(_ database: Database) throws -> Set<Definition> {
         let rows = try Row.fetchAll(
-            database, sql: "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+            database,
+            sql: "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
         return try Set(
             rows.map { row in
                 try Definition(

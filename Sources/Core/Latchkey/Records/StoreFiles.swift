@@ -26,8 +26,8 @@ struct StoreFiles {
         }
     }
 
-    /// The path without trailing `/` and `/.`: with them it names the target of a symbolic link (path_resolution(7)), and the
-    /// check must see the link itself.
+    /// The path without trailing `/` and `/.`: with them it names the target of a symbolic link
+    /// (path_resolution(7)), and the check must see the link itself.
     private static func withoutEmptyParts(_ path: String) -> String {
         var path = path[...]
         while path.utf8.count > 1, path.hasSuffix("/") || path.hasSuffix("/.") { path.removeLast() }
@@ -47,7 +47,8 @@ struct StoreFiles {
         let stem = database.dropLast(".sqlite".count)
         let style = Date.ISO8601FormatStyle(dateSeparator: .omitted, timeSeparator: .omitted)
         for number in 1...100 {
-            let archive = "\(stem)-\(date.formatted(style))\(number == 1 ? "" : "-\(number)").sqlite"
+            let archive =
+                "\(stem)-\(date.formatted(style))\(number == 1 ? "" : "-\(number)").sqlite"
             if mknod(archive, S_IFREG | 0o600, 0) == 0 { return archive }
             guard errno == EEXIST else { throw unusable(archive, errno) }
         }
@@ -56,14 +57,15 @@ struct StoreFiles {
             recovery: "Move the old archives to another directory.")
     }
 
-    /// Renames the database and its side files. A program that has the store open then uses the archive until it opens the
-    /// store again.
+    /// Renames the database and its side files. A program that has the store open then uses the
+    /// archive until it opens the store again.
     ///
     /// - Returns: The database's new path.
     func moveAside(at date: Date) throws(KeystoreError) -> String {
         let archive = try Self.makeArchive(of: database, at: date)
         let logs = ["-wal", "-journal"]
-        // The database and its logs always have the same name. Without its logs, it could lose the last changes.
+        // The database and its logs always have the same name. Without its logs, it could lose the
+        // last changes.
         for suffix in logs where link(database + suffix, archive + suffix) != 0 && errno != ENOENT {
             throw Self.unusable(database + suffix, errno)
         }
@@ -100,8 +102,8 @@ struct StoreFiles {
         }
     }
 
-    /// Creates the file without opening it: closing a file releases all locks that its process has on it (fcntl(2)), and a
-    /// SQLite connection that is already open needs those locks.
+    /// Creates the file without opening it: closing a file releases all locks that its process has
+    /// on it (fcntl(2)), and a SQLite connection that is already open needs those locks.
     private static func makeFile(_ path: String) throws(KeystoreError) {
         guard mknod(path, S_IFREG | 0o600, 0) != 0, errno != EEXIST else { return }
         guard errno == EROFS, access(path, R_OK) == 0 else { throw unusable(path, errno) }
@@ -117,14 +119,19 @@ struct StoreFiles {
         }
         let kind = status.st_mode & S_IFMT
         guard kind == (isDirectory ? S_IFDIR : S_IFREG) else {
-            throw unfit("\(path) is not a \(isDirectory ? "directory" : "regular file")", "Choose another directory.")
+            throw unfit(
+                "\(path) is not a \(isDirectory ? "directory" : "regular file")",
+                "Choose another directory.")
         }
         guard status.st_uid == geteuid() else {
-            throw unfit("\(path) belongs to another user", "Choose a directory that belongs to you.")
+            throw unfit(
+                "\(path) belongs to another user", "Choose a directory that belongs to you.")
         }
         guard status.st_mode & 0o077 == 0 else {
             let mode = isDirectory ? "700" : "600"
-            throw unfit("\(path) is accessible to other users", "If that is a mistake, run: chmod \(mode) '\(path)'")
+            throw unfit(
+                "\(path) is accessible to other users",
+                "If that is a mistake, run: chmod \(mode) '\(path)'")
         }
     }
 

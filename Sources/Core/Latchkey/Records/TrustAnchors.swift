@@ -3,9 +3,9 @@ internal import Synchronization
 
 /// The values that a keystore trusts, for example the public area of a TPM's storage root key.
 ///
-/// The first value under a name is final, except the values that ``replaceAnchor(_:with:)`` changes: the keystore uses them
-/// for data of which it trusts no part before it has checked it again, for example certificates. ``RecordStore`` is the durable
-/// implementation.
+/// The first value under a name is final, except the values that ``replaceAnchor(_:with:)``
+/// changes: the keystore uses them for data of which it trusts no part before it has checked it
+/// again, for example certificates. ``RecordStore`` is the durable implementation.
 public protocol TrustAnchors: Sendable {
     /// Returns the value under `name`, or nil.
     func anchor(_ name: String) async throws(KeystoreError) -> Data?
@@ -15,16 +15,19 @@ public protocol TrustAnchors: Sendable {
     /// - Returns: The value under `name` now: `candidate`, or an earlier value.
     func anchor(_ name: String, is candidate: Data) async throws(KeystoreError) -> Data
 
-    /// Returns the backend's data of all keys and secrets that are stored together with the anchors.
+    /// Returns the backend's data of all keys and secrets that are stored together with the
+    /// anchors.
     ///
-    /// A keystore that finds no anchor compares them with the hardware before it sets one: if there are stored keys, the
-    /// anchor was deleted. The default implementation returns nothing.
+    /// A keystore that finds no anchor compares them with the hardware before it sets one: if there
+    /// are stored keys, the anchor was deleted. The default implementation returns nothing.
     func storedBlobs(of backend: String) async throws(KeystoreError) -> [Data]
 
-    /// Replaces the value under `name`, or removes it if `value` is nil. The default implementation throws `unsupported`.
+    /// Replaces the value under `name`, or removes it if `value` is nil. The default implementation
+    /// throws `unsupported`.
     func replaceAnchor(_ name: String, with value: Data?) async throws(KeystoreError)
 
-    /// Returns the names that begin with `prefix`, sorted. The default implementation returns nothing.
+    /// Returns the names that begin with `prefix`, sorted. The default implementation returns
+    /// nothing.
     func anchorNames(with prefix: String) async throws(KeystoreError) -> [String]
 }
 

@@ -1,8 +1,10 @@
 internal import Glibc
 
-/// Bytes in locked memory that are excluded from core dumps, cleared with the last copy, and never printed.
+/// Bytes in locked memory that are excluded from core dumps, cleared with the last copy, and never
+/// printed.
 ///
-/// Copies share one buffer. Access the bytes with ``withUnsafeBytes(_:)``, and do not store the pointer.
+/// Copies share one buffer. Access the bytes with ``withUnsafeBytes(_:)``, and do not store the
+/// pointer.
 public struct SecretBytes: Sendable {
     private let storage: Storage
 
@@ -25,7 +27,9 @@ public struct SecretBytes: Sendable {
     public static func random(count: Int) -> SecretBytes {
         var generator = SystemRandomNumberGenerator()
         return SecretBytes(count: count) { buffer in
-            for index in buffer.indices { buffer[index] = UInt8.random(in: .min ... .max, using: &generator) }
+            for index in buffer.indices {
+                buffer[index] = UInt8.random(in: .min ... .max, using: &generator)
+            }
         }
     }
 
@@ -36,7 +40,9 @@ public struct SecretBytes: Sendable {
     package var isEmpty: Bool { storage.buffer.isEmpty }
 
     /// Passes the bytes to `body`. The pointer is valid during the call only.
-    public func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
+    public func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R)
+        throws(E) -> R
+    {
         try body(UnsafeRawBufferPointer(storage.buffer))
     }
 
@@ -57,8 +63,8 @@ public struct SecretBytes: Sendable {
             pages = .allocate(byteCount: max(1, (count + page - 1) / page) * page, alignment: page)
             pages.initializeMemory(as: UInt8.self, repeating: 0)
             buffer = UnsafeMutableRawBufferPointer(rebasing: pages[..<count])
-            // Without the right to lock memory (RLIMIT_MEMLOCK) the secret can be swapped out. The other protections still
-            // apply.
+            // Without the right to lock memory (RLIMIT_MEMLOCK) the secret can be swapped out. The
+            // other protections still apply.
             mlock(pages.baseAddress, pages.count)
             madvise(pages.baseAddress, pages.count, MADV_DONTDUMP)
         }
@@ -79,7 +85,9 @@ extension SecretBytes: RedactedValue {
 }
 
 /// A value whose printed form and `Mirror` show only its description.
-package protocol RedactedValue: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {}
+package protocol RedactedValue: CustomStringConvertible, CustomDebugStringConvertible,
+    CustomReflectable
+{}
 
 extension RedactedValue {
     public var debugDescription: String { description }
@@ -94,7 +102,9 @@ extension SecretBytes {
 }
 
 /// Whether two byte strings are equal. The time depends on their lengths only, which are public.
-package func constantTimeEqual(_ left: some Collection<UInt8>, _ right: some Collection<UInt8>) -> Bool {
+package func constantTimeEqual(_ left: some Collection<UInt8>, _ right: some Collection<UInt8>)
+    -> Bool
+{
     guard left.count == right.count else { return false }
     return zip(left, right).reduce(into: UInt8(0)) { $0 |= $1.0 ^ $1.1 } == 0
 }

@@ -8,7 +8,8 @@ package enum SecretFile {
         package let reason: String
     }
 
-    /// The reason why an open file cannot be used for a secret: its kind, or that another user can access it; nil if there is none.
+    /// The reason why an open file cannot be used for a secret: its kind, or that another user can
+    /// access it; nil if there is none.
     ///
     /// - Parameter path: The path with which the file was opened.
     package static func objection(to descriptor: Int32, openedAs path: String) -> String? {
@@ -22,9 +23,10 @@ package enum SecretFile {
 
     /// The state of an open file that can be used for a secret.
     ///
-    /// A regular file or FIFO must belong to this user or root, and its group and others must have no permissions. The exception is
-    /// a credential of systemd, a file in the directory that `CREDENTIALS_DIRECTORY` names: it belongs to root and the group root,
-    /// and an ACL allows the service's user to read it, which `stat` shows as mode 440.
+    /// A regular file or FIFO must belong to this user or root, and its group and others must have
+    /// no permissions. The exception is a credential of systemd, a file in the directory that
+    /// `CREDENTIALS_DIRECTORY` names: it belongs to root and the group root, and an ACL allows the
+    /// service's user to read it, which `stat` shows as mode 440.
     ///
     /// - Parameters:
     ///   - path: The path with which the file was opened.
@@ -34,7 +36,9 @@ package enum SecretFile {
         credentials: String? = ProcessInfo.processInfo.environment["CREDENTIALS_DIRECTORY"]
     ) throws(Refusal) -> stat {
         var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw Refusal(reason: String(cString: strerror(errno))) }
+        guard fstat(descriptor, &status) == 0 else {
+            throw Refusal(reason: String(cString: strerror(errno)))
+        }
         switch status.st_mode & S_IFMT {
         case S_IFREG, S_IFIFO: break
         case S_IFDIR: throw Refusal(reason: "it is a directory")
@@ -51,7 +55,9 @@ package enum SecretFile {
     }
 
     private static func isCredential(_ path: String, in directory: String?) -> Bool {
-        guard let directory, directory.hasPrefix("/"), path.hasPrefix(directory + "/") else { return false }
+        guard let directory, directory.hasPrefix("/"), path.hasPrefix(directory + "/") else {
+            return false
+        }
         return !path.split(separator: "/").contains("..")
     }
 

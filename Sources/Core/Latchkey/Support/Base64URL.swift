@@ -19,14 +19,15 @@ package enum Base64URL {
 
     /// Decodes `text`. Allocates only the result, because servers decode texts from clients.
     ///
-    /// - Returns: nil for padding, for other characters, for an impossible length, and for text whose unused bits are not
-    ///   zero, so that each byte string has exactly one encoding.
+    /// - Returns: nil for padding, for other characters, for an impossible length, and for text
+    ///   whose unused bits are not zero, so that each byte string has exactly one encoding.
     package static func decode(_ text: some StringProtocol) -> Data? {
         let characters = text.utf8
         let (groups, rest) = characters.count.quotientAndRemainder(dividingBy: 4)
         guard rest != 1 else { return nil }
         var bytes = Data(count: groups * 3 + max(rest - 1, 0))
-        let isCanonical = bytes.withUnsafeMutableBytes { (output: UnsafeMutableRawBufferPointer) -> Bool in
+        let isCanonical = bytes.withUnsafeMutableBytes {
+            (output: UnsafeMutableRawBufferPointer) -> Bool in
             // The bits that are not in the output yet, and their number.
             var (bits, held, position) = (UInt32(0), UInt32(0), 0)
             for character in characters {

@@ -2,17 +2,20 @@ internal import Dispatch
 internal import Glibc
 internal import Synchronization
 
-/// A thread of the operating system for calls that block, which must not block Swift's cooperative pool.
+/// A thread of the operating system for calls that block, which must not block Swift's cooperative
+/// pool.
 ///
-/// Runs queued work in order. Can be an actor's executor. Ends when its owner is released and the queue is empty. Blocks SIGPIPE,
-/// so that a library that writes to a closed socket can't end the process.
+/// Runs queued work in order. Can be an actor's executor. Ends when its owner is released and the
+/// queue is empty. Blocks SIGPIPE, so that a library that writes to a closed socket can't end the
+/// process.
 package final class BlockingThread: SerialExecutor {
     private let queue: WorkQueue
     /// Whether the system started a thread. Otherwise a thread of Dispatch does the work.
     package let hasOwnThread: Bool
 
     /// - Parameters:
-    ///   - wait: Blocks until `wake` is called, for a thread that also serves a descriptor between its work. May return earlier.
+    ///   - wait: Blocks until `wake` is called, for a thread that also serves a descriptor between
+    ///     its work. May return earlier.
     ///   - wake: Ends `wait`, or the next `wait` if none is in progress. Called on any thread.
     package init(wait: @escaping @Sendable () -> Void, wake: @escaping @Sendable () -> Void) {
         let queue = WorkQueue(wait: wait, wake: wake)
@@ -33,7 +36,9 @@ package final class BlockingThread: SerialExecutor {
     deinit { queue.close() }
 
     /// Runs `work` on the thread and waits for its result. A cancelled task waits too.
-    package func run<R: Sendable, E: Error>(_ work: @escaping @Sendable () throws(E) -> R) async throws(E) -> R {
+    package func run<R: Sendable, E: Error>(_ work: @escaping @Sendable () throws(E) -> R)
+        async throws(E) -> R
+    {
         let result: Result<R, E> = await withUnsafeContinuation { continuation in
             enqueue { continuation.resume(returning: Result { () throws(E) in try work() }) }
         }
@@ -60,7 +65,9 @@ extension BlockingThread {
         let status = pthread_create(
             &thread, nil,
             { argument in
-                if let argument { Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run() }
+                if let argument {
+                    Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run()
+                }
                 return nil
             }, body.toOpaque())
         guard status == 0 else {
@@ -116,7 +123,8 @@ extension BlockingThread {
     }
 }
 
-/// The work of a ``BlockingThread``; shared with the thread itself, which outlives its owner until the work is done.
+/// The work of a ``BlockingThread``; shared with the thread itself, which outlives its owner until
+/// the work is done.
 private final class WorkQueue: Sendable {
     private struct State {
         var work: [@Sendable () -> Void] = []

@@ -1,8 +1,9 @@
 /// Reads CBOR from an untrusted sender.
 ///
-/// Accepts integers of at most 32 bits, byte strings, texts, arrays, and maps with texts as keys, with CTAP also booleans and
-/// integers as keys, with shortest and definite lengths (RFC 8949 section 4.2.1). The keys of a map can have any order.
-/// Floating-point numbers, tags and other simple values are not needed and not accepted.
+/// Accepts integers of at most 32 bits, byte strings, texts, arrays, and maps with texts as keys,
+/// with CTAP also booleans and integers as keys, with shortest and definite lengths (RFC 8949
+/// section 4.2.1). The keys of a map can have any order. Floating-point numbers, tags and other
+/// simple values are not needed and not accepted.
 package struct CBORReader {
     /// The reason why bytes are not an accepted value.
     package struct Malformed: Error {
@@ -15,13 +16,14 @@ package struct CBORReader {
         let items: Int
         /// The maximum number of maps and arrays around a value, itself included.
         let depth: Int
-        /// Whether booleans and integers as keys are accepted, and texts that are not UTF-8 are repaired.
+        /// Whether booleans and integers as keys are accepted, and texts that are not UTF-8 are
+        /// repaired.
         let isCTAP: Bool
 
         /// An attestation object.
         package static let attestation = Limits(items: 64, depth: 3, isCTAP: false)
-        /// A CTAP 2 request: at most four levels. Old clients cut a text within a character, so texts are repaired with
-        /// U+FFFD.
+        /// A CTAP 2 request: at most four levels. Old clients cut a text within a character, so
+        /// texts are repaired with U+FFFD.
         package static let ctap = Limits(items: 1024, depth: 4, isCTAP: true)
     }
 
@@ -36,7 +38,9 @@ package struct CBORReader {
     ) throws(Malformed) -> CBORValue {
         var reader = CBORReader(bytes, limits)
         let value = try reader.value(depth: 0)
-        guard reader.position == bytes.endIndex else { throw Malformed(reason: "bytes follow the CBOR value") }
+        guard reader.position == bytes.endIndex else {
+            throw Malformed(reason: "bytes follow the CBOR value")
+        }
         return value
     }
 
@@ -64,7 +68,9 @@ package struct CBORReader {
             for _ in 0..<argument { values.append(try value(depth: depth + 1)) }
             return .array(values)
         case 5:
-            guard argument <= itemsLeft / 2 else { throw Malformed(reason: "a CBOR map is too long") }
+            guard argument <= itemsLeft / 2 else {
+                throw Malformed(reason: "a CBOR map is too long")
+            }
             var members: [CBORKey: CBORValue] = [:]
             for _ in 0..<argument {
                 let key = try key()
@@ -73,7 +79,8 @@ package struct CBORReader {
                 }
             }
             return .map(members)
-        case 7 where limits.isCTAP && (argument == 20 || argument == 21): return .boolean(argument == 21)
+        case 7 where limits.isCTAP && (argument == 20 || argument == 21):
+            return .boolean(argument == 21)
         default: throw Malformed(reason: "CBOR of major type \(major) is not accepted")
         }
     }
@@ -97,7 +104,8 @@ package struct CBORReader {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The major type and the argument, at most 32 bits in the shortest form (RFC 8949 section 4.2.1).
+    /// The major type and the argument, at most 32 bits in the shortest form (RFC 8949 section
+    /// 4.2.1).
     private mutating func head() throws(Malformed) -> (major: UInt8, argument: Int) {
         let first = try take(1).reduce(0) { $0 | $1 }
         let (major, short) = (first >> 5, Int(first & 0x1F))
@@ -117,7 +125,9 @@ package struct CBORReader {
     }
 
     private mutating func take(_ count: Int) throws(Malformed) -> ArraySlice<UInt8> {
-        guard count <= bytes.endIndex - position else { throw Malformed(reason: "the CBOR value ends too early") }
+        guard count <= bytes.endIndex - position else {
+            throw Malformed(reason: "the CBOR value ends too early")
+        }
         defer { position += count }
         return bytes[position..<(position + count)]
     }

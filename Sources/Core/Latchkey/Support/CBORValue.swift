@@ -26,8 +26,9 @@ package enum CBORKey: Hashable, Sendable, ExpressibleByIntegerLiteral, Expressib
 }
 
 extension CBORValue {
-    /// The canonical encoding of CTAP 2 (section "Message Encoding"): shortest integers and lengths, definite lengths, and
-    /// the keys of a map sorted by type, then by length, then by bytes.
+    /// The canonical encoding of CTAP 2 (section "Message Encoding"): shortest integers and
+    /// lengths, definite lengths, and the keys of a map sorted by type, then by length, then by
+    /// bytes.
     package var encoded: [UInt8] {
         var bytes: [UInt8] = []
         write(to: &bytes)
@@ -74,7 +75,11 @@ extension CBORValue {
     }
 
     private static func write(_ value: Int, to bytes: inout [UInt8]) {
-        if value >= 0 { writeHead(0, UInt64(value), to: &bytes) } else { writeHead(1, UInt64(-1 - value), to: &bytes) }
+        if value >= 0 {
+            writeHead(0, UInt64(value), to: &bytes)
+        } else {
+            writeHead(1, UInt64(-1 - value), to: &bytes)
+        }
     }
 
     private static func write(_ text: String, to bytes: inout [UInt8]) {
@@ -94,6 +99,8 @@ extension CBORValue {
         default: count = 8
         }
         bytes.append(major << 5 | [1: 24, 2: 25, 4: 26, 8: 27][count, default: 27])
-        for index in (0..<count).reversed() { bytes.append(UInt8(truncatingIfNeeded: argument >> (8 * index))) }
+        for index in (0..<count).reversed() {
+            bytes.append(UInt8(truncatingIfNeeded: argument >> (8 * index)))
+        }
     }
 }

@@ -1,6 +1,7 @@
 package import FoundationEssentials
 
-/// JSON with sorted members and unescaped slashes, so that the same value always gives the same bytes.
+/// JSON with sorted members and unescaped slashes, so that the same value always gives the same
+/// bytes.
 package enum CanonicalJSON {
     package static func encode(_ value: some Encodable) throws -> Data {
         let encoder = JSONEncoder()
@@ -12,7 +13,9 @@ package enum CanonicalJSON {
         String(decoding: try encode(value), as: UTF8.self)
     }
 
-    package static func decode<Value: Decodable>(_ type: Value.Type = Value.self, from text: String) throws -> Value {
+    package static func decode<Value: Decodable>(_ type: Value.Type = Value.self, from text: String)
+        throws -> Value
+    {
         try JSONDecoder().decode(type, from: Data(text.utf8))
     }
 }

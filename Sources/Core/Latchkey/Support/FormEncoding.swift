@@ -2,20 +2,21 @@ internal import FoundationEssentials
 
 /// Encodes names and values as `application/x-www-form-urlencoded`, for a body or a URL's query.
 package enum FormEncoding {
-    /// Percent-encodes everything except RFC 3986's unreserved characters, spaces too, so that every decoder reads the same
-    /// values.
+    /// Percent-encodes everything except RFC 3986's unreserved characters, spaces too, so that
+    /// every decoder reads the same values.
     package static func encode(_ fields: [(name: String, value: String)]) -> String {
         fields.map { "\(escape($0.name))=\(escape($0.value))" }.joined(separator: "&")
     }
 
-    /// - Returns: nil if an escape is invalid, the text is not UTF-8, or a name is repeated (forbidden by RFC 6749 section
-    ///   3.1).
+    /// - Returns: nil if an escape is invalid, the text is not UTF-8, or a name is repeated
+    ///   (forbidden by RFC 6749 section 3.1).
     package static func decode(_ text: some StringProtocol) -> [String: String]? {
         var fields: [String: String] = [:]
         for pair in text.split(separator: "&") {
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard
-                let name = unescape(parts[0]), let value = unescape(parts.count == 2 ? parts[1] : ""),
+                let name = unescape(parts[0]),
+                let value = unescape(parts.count == 2 ? parts[1] : ""),
                 fields.updateValue(value, forKey: name) == nil
             else { return nil }
         }
@@ -42,7 +43,8 @@ package enum FormEncoding {
             case UInt8(ascii: "+"): decoded.append(UInt8(ascii: " "))
             case UInt8(ascii: "%"):
                 guard
-                    let high = bytes.next().flatMap(Self.hexValue), let low = bytes.next().flatMap(Self.hexValue)
+                    let high = bytes.next().flatMap(Self.hexValue),
+                    let low = bytes.next().flatMap(Self.hexValue)
                 else { return nil }
                 decoded.append(high << 4 | low)
             default: decoded.append(byte)

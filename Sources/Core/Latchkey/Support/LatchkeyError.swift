@@ -2,13 +2,14 @@ public import FoundationEssentials
 
 /// An error of an operation: what failed, why, and the user's next step.
 ///
-/// `KeystoreError` is the error of keys, secrets and records. Each facade has its own codes. Two errors are equal if their
-/// ``code`` is equal; texts and details don't count.
+/// `KeystoreError` is the error of keys, secrets and records. Each facade has its own codes. Two
+/// errors are equal if their ``code`` is equal; texts and details don't count.
 public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
     /// The type of ``code``.
     public typealias Code = ErrorCode
 
-    /// The operation that failed, as a verb phrase: `sign`, `create a key`. The public call sets it.
+    /// The operation that failed, as a verb phrase: `sign`, `create a key`. The public call sets
+    /// it.
     public private(set) var operation: String
     /// The kind of error.
     public let code: ErrorCode
@@ -27,18 +28,22 @@ public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
 
     /// Creates an error. Users read `reason` and `recovery`: neither may contain a secret.
     ///
-    /// - Parameter operation: A verb phrase. The public call of this package that throws the error replaces it.
+    /// - Parameter operation: A verb phrase. The public call of this package that throws the error
+    ///   replaces it.
     public init(
-        operation: String = "complete the operation", code: ErrorCode, reason: String, recovery: String,
+        operation: String = "complete the operation", code: ErrorCode, reason: String,
+        recovery: String,
         attemptsLeft: Int? = nil, lockedOutUntil: Date? = nil, underlying: UnderlyingError? = nil
     ) {
         self.init(
-            operation: operation, code: code, reason: reason, recovery: recovery, attemptsLeft: attemptsLeft,
+            operation: operation, code: code, reason: reason, recovery: recovery,
+            attemptsLeft: attemptsLeft,
             lockedOutUntil: lockedOutUntil, underlying: underlying, details: nil)
     }
 
     package init(
-        operation: String = "complete the operation", code: ErrorCode, reason: String, recovery: String,
+        operation: String = "complete the operation", code: ErrorCode, reason: String,
+        recovery: String,
         attemptsLeft: Int? = nil, lockedOutUntil: Date? = nil, underlying: UnderlyingError? = nil,
         details: ErrorCode.Details?
     ) {
@@ -64,7 +69,8 @@ public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
     package func with(reason: String? = nil, recovery: String) -> Self {
         LatchkeyError(
             operation: operation, code: code, reason: reason ?? self.reason, recovery: recovery,
-            attemptsLeft: attemptsLeft, lockedOutUntil: lockedOutUntil, underlying: underlying, details: details)
+            attemptsLeft: attemptsLeft, lockedOutUntil: lockedOutUntil, underlying: underlying,
+            details: details)
     }
 }
 
@@ -125,13 +131,16 @@ extension ReportableError {
 
 extension LatchkeyError: CustomStringConvertible, LocalizedError, ReportableError {
     package var codeName: String { code.description }
-    /// The closest code of ``KeystoreErrorCode``: that of the cause if another kind of error caused this one, otherwise the
-    /// code's own ``LatchkeyErrorCode/keystoreCode``.
-    public var keystoreCode: KeystoreErrorCode { (details as? any ReportableError)?.keystoreCode ?? code.keystoreCode }
+    /// The closest code of ``KeystoreErrorCode``: that of the cause if another kind of error caused
+    /// this one, otherwise the code's own ``LatchkeyErrorCode/keystoreCode``.
+    public var keystoreCode: KeystoreErrorCode {
+        (details as? any ReportableError)?.keystoreCode ?? code.keystoreCode
+    }
 }
 
 extension Error {
-    /// This error with another operation, if it is a ``LatchkeyError``; otherwise the unchanged error.
+    /// This error with another operation, if it is a ``LatchkeyError``; otherwise the unchanged
+    /// error.
     package func during(_ operation: String) -> any Error {
         (self as? any ReportableError)?.during(operation) ?? self
     }

@@ -1,9 +1,9 @@
 extension String {
     /// Text from another source, safe for one line of output.
     ///
-    /// Control characters and line ends, which a terminal or a protocol would interpret, become U+FFFD. So do format
-    /// characters (Unicode Standard, sections 23.2 to 23.4), which change the text's direction, and other invisible
-    /// characters.
+    /// Control characters and line ends, which a terminal or a protocol would interpret, become
+    /// U+FFFD. So do format characters (Unicode Standard, sections 23.2 to 23.4), which change the
+    /// text's direction, and other invisible characters.
     ///
     /// - Parameter limit: The maximum number of Unicode scalars. A text that was cut ends in `…`.
     package init(oneLine foreign: some StringProtocol, limit: Int = .max) {
@@ -16,8 +16,8 @@ extension String {
         self.init(line)
     }
 
-    /// Text as ``init(oneLine:limit:)`` returns it, but a text that was cut keeps its end and begins with `…`. For names whose
-    /// end identifies them, such as domains.
+    /// Text as ``init(oneLine:limit:)`` returns it, but a text that was cut keeps its end and
+    /// begins with `…`. For names whose end identifies them, such as domains.
     package init(oneLine foreign: some StringProtocol, endLimit limit: Int) {
         let scalars = String(oneLine: foreign).unicodeScalars
         guard scalars.count > limit else {
@@ -29,10 +29,11 @@ extension String {
         self.init(end)
     }
 
-    /// Text from another source in one line of a log. It writes the characters that ``init(oneLine:limit:)`` replaces as
-    /// `\u{…}`, so that the log keeps them.
+    /// Text from another source in one line of a log. It writes the characters that
+    /// ``init(oneLine:limit:)`` replaces as `\u{…}`, so that the log keeps them.
     ///
-    /// - Parameter maximumBytes: The maximum length in bytes of UTF-8 before the `…` of a text that was cut.
+    /// - Parameter maximumBytes: The maximum length in bytes of UTF-8 before the `…` of a text that
+    ///   was cut.
     package init(escaping foreign: some StringProtocol, maximumBytes: Int) {
         self = ""
         for scalar in foreign.unicodeScalars {
@@ -48,17 +49,22 @@ extension String {
         }
     }
 
-    /// Text as ``init(oneLine:limit:)`` returns it, in quotation marks that nothing in the text can end.
+    /// Text as ``init(oneLine:limit:)`` returns it, in quotation marks that nothing in the text can
+    /// end.
     package init(quoted foreign: some StringProtocol, limit: Int = .max) {
-        let marks: Set<Unicode.Scalar> = ["\"", "“", "”", "„", "‟", "«", "»", "〝", "〞", "〟", "＂", "❝", "❞"]
-        let line = String(oneLine: foreign, limit: limit).unicodeScalars.map { marks.contains($0) ? "'" : $0 }
+        let marks: Set<Unicode.Scalar> = [
+            "\"", "“", "”", "„", "‟", "«", "»", "〝", "〞", "〟", "＂", "❝", "❞",
+        ]
+        let line = String(oneLine: foreign, limit: limit).unicodeScalars.map {
+            marks.contains($0) ? "'" : $0
+        }
         self = "“\(String(String.UnicodeScalarView(line)))”"
     }
 }
 
 extension Unicode.Scalar {
-    /// Whether the character only adds visible text to a line: it is neither a control nor a format character, nor a line
-    /// end, nor invisible.
+    /// Whether the character only adds visible text to a line: it is neither a control nor a format
+    /// character, nor a line end, nor invisible.
     package var isVisible: Bool {
         switch properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator: false

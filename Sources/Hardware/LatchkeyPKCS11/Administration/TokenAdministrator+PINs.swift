@@ -3,8 +3,8 @@ package import Latchkey
 extension TokenAdministrator {
     /// Changes the user's PIN. Prompts for the current one, then for the new one.
     ///
-    /// - Throws: `KeystoreError`; `wrongProof`, `lockedOut`, `passcodeNotSet` if the user has none yet, `invalidInput` for a new
-    ///   PIN that the token does not accept.
+    /// - Throws: `KeystoreError`; `wrongProof`, `lockedOut`, `passcodeNotSet` if the user has none
+    ///   yet, `invalidInput` for a new PIN that the token does not accept.
     package func changePIN() async throws(KeystoreError) {
         let operation = "change the token's PIN"
         try await withEntry(to: operation) { (entry) throws(KeystoreError) in
@@ -16,7 +16,8 @@ extension TokenAdministrator {
             }
             let old = try await proof(.current, of: entry, to: operation)
             let new = try await newProof(for: entry, to: operation)
-            // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM refused the old PIN.
+            // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM
+            // refused the old PIN.
             try await administer(entry, as: .user, old) { (session) throws(CryptokiError) in
                 try session.setPIN(from: old, to: new)
             }
@@ -24,8 +25,8 @@ extension TokenAdministrator {
         }
     }
 
-    /// Changes the security officer's PIN (on a YubiKey: the management key). Prompts for the current one, then for the new
-    /// one.
+    /// Changes the security officer's PIN (on a YubiKey: the management key). Prompts for the
+    /// current one, then for the new one.
     package func changeSecurityOfficerPIN() async throws(KeystoreError) {
         let operation = "change the security officer's PIN"
         try await withEntry(to: operation) { (entry) throws(KeystoreError) in
@@ -41,21 +42,24 @@ extension TokenAdministrator {
                 throw .unsupported(
                     "the card stores its management key under the PIN, and Latchkey can't store a new key there",
                     recovery:
-                        "Run `ykman piv access change-management-key --protect`, which also replaces the stored key.")
+                        "Run `ykman piv access change-management-key --protect`, which also replaces the stored key."
+                )
             }
             let old = try await proof(.securityOfficer, of: entry, to: operation)
             let new = try await newProof(of: .securityOfficer, for: entry, to: operation)
             if entry.profile.usesSlotIDs { try ManagementKey.check(new) }
-            try await administer(entry, as: .securityOfficer, old) { (session) throws(CryptokiError) in
+            try await administer(entry, as: .securityOfficer, old) {
+                (session) throws(CryptokiError) in
                 try session.setPIN(from: old, to: new)
             }
         }
     }
 
-    /// Sets the user's first PIN, or replaces a forgotten or locked one. Prompts for the security officer's PIN, then for the
-    /// user's new one.
+    /// Sets the user's first PIN, or replaces a forgotten or locked one. Prompts for the security
+    /// officer's PIN, then for the user's new one.
     ///
-    /// - Throws: `KeystoreError`; `unsupported` for a module that unblocks in another way: see ``unblockPIN()``.
+    /// - Throws: `KeystoreError`; `unsupported` for a module that unblocks in another way: see
+    ///   ``unblockPIN()``.
     package func initializePIN() async throws(KeystoreError) {
         let operation = "set the token's PIN"
         try await withEntry(to: operation) { (entry) throws(KeystoreError) in
@@ -63,18 +67,22 @@ extension TokenAdministrator {
             switch entry.unblocking {
             case .securityOfficer: try await setPIN(of: entry, to: operation)
             case .prefixedSetPIN:
-                throw .unsupported(reason, recovery: "Set a new PIN with the PUK: `latchkey token pin --unblock`.")
+                throw .unsupported(
+                    reason, recovery: "Set a new PIN with the PUK: `latchkey token pin --unblock`.")
             case .program(let program):
-                throw .unsupported(reason, recovery: "Set a new PIN with the PUK or the Admin PIN: `\(program)`.")
+                throw .unsupported(
+                    reason, recovery: "Set a new PIN with the PUK or the Admin PIN: `\(program)`.")
             }
         }
     }
 
-    /// Replaces a PIN that is locked after too many wrong ones, in the way that the module supports.
+    /// Replaces a PIN that is locked after too many wrong ones, in the way that the module
+    /// supports.
     ///
     /// Prompts for the unblocking code (PUK or security officer's PIN), then for the new PIN.
     ///
-    /// - Throws: `KeystoreError`; `unsupported` if only another program can do it: the recovery names it.
+    /// - Throws: `KeystoreError`; `unsupported` if only another program can do it: the recovery
+    ///   names it.
     package func unblockPIN() async throws(KeystoreError) {
         let operation = "unblock the token's PIN"
         try await withEntry(to: operation) { (entry) throws(KeystoreError) in
@@ -91,7 +99,8 @@ extension TokenAdministrator {
                 }
                 let (old, pin) = (code.prefixed("puk:"), new.prefixed("pin:"))
                 do throws(KeystoreError) {
-                    try await inspect(entry, checking: .puk) { (session, login) throws(CryptokiError) in
+                    try await inspect(entry, checking: .puk) {
+                        (session, login) throws(CryptokiError) in
                         login.forget()
                         try session.logout()
                         try session.setPIN(from: .secret(old), to: .secret(pin))
@@ -103,22 +112,27 @@ extension TokenAdministrator {
             case .program(let program):
                 throw .unsupported(
                     "this token's module can't unblock the PIN",
-                    recovery: "Run `\(program)`, which prompts for the unblocking code and the new PIN.")
+                    recovery:
+                        "Run `\(program)`, which prompts for the unblocking code and the new PIN.")
             }
         }
     }
 
-    private func setPIN(of entry: TokenDirectory.Entry, to reason: String) async throws(KeystoreError) {
+    private func setPIN(of entry: TokenDirectory.Entry, to reason: String)
+        async throws(KeystoreError)
+    {
         try refuseWhenOfficerLocked(entry)
         let officer = try await proof(.securityOfficer, of: entry, to: reason)
         let new = try await newProof(for: entry, to: reason)
-        try await administer(entry, as: .securityOfficer, officer) { (session) throws(CryptokiError) in
+        try await administer(entry, as: .securityOfficer, officer) {
+            (session) throws(CryptokiError) in
             try session.initializePIN(new)
         }
         presence.accepted()
     }
 
-    /// Runs a public operation with the token, after checking that it is initialized and opens sessions.
+    /// Runs a public operation with the token, after checking that it is initialized and opens
+    /// sessions.
     private func withEntry(
         to operation: String, _ body: (TokenDirectory.Entry) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) {
@@ -129,7 +143,9 @@ extension TokenAdministrator {
                     code: .wrongState, reason: "the token is not initialized",
                     recovery: "Run `latchkey token init` first.")
             }
-            try await inspect(entry) { (session, _) throws(CryptokiError) in _ = try session.tokenInformation() }
+            try await inspect(entry) { (session, _) throws(CryptokiError) in
+                _ = try session.tokenInformation()
+            }
             try await body(entry)
         } catch {
             throw error.during(operation)
@@ -144,7 +160,8 @@ extension TokenAdministrator {
     private func refuseWhenOfficerLocked(_ entry: TokenDirectory.Entry) throws(KeystoreError) {
         guard entry.information.flags.contains(.securityOfficerPINLocked) else { return }
         throw KeystoreError(
-            code: .lockedOut, reason: "the security officer's PIN is locked after too many wrong PINs",
+            code: .lockedOut,
+            reason: "the security officer's PIN is locked after too many wrong PINs",
             recovery: "Erase the token with its manufacturer's program.")
     }
 }
@@ -152,7 +169,9 @@ extension TokenAdministrator {
 extension TokenDirectory.Entry {
     /// How a blocked PIN of the token is unblocked.
     fileprivate var unblocking: ModuleProfile.Unblocking {
-        guard case .program = profile.unblocking, information.isOpenPGP else { return profile.unblocking }
+        guard case .program = profile.unblocking, information.isOpenPGP else {
+            return profile.unblocking
+        }
         return .program(TokenInformation.openPGPProgram)
     }
 }
@@ -163,16 +182,18 @@ extension PIN {
         withUnsafeBytes { bytes in
             SecretBytes(count: word.utf8.count + bytes.count) { buffer in
                 buffer.copyBytes(from: word.utf8)
-                UnsafeMutableRawBufferPointer(rebasing: buffer.dropFirst(word.utf8.count)).copyMemory(from: bytes)
+                UnsafeMutableRawBufferPointer(rebasing: buffer.dropFirst(word.utf8.count))
+                    .copyMemory(from: bytes)
             }
         }
     }
 }
 
-/// The management key of a YubiKey, which Yubico's module accepts as the security officer's PIN: 24 bytes in 48 hexadecimal
-/// digits.
+/// The management key of a YubiKey, which Yubico's module accepts as the security officer's PIN: 24
+/// bytes in 48 hexadecimal digits.
 ///
-/// ykcs11 2.2.0 does not check the length: it pads a shorter key with zeros, and would set an unintended key.
+/// ykcs11 2.2.0 does not check the length: it pads a shorter key with zeros, and would set an
+/// unintended key.
 enum ManagementKey {
     private static let digits = 48
 
@@ -190,7 +211,8 @@ enum ManagementKey {
         guard isWellFormed(pin) else {
             throw KeystoreError(
                 code: .invalidInput,
-                reason: "a YubiKey's management key has \(digits) hexadecimal digits, and the new one does not",
+                reason:
+                    "a YubiKey's management key has \(digits) hexadecimal digits, and the new one does not",
                 recovery: "Try again with a key of that form; this one was not sent.")
         }
     }

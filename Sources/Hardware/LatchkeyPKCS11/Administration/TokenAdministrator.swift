@@ -3,11 +3,11 @@ package import Latchkey
 
 /// Initializes a token and administers its PINs.
 ///
-/// All calls run on the token's thread with a deadline, and end a login that a ``PKCS11Keystore`` on the token may have kept,
-/// which then prompts for the PIN again.
+/// All calls run on the token's thread with a deadline, and end a login that a ``PKCS11Keystore``
+/// on the token may have kept, which then prompts for the PIN again.
 ///
-/// Each method prompts the presence authority for PINs in the documented order. If the token itself prompts, on a PIN pad or
-/// fingerprint sensor, the authority is notified.
+/// Each method prompts the presence authority for PINs in the documented order. If the token itself
+/// prompts, on a PIN pad or fingerprint sensor, the authority is notified.
 package struct TokenAdministrator: Sendable {
     package let uri: TokenURI
     private let options: PKCS11Options
@@ -32,7 +32,8 @@ package struct TokenAdministrator: Sendable {
 
     /// The token's current information.
     ///
-    /// - Throws: `KeystoreError`; `unavailable` if the token is absent, `conflict` if the URI matches several.
+    /// - Throws: `KeystoreError`; `unavailable` if the token is absent, `conflict` if the URI
+    ///   matches several.
     package func information() async throws(KeystoreError) -> TokenInformation {
         do {
             return try await entry().information
@@ -43,26 +44,33 @@ package struct TokenAdministrator: Sendable {
 
     /// Erases the token and sets its label and the PINs of its security officer and its user.
     ///
-    /// Prompts for the security officer's PIN (the current one if the token is initialized or has a factory PIN, else a new
-    /// one), then for the user's new PIN. If the URI matches several tokens and one of them is not initialized, chooses that one.
+    /// Prompts for the security officer's PIN (the current one if the token is initialized or has a
+    /// factory PIN, else a new one), then for the user's new PIN. If the URI matches several tokens
+    /// and one of them is not initialized, chooses that one.
     ///
     /// - Parameters:
     ///   - label: 1 to 32 bytes of UTF-8.
     ///   - isErasing: Whether an initialized token may be erased with all its keys.
     /// - Returns: The token's new information; its serial number may have changed.
-    /// - Throws: `KeystoreError`; `conflict` for an initialized token that may not be erased, `wrongProof`, `unsupported`.
-    package func initialize(label: String, erasing isErasing: Bool = false) async throws(KeystoreError)
+    /// - Throws: `KeystoreError`; `conflict` for an initialized token that may not be erased,
+    ///   `wrongProof`, `unsupported`.
+    package func initialize(label: String, erasing isErasing: Bool = false)
+        async throws(KeystoreError)
         -> TokenInformation
     {
         do throws(KeystoreError) {
-            guard (1...32).contains(label.utf8.count), !label.unicodeScalars.contains(where: { $0.value < 32 }) else {
+            guard (1...32).contains(label.utf8.count),
+                !label.unicodeScalars.contains(where: { $0.value < 32 })
+            else {
                 throw .invalidInput("a label has 1 to 32 bytes and no control character")
             }
             let entry = try await blankEntry()
             guard entry.profile.family != .ykcs11 else {
                 throw .unsupported(
                     "a YubiKey is always initialized; it can only be reset",
-                    recovery: "Run `ykman piv reset`, which erases all its PIV keys, and change its PINs.")
+                    recovery:
+                        "Run `ykman piv reset`, which erases all its PIV keys, and change its PINs."
+                )
             }
             guard entry.profile.family != .opensc || !entry.information.isEmulated else {
                 throw .unsupported(
@@ -88,7 +96,8 @@ package struct TokenAdministrator: Sendable {
             let user = try await newProof(for: entry, to: "set the token's PIN")
             try await erase(entry, label: label, securityOfficer: officer)
             let erased = try await initializedEntry(label: label, before: entry)
-            try await administer(erased, as: .securityOfficer, officer) { (session) throws(CryptokiError) in
+            try await administer(erased, as: .securityOfficer, officer) {
+                (session) throws(CryptokiError) in
                 try session.initializePIN(user)
             }
             presence.accepted()
@@ -100,14 +109,17 @@ package struct TokenAdministrator: Sendable {
 }
 
 extension TokenAdministrator {
-    /// The one token that matches the URI; an uninitialized slot only if nothing else matches. Opens no session.
+    /// The one token that matches the URI; an uninitialized slot only if nothing else matches.
+    /// Opens no session.
     func entry() async throws(KeystoreError) -> TokenDirectory.Entry {
         try only(await entries().preferringInitialized)
     }
 
     private func entries() async throws(KeystoreError) -> [TokenDirectory.Entry] {
         let directory = await TokenDirectory.read(uri, options: options.token)
-        if directory.tokens.isEmpty, let failure = directory.failures.first { throw KeystoreError(failure.error) }
+        if directory.tokens.isEmpty, let failure = directory.failures.first {
+            throw KeystoreError(failure.error)
+        }
         return directory.tokens
     }
 
@@ -122,14 +134,16 @@ extension TokenAdministrator {
     private func initializedEntry(
         label: String, before: TokenDirectory.Entry
     ) async throws(KeystoreError) -> TokenDirectory.Entry {
-        let directory = await TokenDirectory.read(configured: false, paths: [before.modulePath], options: options.token)
+        let directory = await TokenDirectory.read(
+            configured: false, paths: [before.modulePath], options: options.token)
         let named = directory.tokens.filter {
             $0.information.label == label && $0.information.flags.contains(.initialized)
                 && $0.information.model == before.information.model
         }
         let same = named.filter { $0.information.serial == before.information.serial }
         return try only(
-            same.isEmpty ? named.filter { !$0.information.flags.contains(.userPINInitialized) } : same,
+            same.isEmpty
+                ? named.filter { !$0.information.flags.contains(.userPINInitialized) } : same,
             absent: "the initialized token was not found")
     }
 
@@ -137,7 +151,8 @@ extension TokenAdministrator {
         _ entries: [TokenDirectory.Entry], absent reason: String? = nil
     ) throws(KeystoreError) -> TokenDirectory.Entry {
         guard let entry = entries.first else {
-            throw KeystoreError(CryptokiError(.tokenAbsent, reason: reason ?? "no token matches \(uri)"))
+            throw KeystoreError(
+                CryptokiError(.tokenAbsent, reason: reason ?? "no token matches \(uri)"))
         }
         guard entries.count == 1 else {
             throw KeystoreError(.ambiguous(entries.map { ($0.information, $0.modulePath) }))
@@ -159,9 +174,11 @@ extension TokenAdministrator {
                     module: module, information: entry.information,
                     identity: TokenIdentity(entry.information, in: module.profile), uri: entry.uri,
                     options: options.token)
-            // All sessions end before C_InitToken, even if it then fails. libp11 would keep using its closed session.
+            // All sessions end before C_InitToken, even if it then fails. libp11 would keep using
+            // its closed session.
             defer { LibP11Context.abandon(token) }
-            try await token.initialize(expecting: entry.information, label: label, securityOfficer: proof)
+            try await token.initialize(
+                expecting: entry.information, label: label, securityOfficer: proof)
         } catch {
             throw KeystoreError(error, profile: entry.profile, checking: .securityOfficerPIN)
         }
@@ -178,10 +195,12 @@ extension TokenAdministrator {
             case .current: try await self.status(of: entry, isPrecise: false)
             case .securityOfficer:
                 PINStatus(
-                    attemptsLeft: entry.information.officerAttemptsLeft, attemptLimit: nil, isLockedOut: false)
+                    attemptsLeft: entry.information.officerAttemptsLeft, attemptLimit: nil,
+                    isLockedOut: false)
             case .unblocking:
                 await PINStatus(
-                    attemptsLeft: cardStatus(of: entry)?.pukAttemptsLeft, attemptLimit: nil, isLockedOut: false)
+                    attemptsLeft: cardStatus(of: entry)?.pukAttemptsLeft, attemptLimit: nil,
+                    isLockedOut: false)
             case .new, .lockoutPassword: nil
             }
         return try await profile(of: entry).proof(
@@ -198,7 +217,9 @@ extension TokenAdministrator {
     }
 
     /// - Parameter isPrecise: Whether to ask a card even if no wrong PIN is known.
-    private func status(of entry: TokenDirectory.Entry, isPrecise: Bool) async throws(KeystoreError) -> PINStatus {
+    private func status(of entry: TokenDirectory.Entry, isPrecise: Bool) async throws(KeystoreError)
+        -> PINStatus
+    {
         do throws(CryptokiError) {
             return try await Token.find(entry.uri, options: options.token).pinStatus(
                 entry.information, profile(of: entry).pinCounter, isPrecise: isPrecise)
@@ -221,12 +242,15 @@ extension TokenAdministrator {
         } catch {
             presence.rejected()
             if role == .user, error.function == "C_Login", error.returnValue == .pinIncorrect,
-                let entry = try? await self.entry(), let status = try? await status(of: entry, isPrecise: true),
+                let entry = try? await self.entry(),
+                let status = try? await status(of: entry, isPrecise: true),
                 !status.isLockedOut
             {
                 throw .wrongPIN(status, underlying: error)
             }
-            let left = role == .securityOfficer ? try? await self.entry().information.officerAttemptsLeft : nil
+            let left =
+                role == .securityOfficer
+                ? try? await self.entry().information.officerAttemptsLeft : nil
             throw .newPINRefused(error)
                 ?? KeystoreError(
                     error, profile: entry.profile,

@@ -14,7 +14,8 @@ package struct CryptokiError: Error, Sendable {
         case module(ModuleFailure)
         /// The call did not return within its deadline. From now on its module is ``unresponsive``.
         case timedOut
-        /// An earlier call into the module never returned, so that it is not called again in this process.
+        /// An earlier call into the module never returned, so that it is not called again in this
+        /// process.
         case unresponsive
         /// The task that waited was cancelled.
         case cancelled
@@ -40,7 +41,8 @@ package struct CryptokiError: Error, Sendable {
         case lockUnavailable
         /// A login could not be ended on the card.
         case leftUnlocked
-        /// The token's key does not have the requested protection, or its signature does not verify.
+        /// The token's key does not have the requested protection, or its signature does not
+        /// verify.
         case unsound
         /// The user is not logged in: prompt for the PIN.
         case loginNeeded
@@ -76,7 +78,9 @@ package struct CryptokiError: Error, Sendable {
 }
 
 extension CryptokiError: Equatable {
-    package static func == (left: CryptokiError, right: CryptokiError) -> Bool { left.kind == right.kind }
+    package static func == (left: CryptokiError, right: CryptokiError) -> Bool {
+        left.kind == right.kind
+    }
 }
 
 extension CryptokiError: CustomStringConvertible {

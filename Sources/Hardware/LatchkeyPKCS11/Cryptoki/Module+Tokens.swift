@@ -1,6 +1,6 @@
 extension Module {
-    /// Reads the current tokens. Restarts the module if its state is stale or it fails: once, and SoftHSM2 up to
-    /// ``RecoveryPolicy/maximumRereadings`` times.
+    /// Reads the current tokens. Restarts the module if its state is stale or it fails: once, and
+    /// SoftHSM2 up to ``RecoveryPolicy/maximumRereadings`` times.
     ///
     /// - Parameter isSought: Whether the caller looks for a token; nil to list all.
     /// - Throws: `noReaders` if there is no slot; the error after the restart.
@@ -9,7 +9,8 @@ extension Module {
     ) async throws(CryptokiError) -> [TokenInSlot] {
         do {
             return try await thread.run { [self] () throws(CryptokiError) in
-                try readTokens(by: caller(on: thread, deadlines: options.deadlines), where: isSought)
+                try readTokens(
+                    by: caller(on: thread, deadlines: options.deadlines), where: isSought)
             }
         } catch {
             throw await recognizingRemoval(error)
@@ -20,9 +21,11 @@ extension Module {
     ///
     /// - Parameter reader: Empty if it is not known.
     func recognizingRemoval(_ error: CryptokiError, reader: String = "") async -> CryptokiError {
-        guard error.kind == .timedOut, profile.hasCards, await CardReset.findsNoCard(in: reader) else { return error }
+        guard error.kind == .timedOut, profile.hasCards, await CardReset.findsNoCard(in: reader)
+        else { return error }
         return CryptokiError(
-            .tokenAbsent, function: error.function, reason: "the token was removed, and the module did not return")
+            .tokenAbsent, function: error.function,
+            reason: "the token was removed, and the module did not return")
     }
 
     private func readTokens(
@@ -34,7 +37,9 @@ extension Module {
             var reports = try read(by: caller)
             if let isSought, profile.failsDuringWrites {
                 for attempt in 1...RecoveryPolicy.maximumRereadings
-                where !reports.contains(where: { $0.isInitialized(isSought) }) && !thread.isWorkAbandoned {
+                where !reports.contains(where: { $0.isInitialized(isSought) })
+                    && !thread.isWorkAbandoned
+                {
                     RecoveryPolicy.waitForOtherWriters(attempt)
                     try reinitialize(after: self.epoch, by: caller)
                     reports = try read(by: caller)
@@ -57,8 +62,8 @@ extension Module {
 
     /// Whether the module's state may be stale.
     ///
-    /// ykcs11 shows no token after pcscd was restarted. An isolated OpenSC still shows the certificates of a card that was
-    /// replaced by another one.
+    /// ykcs11 shows no token after pcscd was restarted. An isolated OpenSC still shows the
+    /// certificates of a card that was replaced by another one.
     private func isStale(_ reports: [TokenInSlot]) -> Bool {
         if profile.cachesStaleState { return reports.isEmpty }
         guard profile.family == .opensc, isIsolated else { return false }
@@ -66,13 +71,17 @@ extension Module {
         return replaceSeen(Set(all.map { TokenIdentity($0, among: all, in: profile) }))
     }
 
-    private func read(by caller: Caller, isLastTry: Bool = false) throws(CryptokiError) -> [TokenInSlot] {
+    private func read(by caller: Caller, isLastTry: Bool = false) throws(CryptokiError)
+        -> [TokenInSlot]
+    {
         let slots: [UInt]
         do throws(CryptokiError) {
             slots = try caller.slots(withToken: true)
         } catch {
             // Yubico's module answers this if pcscd does not run.
-            guard isLastTry, profile.family == .ykcs11, error.returnValue == .deviceError else { throw error }
+            guard isLastTry, profile.family == .ykcs11, error.returnValue == .deviceError else {
+                throw error
+            }
             throw CryptokiError(
                 .noReaders, function: error.function,
                 reason: "the module reaches no reader, perhaps because pcscd does not run")

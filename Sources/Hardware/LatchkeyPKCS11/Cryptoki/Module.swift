@@ -4,9 +4,9 @@ internal import Synchronization
 
 /// A PKCS#11 module, loaded once per process for all its tokens.
 ///
-/// Its functions come from p11-kit, which counts initializations. If other code initialized the module before, p11-kit uses it
-/// and never finalizes it. A module is never unloaded, and only finalized to be initialized again: doing so from `deinit` or at
-/// exit crashes programs.
+/// Its functions come from p11-kit, which counts initializations. If other code initialized the
+/// module before, p11-kit uses it and never finalizes it. A module is never unloaded, and only
+/// finalized to be initialized again: doing so from `deinit` or at exit crashes programs.
 final class Module: Sendable {
     /// The file, with symbolic links resolved.
     let path: String
@@ -14,7 +14,8 @@ final class Module: Sendable {
     let profile: ModuleProfile
     /// The separate process of an isolated module.
     let process: ModuleProcess?
-    /// The thread for calls that concern the whole module, and for all calls if the module is not thread-safe.
+    /// The thread for calls that concern the whole module, and for all calls if the module is not
+    /// thread-safe.
     let thread: TokenThread
     let isThreadSafe: Bool
     let options: TokenOptions
@@ -43,8 +44,9 @@ final class Module: Sendable {
     /// Whether it runs in a separate process.
     var isIsolated: Bool { process != nil }
 
-    /// Counts initializations. Slots, sessions and handles are valid within one epoch; code that keeps other state of the
-    /// module, such as a libp11 context, abandons it when the epoch has changed.
+    /// Counts initializations. Slots, sessions and handles are valid within one epoch; code that
+    /// keeps other state of the module, such as a libp11 context, abandons it when the epoch has
+    /// changed.
     var epoch: Int { state.withLock { $0.epoch } }
 
     /// Records the visible tokens.
@@ -69,7 +71,9 @@ extension Module {
     ///   - limit: The maximum wait. The thread that initializes the module has its own deadlines.
     ///   - epoch: The epoch of the call; nil for a call that needs no session.
     /// - Returns: Whether the call may be made; false if its epoch is over.
-    func beginCall(waitingAtMost limit: Duration, in epoch: Int? = nil) throws(CryptokiError) -> Bool {
+    func beginCall(waitingAtMost limit: Duration, in epoch: Int? = nil) throws(CryptokiError)
+        -> Bool
+    {
         try UnlockedCards.shared.beginCall()
         var isBegun = false
         defer { if !isBegun { UnlockedCards.shared.endCall() } }
@@ -84,7 +88,8 @@ extension Module {
             case .wait:
                 guard ContinuousClock.now < deadline else {
                     throw CryptokiError(
-                        .timedOut, function: "C_Initialize", reason: "the module is still being restarted")
+                        .timedOut, function: "C_Initialize",
+                        reason: "the module is still being restarted")
                 }
                 usleep(1000)
             }
@@ -96,8 +101,8 @@ extension Module {
         UnlockedCards.shared.endCall()
     }
 
-    /// Handles a call that exceeded its deadline. Returns a closure that kills the module's process, so that the call returns.
-    /// A module in this process is never called again.
+    /// Handles a call that exceeded its deadline. Returns a closure that kills the module's
+    /// process, so that the call returns. A module in this process is never called again.
     func expire(_ function: String) -> (@Sendable () -> Void)? {
         guard let process else {
             state.withLock { $0.wedge(function) }
@@ -110,9 +115,11 @@ extension Module {
     /// Whether the module must be initialized before its next use.
     var needsInitialization: Bool { state.withLock { $0.needsInitialization } }
 
-    /// Finalizes and initializes the module, unless another thread did so since `epoch`. This ends all sessions.
+    /// Finalizes and initializes the module, unless another thread did so since `epoch`. This ends
+    /// all sessions.
     ///
-    /// - Throws: `returned(.deviceError)` if another token is in use for too long; the error of `C_Initialize`.
+    /// - Throws: `returned(.deviceError)` if another token is in use for too long; the error of
+    ///   `C_Initialize`.
     func reinitialize(after epoch: Int, by caller: Caller) throws(CryptokiError) {
         let deadline = ContinuousClock.now + caller.deadlines.data
         while true {
@@ -132,8 +139,9 @@ extension Module {
         }
     }
 
-    /// Finalizes the module, so that it forgets sessions, logins and PINs of all its tokens. The next use initializes it again,
-    /// also if it could not be finalized now because another token is in use.
+    /// Finalizes the module, so that it forgets sessions, logins and PINs of all its tokens. The
+    /// next use initializes it again, also if it could not be finalized now because another token
+    /// is in use.
     func finalize(by caller: Caller) {
         let isFree = state.withLock { state in
             state.needsInitialization = true
@@ -168,7 +176,8 @@ extension Module {
     ) throws(CryptokiError) -> Token {
         if let token = tokens.withLock({ $0[identity]?.token }) { return token }
         let uri = try TokenURI(naming: information, modulePath: path)
-        let new = Token(module: self, information: information, identity: identity, uri: uri, options: options)
+        let new = Token(
+            module: self, information: information, identity: identity, uri: uri, options: options)
         return tokens.withLock { tokens in
             if let token = tokens[identity]?.token { return token }
             tokens[identity] = WeakToken(token: new)
@@ -188,7 +197,8 @@ struct ModuleState {
     }
 
     private(set) var epoch = 1
-    /// Whether the module must be initialized before its next use, because it was finalized or its process was killed.
+    /// Whether the module must be initialized before its next use, because it was finalized or its
+    /// process was killed.
     var needsInitialization = false
     private var hanging: String?
     private var calls = 0

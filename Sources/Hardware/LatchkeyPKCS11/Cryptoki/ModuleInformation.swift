@@ -53,8 +53,9 @@ extension String {
         self = withUnsafeBytes(of: field) { String(blankPadded: $0) }
     }
 
-    /// Reads text of Cryptoki's structures: a fixed number of bytes of UTF-8, padded with blanks and not terminated. Invalid
-    /// UTF-8 and control characters become `?`, so that the text never gets longer.
+    /// Reads text of Cryptoki's structures: a fixed number of bytes of UTF-8, padded with blanks
+    /// and not terminated. Invalid UTF-8 and control characters become `?`, so that the text never
+    /// gets longer.
     init(blankPadded bytes: UnsafeRawBufferPointer) {
         let text = bytes.prefix { $0 != 0 }
         let end = text.lastIndex { $0 != 0x20 }.map { $0 + 1 } ?? text.startIndex

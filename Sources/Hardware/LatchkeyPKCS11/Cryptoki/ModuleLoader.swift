@@ -26,7 +26,8 @@ final class ModuleLoader: Sendable {
                 return module
             }
         } catch {
-            // A module that hangs while it is loaded can't be used at all; that is more specific than a timeout.
+            // A module that hangs while it is loaded can't be used at all; that is more specific
+            // than a timeout.
             guard error.kind == .timedOut else { throw error }
             throw CryptokiError(
                 .module(.hanging), function: error.function,
@@ -53,13 +54,16 @@ final class ModuleLoader: Sendable {
         try SharedObject.check(path)
         guard path != SharedObject.p11Kit else { throw .proxyModule }
         guard options.isolation != .always else { return try loadIsolated(on: thread) }
-        var functions = try thread.watch.during("dlopen", within: options.deadlines.load) { () throws(CryptokiError) in
+        var functions = try thread.watch.during("dlopen", within: options.deadlines.load) {
+            () throws(CryptokiError) in
             try SharedObject.open(path)
             return try Self.functionList(of: path)
         }
         functions.parameters = ConfiguredModules().parameters(ofFile: path)
         let module = try start(functions, in: nil, on: thread)
-        guard options.isolation == .automatic, module.profile.isolatesByDefault else { return module }
+        guard options.isolation == .automatic, module.profile.isolatesByDefault else {
+            return module
+        }
         // Only its description was needed in this process. From now on it runs in a separate one.
         functions.finalize(thread.watch, within: options.deadlines.load)
         return try loadIsolated(on: thread)
@@ -68,7 +72,8 @@ final class ModuleLoader: Sendable {
     private func loadIsolated(on thread: TokenThread) throws(CryptokiError) -> Module {
         let process = try ModuleProcess(module: path, environment: options.environment)
         self.process.withLock { $0 = process }
-        var functions = try thread.watch.during("C_GetFunctionList", within: options.deadlines.load) {
+        var functions = try thread.watch.during("C_GetFunctionList", within: options.deadlines.load)
+        {
             () throws(CryptokiError) in
             try process.withAddressInEnvironment { () throws(CryptokiError) in
                 try Self.functionList(of: ModuleProcess.clientModule)
@@ -99,7 +104,8 @@ final class ModuleLoader: Sendable {
         guard value == CKR_OK else {
             let value = value.map { ReturnValue(rawValue: $0) } ?? .functionNotSupported
             throw CryptokiError(
-                .module(.initializeFailed(value)), function: "C_GetInfo", reason: "\(path) answered \(value)")
+                .module(.initializeFailed(value)), function: "C_GetInfo",
+                reason: "\(path) answered \(value)")
         }
         return Module(
             path: path, information: ModuleInformation(info), process: process, thread: thread,
@@ -118,21 +124,25 @@ final class ModuleLoader: Sendable {
         try process?.prepare()
         defer { process?.withdraw() }
         var value =
-            isThreadSafe ? functions.initialize(CK_FLAGS(CKF_OS_LOCKING_OK), watch, within: deadline) : .cantLock
+            isThreadSafe
+            ? functions.initialize(CK_FLAGS(CKF_OS_LOCKING_OK), watch, within: deadline) : .cantLock
         let mustSerialize = value == .cantLock
         if mustSerialize { value = functions.initialize(0, watch, within: deadline) }
         guard value == .ok || value == .cryptokiAlreadyInitialized else {
             if let complaint = process?.complaint {
-                throw CryptokiError(.module(.notIsolated), function: "C_Initialize", reason: complaint)
+                throw CryptokiError(
+                    .module(.notIsolated), function: "C_Initialize", reason: complaint)
             }
             throw CryptokiError(
-                .module(.initializeFailed(value)), function: "C_Initialize", reason: "the module answered \(value)")
+                .module(.initializeFailed(value)), function: "C_Initialize",
+                reason: "the module answered \(value)")
         }
         return !mustSerialize
     }
 }
 
-// The modules of this process by their files, so that two parts of a program never initialize the same file.
+// The modules of this process by their files, so that two parts of a program never initialize the
+// same file.
 extension Module {
     /// Identifies a module: a file that is isolated with another environment has other tokens.
     private struct Key: Hashable {
@@ -146,7 +156,9 @@ extension Module {
     /// Loads the module in a file. A relative path is in p11-kit's module directory.
     ///
     /// - Throws: ``CryptokiError``; `module` with the cause, `timedOut`, `unresponsive`.
-    static func load(_ path: String, options: TokenOptions = TokenOptions()) async throws(CryptokiError) -> Module {
+    static func load(_ path: String, options: TokenOptions = TokenOptions())
+        async throws(CryptokiError) -> Module
+    {
         let file = try resolve(path)
         let key = Key(
             path: file, isolation: options.isolation,
@@ -166,7 +178,8 @@ extension Module {
         let candidate = path.hasPrefix("/") ? path : "\(ConfiguredModules.moduleDirectory)/\(path)"
         guard let resolved = realpath(candidate, nil) else {
             throw CryptokiError(
-                .module(.missing), reason: "there is no module \(candidate): \(String(cString: strerror(errno)))")
+                .module(.missing),
+                reason: "there is no module \(candidate): \(String(cString: strerror(errno)))")
         }
         defer { free(resolved) }
         return String(cString: resolved)
@@ -185,7 +198,8 @@ extension CryptokiError {
 
 /// Checks a module's file before it is loaded, so that each cause of failure has its own error.
 enum SharedObject {
-    /// The head of an ELF file (System V ABI, "ELF Header"): magic, class, data, …, type, machine. 20 bytes.
+    /// The head of an ELF file (System V ABI, "ELF Header"): magic, class, data, …, type, machine.
+    /// 20 bytes.
     private static let headSize = 20
     private static let sharedObject: UInt16 = 3
     /// p11-kit's library, which is also the file of `p11-kit-proxy.so`; without symbolic links.
@@ -201,13 +215,16 @@ enum SharedObject {
         }
         try checkOwner(of: path)
         let own = try Self.head(of: "/proc/self/exe")
-        guard own.count == headSize, head[4..<6] == own[4..<6], number(head, at: 18) == number(own, at: 18) else {
-            throw CryptokiError(.module(.wrongArchitecture), reason: "\(path) is for another processor")
+        guard own.count == headSize, head[4..<6] == own[4..<6],
+            number(head, at: 18) == number(own, at: 18)
+        else {
+            throw CryptokiError(
+                .module(.wrongArchitecture), reason: "\(path) is for another processor")
         }
     }
 
-    /// Opens the file and checks that it has `C_GetFunctionList`. It is never closed: unloading a module would crash the threads
-    /// that it started.
+    /// Opens the file and checks that it has `C_GetFunctionList`. It is never closed: unloading a
+    /// module would crash the threads that it started.
     static func open(_ path: String) throws(CryptokiError) {
         guard let handle = dlopen(path, RTLD_NOW | RTLD_LOCAL) else {
             let text = dlerror().map { String(cString: $0) } ?? "the loader reports no cause"
@@ -218,14 +235,19 @@ enum SharedObject {
         }
     }
 
-    /// A user who can write the file can read every PIN: only root and the current user may be able to.
+    /// A user who can write the file can read every PIN: only root and the current user may be able
+    /// to.
     private static func checkOwner(of path: String) throws(CryptokiError) {
         var status = stat()
         guard stat(path, &status) == 0 else { throw unreadable(path) }
-        guard status.st_uid == 0 || status.st_uid == geteuid(), status.st_mode & (S_IWGRP | S_IWOTH) == 0 else {
+        guard status.st_uid == 0 || status.st_uid == geteuid(),
+            status.st_mode & (S_IWGRP | S_IWOTH) == 0
+        else {
             throw CryptokiError(
                 .module(.writableByOthers),
-                reason: "\(path) can be changed by users other than root and this user, who could read each PIN")
+                reason:
+                    "\(path) can be changed by users other than root and this user, who could read each PIN"
+            )
         }
     }
 
@@ -239,10 +261,12 @@ enum SharedObject {
     }
 
     private static func unreadable(_ path: String) -> CryptokiError {
-        CryptokiError(.module(.missing), reason: "\(path) can't be read: \(String(cString: strerror(errno)))")
+        CryptokiError(
+            .module(.missing), reason: "\(path) can't be read: \(String(cString: strerror(errno)))")
     }
 
-    /// A 16-bit number in the machine's byte order; a file in the other order fails the comparison of `EI_DATA`.
+    /// A 16-bit number in the machine's byte order; a file in the other order fails the comparison
+    /// of `EI_DATA`.
     private static func number(_ head: [UInt8], at index: Int) -> UInt16 {
         head.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: index, as: UInt16.self) }
     }

@@ -1,23 +1,26 @@
-internal import CPlatform
 internal import CPKCS11
+internal import CPlatform
 internal import FoundationEssentials
 internal import Glibc
 internal import Latchkey
-internal import Synchronization
 internal import LatchkeyPlatform
+internal import Synchronization
 
-/// The process of an isolated module, so that a module that hangs or crashes can be killed and restarted.
+/// The process of an isolated module, so that a module that hangs or crashes can be killed and
+/// restarted.
 ///
-/// It runs `p11-kit remote MODULE`, which speaks p11-kit's protocol on its standard input and output. The client in this process
-/// is `p11-kit-client.so`, which connects to a UNIX socket in `C_Initialize`. This class listens on the socket only during that
-/// call, passes the connection to the process, and removes the socket, so that no other program can connect. The process ends
-/// when the connection closes; a process that hangs in the module is killed when the thread that started it ends
-/// (`PR_SET_PDEATHSIG`, by setpriv(1)).
+/// It runs `p11-kit remote MODULE`, which speaks p11-kit's protocol on its standard input and
+/// output. The client in this process is `p11-kit-client.so`, which connects to a UNIX socket in
+/// `C_Initialize`. This class listens on the socket only during that call, passes the connection to
+/// the process, and removes the socket, so that no other program can connect. The process ends when
+/// the connection closes; a process that hangs in the module is killed when the thread that started
+/// it ends (`PR_SET_PDEATHSIG`, by setpriv(1)).
 ///
-/// p11-kit's protocol has no key agreement before version 0.25: `C_DeriveKey` answers `CKR_MECHANISM_INVALID`.
+/// p11-kit's protocol has no key agreement before version 0.25: `C_DeriveKey` answers
+/// `CKR_MECHANISM_INVALID`.
 final class ModuleProcess: Sendable {
-    /// The client of p11-kit's protocol. Each `C_GetFunctionList` creates a new client, so that one file is enough for all
-    /// processes.
+    /// The client of p11-kit's protocol. Each `C_GetFunctionList` creates a new client, so that one
+    /// file is enough for all processes.
     static var clientModule: String { "\(ConfiguredModules.moduleDirectory)/p11-kit-client.so" }
 
     private struct State {
@@ -32,7 +35,8 @@ final class ModuleProcess: Sendable {
             var status: Int32 = 0
             guard let process = processIdentifier else { return complaint }
             let reaped = waitpid(process, &status, WNOHANG)
-            // Other code in this process reaped it: the process ID may belong to another process now.
+            // Other code in this process reaped it: the process ID may belong to another process
+            // now.
             if reaped < 0, errno == ECHILD { processIdentifier = nil }
             guard reaped == process else { return complaint }
             processIdentifier = nil
@@ -55,13 +59,16 @@ final class ModuleProcess: Sendable {
     /// The thread that starts the processes. It must not end, because they are killed with it.
     private let spawner = BlockingThread()
 
-    /// - Throws: `module(.notIsolated)` if p11-kit's client is not installed or its address can't be set in the environment.
+    /// - Throws: `module(.notIsolated)` if p11-kit's client is not installed or its address can't
+    ///   be set in the environment.
     init(module: String, environment: [String: String]) throws(CryptokiError) {
         guard access(Self.clientModule, R_OK) == 0 else {
             throw .notIsolated("\(Self.clientModule) is not installed")
         }
         guard latchkey_getauxval(23) == 0 else {
-            throw .notIsolated("p11-kit ignores its address variable in a program with set-user-ID or capabilities")
+            throw .notIsolated(
+                "p11-kit ignores its address variable in a program with set-user-ID or capabilities"
+            )
         }
         self.module = module
         self.environment = environment
@@ -70,20 +77,25 @@ final class ModuleProcess: Sendable {
 
     private var socketPath: String { "\(directory)/socket" }
 
-    /// A name for a new directory. An attacker who creates a directory with that name first only prevents the start.
+    /// A name for a new directory. An attacker who creates a directory with that name first only
+    /// prevents the start.
     private static func makeDirectoryName() throws(CryptokiError) -> String {
         let runtime = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
         let parent = runtime.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
         var status = stat()
-        // The owner of the parent, and users who may write it if it is not sticky, can replace the directory.
+        // The owner of the parent, and users who may write it if it is not sticky, can replace the
+        // directory.
         guard stat(parent, &status) == 0, status.st_uid == 0 || status.st_uid == geteuid(),
             status.st_mode & S_ISVTX != 0 || status.st_mode & (S_IWGRP | S_IWOTH) == 0
         else {
-            throw .notIsolated("\(parent) is not a directory that only this user can change; set XDG_RUNTIME_DIR")
+            throw .notIsolated(
+                "\(parent) is not a directory that only this user can change; set XDG_RUNTIME_DIR")
         }
-        let name = "\(parent)/latchkey-\(getpid())-\(String(UInt64.random(in: .min ... .max), radix: 16))"
+        let name =
+            "\(parent)/latchkey-\(getpid())-\(String(UInt64.random(in: .min ... .max), radix: 16))"
         guard name.utf8.count + "/socket".utf8.count <= UNIXSocketAddress.maximumPathBytes else {
-            throw .notIsolated("the path of its socket would be too long; set XDG_RUNTIME_DIR to a shorter one")
+            throw .notIsolated(
+                "the path of its socket would be too long; set XDG_RUNTIME_DIR to a shorter one")
         }
         return name
     }
@@ -108,8 +120,8 @@ final class ModuleProcess: Sendable {
     /// Stops listening.
     func withdraw() {
         listener.withLock { descriptor in
-            // Ends the wait of the spawner if there was no connection. The spawner closes the socket under the same lock, so
-            // that the descriptor is still valid here.
+            // Ends the wait of the spawner if there was no connection. The spawner closes the
+            // socket under the same lock, so that the descriptor is still valid here.
             if let descriptor { shutdown(descriptor, Int32(SHUT_RDWR)) }
         }
         unlink(socketPath)
@@ -118,8 +130,8 @@ final class ModuleProcess: Sendable {
 
     /// Kills the process. Calls into it return with `CKR_DEVICE_ERROR`.
     ///
-    /// Does not wait for the end of the process, which the kernel may delay: the watchdog calls this and must not block.
-    /// ``reapLater()`` waits.
+    /// Does not wait for the end of the process, which the kernel may delay: the watchdog calls
+    /// this and must not block. ``reapLater()`` waits.
     func kill() {
         state.withLock { state in
             // The ID of a process that was reaped may belong to another process.
@@ -136,7 +148,9 @@ final class ModuleProcess: Sendable {
     var complaint: String? {
         // A process closes the connection shortly before it can be reaped.
         for _ in 0..<2000 {
-            let (complaint, isRunning) = state.withLock { ($0.reap(module), $0.processIdentifier != nil) }
+            let (complaint, isRunning) = state.withLock {
+                ($0.reap(module), $0.processIdentifier != nil)
+            }
             if complaint != nil || !isRunning { return complaint }
             usleep(1000)
         }
@@ -168,14 +182,15 @@ final class ModuleProcess: Sendable {
         reapLater()
     }
 
-    /// Waits for the end of the process on a separate thread, so that a process that was not killed (it crashed, or its module
-    /// was finalized) does not stay a zombie.
+    /// Waits for the end of the process on a separate thread, so that a process that was not killed
+    /// (it crashed, or its module was finalized) does not stay a zombie.
     private func reapLater() {
         guard let process = processIdentifier else { return }
         BlockingThread.start { [weak self] in
             var information = siginfo_t()
             // WNOWAIT: the process is reaped under the lock, so that its ID stays valid until then.
-            while waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
+            while waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) != 0, errno == EINTR
+            {}
             guard let self else {
                 // No other thread can reap the process any more.
                 waitpid(process, nil, WNOHANG)
@@ -195,16 +210,20 @@ final class ModuleProcess: Sendable {
 extension ModuleProcess {
     private static let environmentLock = Mutex(())
 
-    /// Runs `body`, which calls the client's `C_GetFunctionList`, with the socket's address in `P11_KIT_SERVER_ADDRESS`.
+    /// Runs `body`, which calls the client's `C_GetFunctionList`, with the socket's address in
+    /// `P11_KIT_SERVER_ADDRESS`.
     ///
     /// Other threads may read the environment at the same time; see `latchkey_environment_change`.
-    func withAddressInEnvironment<R>(_ body: () throws(CryptokiError) -> R) throws(CryptokiError) -> R {
+    func withAddressInEnvironment<R>(_ body: () throws(CryptokiError) -> R) throws(CryptokiError)
+        -> R
+    {
         let address = "P11_KIT_SERVER_ADDRESS=unix:path=\(socketPath)"
         return try Self.environmentLock.withLock { _ throws(CryptokiError) in
             guard let entry = strdup(address), latchkey_environment_change(entry, nil) != 0 else {
                 throw .notIsolated("out of memory")
             }
-            // If memory is short the variable stays, which is harmless: its socket no longer exists.
+            // If memory is short the variable stays, which is harmless: its socket no longer
+            // exists.
             defer { _ = latchkey_environment_change(nil, entry) }
             return try body()
         }
@@ -213,7 +232,8 @@ extension ModuleProcess {
 
 extension CryptokiError {
     static func notIsolated(_ reason: String) -> CryptokiError {
-        CryptokiError(.module(.notIsolated), reason: "the module can't run in a separate process: \(reason)")
+        CryptokiError(
+            .module(.notIsolated), reason: "the module can't run in a separate process: \(reason)")
     }
 }
 
@@ -233,9 +253,11 @@ enum ListeningSocket {
         return descriptor
     }
 
-    /// Waits for a connection from this process (`SO_PEERCRED`, unix(7)). Refuses connections of other processes.
+    /// Waits for a connection from this process (`SO_PEERCRED`, unix(7)). Refuses connections of
+    /// other processes.
     ///
-    /// - Returns: The connection, closed on exec; nil if the socket was shut down. The caller closes it.
+    /// - Returns: The connection, closed on exec; nil if the socket was shut down. The caller
+    ///   closes it.
     static func acceptOurselves(_ descriptor: Int32) -> Int32? {
         while true {
             let connection = latchkey_accept4(descriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
@@ -251,8 +273,9 @@ enum ListeningSocket {
     }
 }
 
-/// Starts a program from the calling thread. The end of that thread kills a program that requested it (prctl(2),
-/// `PR_SET_PDEATHSIG`). swift-subprocess can't be used: it starts its children from threads that end.
+/// Starts a program from the calling thread. The end of that thread kills a program that requested
+/// it (prctl(2), `PR_SET_PDEATHSIG`). swift-subprocess can't be used: it starts its children from
+/// threads that end.
 enum ChildSpawner {
     /// - Parameters:
     ///   - command: A program, found in `PATH`, and its arguments.
@@ -267,13 +290,15 @@ enum ChildSpawner {
         defer { posix_spawn_file_actions_destroy(&files) }
         posix_spawn_file_actions_adddup2(&files, connection, STDIN_FILENO)
         posix_spawn_file_actions_adddup2(&files, connection, STDOUT_FILENO)
-        // Libraries open descriptors that children inherit: a descriptor of tpm2-tss would keep the TPM busy.
+        // Libraries open descriptors that children inherit: a descriptor of tpm2-tss would keep the
+        // TPM busy.
         latchkey_spawn_close_from(&files, STDERR_FILENO + 1)
 
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // A new process group, so that only this process gets an interrupt from the terminal; no signal blocked or ignored.
+        // A new process group, so that only this process gets an interrupt from the terminal; no
+        // signal blocked or ignored.
         posix_spawnattr_setpgroup(&attributes, 0)
         var signals = sigset_t()
         sigemptyset(&signals)
@@ -281,7 +306,8 @@ enum ChildSpawner {
         sigaddset(&signals, SIGPIPE)
         posix_spawnattr_setsigdefault(&attributes, &signals)
         posix_spawnattr_setflags(
-            &attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
+            &attributes,
+            Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
 
         var arguments = command.map { strdup($0) } + [nil]
         var variables =
@@ -291,7 +317,8 @@ enum ChildSpawner {
         var process = pid_t()
         let status = posix_spawnp(&process, command[0], &files, &attributes, &arguments, &variables)
         guard status == 0 else {
-            throw .notIsolated("\(command[0]) can't be started: \(String(cString: strerror(status)))")
+            throw .notIsolated(
+                "\(command[0]) can't be started: \(String(cString: strerror(status)))")
         }
         return process
     }

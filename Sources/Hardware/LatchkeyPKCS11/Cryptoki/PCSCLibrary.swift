@@ -2,8 +2,8 @@ internal import Glibc
 internal import Latchkey
 internal import Synchronization
 
-/// The functions of pcsc-lite's client library (winscard.h) that reset a card and send commands to it. `LONG` and `DWORD`
-/// have the size of `Int` on Linux.
+/// The functions of pcsc-lite's client library (winscard.h) that reset a card and send commands to
+/// it. `LONG` and `DWORD` have the size of `Int` on Linux.
 ///
 /// The library is loaded when a card is first used; Yubico's and OpenSC's modules depend on it.
 struct PCSCLibrary: Sendable {
@@ -16,7 +16,8 @@ struct PCSCLibrary: Sendable {
     private static let sharingViolation: UInt32 = 0x8010_000b
     /// The card or its reader is gone, has no power, or pcscd does not run: it cannot be unlocked.
     private static let withoutCard: Set<UInt32> = [
-        0x8010_0009, 0x8010_000c, 0x8010_0017, 0x8010_001d, 0x8010_001e, 0x8010_002e, 0x8010_0066, 0x8010_0067,
+        0x8010_0009, 0x8010_000c, 0x8010_0017, 0x8010_001d, 0x8010_001e, 0x8010_002e, 0x8010_0066,
+        0x8010_0067,
         0x8010_0069,
     ]
     /// `SCARD_SCOPE_SYSTEM`, `SCARD_SHARE_SHARED`, and T=0 or T=1.
@@ -30,13 +31,18 @@ struct PCSCLibrary: Sendable {
     /// The names of 16 readers with 128 bytes each (`PCSCLITE_MAX_READERS_CONTEXTS`).
     private static let namesBytes = 16 * 129 + 1
 
-    private let establish: @convention(c) (UInt, UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutablePointer<Int>) -> Int
+    private let establish:
+        @convention(c) (UInt, UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutablePointer<Int>) ->
+            Int
     private let release: @convention(c) (Int) -> Int
     private let listReaders:
-        @convention(c) (Int, UnsafePointer<CChar>?, UnsafeMutablePointer<CChar>?, UnsafeMutablePointer<UInt>) -> Int
+        @convention(c) (
+            Int, UnsafePointer<CChar>?, UnsafeMutablePointer<CChar>?, UnsafeMutablePointer<UInt>
+        ) -> Int
     private let connect:
         @convention(c) (
-            Int, UnsafePointer<CChar>, UInt, UInt, UnsafeMutablePointer<Int>, UnsafeMutablePointer<UInt>
+            Int, UnsafePointer<CChar>, UInt, UInt, UnsafeMutablePointer<Int>,
+            UnsafeMutablePointer<UInt>
         ) -> Int
     private let disconnect: @convention(c) (Int, UInt) -> Int
     private let getStatusChange: @convention(c) (Int, UInt, UnsafeMutablePointer<UInt>, UInt) -> Int
@@ -44,7 +50,8 @@ struct PCSCLibrary: Sendable {
     private let endTransaction: @convention(c) (Int, UInt) -> Int
     private let transmit:
         @convention(c) (
-            Int, UnsafePointer<UInt>, UnsafePointer<UInt8>, UInt, UnsafeRawPointer?, UnsafeMutablePointer<UInt8>,
+            Int, UnsafePointer<UInt>, UnsafePointer<UInt8>, UInt, UnsafeRawPointer?,
+            UnsafeMutablePointer<UInt8>,
             UnsafeMutablePointer<UInt>
         ) -> Int
 
@@ -73,27 +80,35 @@ struct PCSCLibrary: Sendable {
         }
     }
 
-    /// Connects to the card in a reader and disconnects with a reset. Tries again until the deadline while another
-    /// program uses the card exclusively. If several readers have names that fit, the cards in all of them are reset.
+    /// Connects to the card in a reader and disconnects with a reset. Tries again until the
+    /// deadline while another program uses the card exclusively. If several readers have names that
+    /// fit, the cards in all of them are reset.
     ///
-    /// - Returns: A code of PC/SC; ``success`` also if no card is in the reader, and ``unknownReader`` if no reader has the
-    ///   name and another one has a card.
+    /// - Returns: A code of PC/SC; ``success`` also if no card is in the reader, and
+    ///   ``unknownReader`` if no reader has the name and another one has a card.
     func resetCards(in description: String, until deadline: ContinuousClock.Instant) -> UInt32 {
         var context = 0
         let code = Self.code(establish(Self.systemScope, nil, nil, &context))
-        guard code == Self.success else { return Self.withoutCard.contains(code) ? Self.success : code }
+        guard code == Self.success else {
+            return Self.withoutCard.contains(code) ? Self.success : code
+        }
         defer { _ = release(context) }
         let known = readers(context)
-        guard known.code == Self.success else { return known.code == Self.noReaders ? Self.success : known.code }
+        guard known.code == Self.success else {
+            return known.code == Self.noReaders ? Self.success : known.code
+        }
         let names = known.names.filter { Self.describes($0, description) }
         guard !names.isEmpty else {
-            return known.names.contains(where: { hasCard($0, context) }) ? Self.unknownReader : Self.success
+            return known.names.contains(where: { hasCard($0, context) })
+                ? Self.unknownReader : Self.success
         }
         let codes = names.map { resetCard(in: $0, context, until: deadline) }
         return codes.first(where: { $0 != Self.success }) ?? Self.success
     }
 
-    private func resetCard(in name: String, _ context: Int, until deadline: ContinuousClock.Instant) -> UInt32 {
+    private func resetCard(in name: String, _ context: Int, until deadline: ContinuousClock.Instant)
+        -> UInt32
+    {
         let code = repeating(until: deadline) {
             let (code, card, _) = connect(to: name, context)
             return code == Self.success ? Self.code(disconnect(card, Self.resetAction)) : code
@@ -101,14 +116,18 @@ struct PCSCLibrary: Sendable {
         return Self.withoutCard.contains(code) ? Self.success : code
     }
 
-    private func connect(to reader: String, _ context: Int) -> (code: UInt32, card: Int, protocolInUse: UInt) {
+    private func connect(to reader: String, _ context: Int) -> (
+        code: UInt32, card: Int, protocolInUse: UInt
+    ) {
         var (card, protocolInUse) = (0, UInt(0))
-        let code = Self.code(connect(context, reader, Self.shared, Self.anyProtocol, &card, &protocolInUse))
+        let code = Self.code(
+            connect(context, reader, Self.shared, Self.anyProtocol, &card, &protocolInUse))
         return (code, card, protocolInUse)
     }
 
     /// Tries again until the deadline while another program uses the card exclusively.
-    private func repeating(until deadline: ContinuousClock.Instant, _ body: () -> UInt32) -> UInt32 {
+    private func repeating(until deadline: ContinuousClock.Instant, _ body: () -> UInt32) -> UInt32
+    {
         while true {
             let code = body()
             guard code == Self.sharingViolation, ContinuousClock.now < deadline else { return code }
@@ -116,10 +135,13 @@ struct PCSCLibrary: Sendable {
         }
     }
 
-    /// - Returns: Whether no reader with the name has a card, for an empty name no reader at all; false if PC/SC does not answer.
+    /// - Returns: Whether no reader with the name has a card, for an empty name no reader at all;
+    ///   false if PC/SC does not answer.
     func findsNoCard(in description: String) -> Bool {
         var context = 0
-        guard Self.code(establish(Self.systemScope, nil, nil, &context)) == Self.success else { return false }
+        guard Self.code(establish(Self.systemScope, nil, nil, &context)) == Self.success else {
+            return false
+        }
         defer { _ = release(context) }
         let known = readers(context)
         guard known.code == Self.success || known.code == Self.noReaders else { return false }
@@ -130,11 +152,13 @@ struct PCSCLibrary: Sendable {
 
     private func hasCard(_ reader: String, _ context: Int) -> Bool {
         reader.withCString { name in
-            // `SCARD_READERSTATE`: name, user data, known state, present state, length of the ATR, and 33 bytes for it.
+            // `SCARD_READERSTATE`: name, user data, known state, present state, length of the ATR,
+            // and 33 bytes for it.
             var state = [UInt](repeating: 0, count: 10)
             state[0] = UInt(bitPattern: name)
             let code = Self.code(getStatusChange(context, 0, &state, 1))
-            return code == Self.success ? state[3] & Self.cardPresent != 0 : !Self.withoutCard.contains(code)
+            return code == Self.success
+                ? state[3] & Self.cardPresent != 0 : !Self.withoutCard.contains(code)
         }
     }
 
@@ -149,7 +173,8 @@ struct PCSCLibrary: Sendable {
         return (code, readers)
     }
 
-    /// Whether a slot's description is the reader's name, truncated to 64 bytes and sanitized like all text of a module.
+    /// Whether a slot's description is the reader's name, truncated to 64 bytes and sanitized like
+    /// all text of a module.
     static func describes(_ reader: String, _ description: String) -> Bool {
         let name = Array(reader.utf8.prefix(descriptionBytes))
         return name.withUnsafeBytes { String(blankPadded: $0) } == description
@@ -159,18 +184,22 @@ struct PCSCLibrary: Sendable {
 }
 
 extension PCSCLibrary {
-    /// The readers that a thread asks, perhaps one that still waits for another program's transaction.
+    /// The readers that a thread asks, perhaps one that still waits for another program's
+    /// transaction.
     private static let readersInUse = Mutex<Set<String>>([])
 
     /// Sends commands to the card in a reader in one transaction, and leaves the card as it is.
     ///
     /// - Parameters:
-    ///   - limit: The maximum wait. A thread that waits for another program's transaction continues, and the next call for
-    ///     the reader waits for that thread.
-    ///   - commands: Gets the responses so far, with their status words, and returns the next command; nil to stop.
-    /// - Returns: The responses; nil if no reader or more than one reader has the name, or if the card cannot be used.
+    ///   - limit: The maximum wait. A thread that waits for another program's transaction
+    ///     continues, and the next call for the reader waits for that thread.
+    ///   - commands: Gets the responses so far, with their status words, and returns the next
+    ///     command; nil to stop.
+    /// - Returns: The responses; nil if no reader or more than one reader has the name, or if the
+    ///   card cannot be used.
     static func responses(
-        in reader: String, within limit: Duration, to commands: @escaping @Sendable ([[UInt8]]) -> [UInt8]?
+        in reader: String, within limit: Duration,
+        to commands: @escaping @Sendable ([[UInt8]]) -> [UInt8]?
     ) -> [[UInt8]]? {
         guard let library = loaded else { return nil }
         let deadline = ContinuousClock.now + limit
@@ -179,7 +208,8 @@ extension PCSCLibrary {
             usleep(2000)
         }
         let finish: @Sendable () -> Void = { readersInUse.withLock { _ = $0.remove(reader) } }
-        let responses = BlockingThread.run(within: deadline - .now, unstarted: finish) { () -> [[UInt8]]? in
+        let responses = BlockingThread.run(within: deadline - .now, unstarted: finish) {
+            () -> [[UInt8]]? in
             defer { finish() }
             return library.responses(in: reader, until: deadline, to: commands)
         }
@@ -187,10 +217,13 @@ extension PCSCLibrary {
     }
 
     private func responses(
-        in description: String, until deadline: ContinuousClock.Instant, to commands: ([[UInt8]]) -> [UInt8]?
+        in description: String, until deadline: ContinuousClock.Instant,
+        to commands: ([[UInt8]]) -> [UInt8]?
     ) -> [[UInt8]]? {
         var context = 0
-        guard Self.code(establish(Self.systemScope, nil, nil, &context)) == Self.success else { return nil }
+        guard Self.code(establish(Self.systemScope, nil, nil, &context)) == Self.success else {
+            return nil
+        }
         defer { _ = release(context) }
         let names = readers(context).names.filter { Self.describes($0, description) }
         guard let name = names.first, names.count == 1 else { return nil }
@@ -206,7 +239,9 @@ extension PCSCLibrary {
         defer { _ = endTransaction(card, Self.leaveAction) }
         var responses: [[UInt8]] = []
         while let command = commands(responses) {
-            guard ContinuousClock.now < deadline, let response = response(to: command, card, protocolInUse) else {
+            guard ContinuousClock.now < deadline,
+                let response = response(to: command, card, protocolInUse)
+            else {
                 return nil
             }
             responses.append(response)
@@ -220,7 +255,8 @@ extension PCSCLibrary {
         var count = UInt(response.count)
         // `SCARD_IO_REQUEST`: the protocol and the size of the structure.
         let header = [protocolInUse, UInt(2 * MemoryLayout<UInt>.size)]
-        let code = Self.code(transmit(card, header, command, UInt(command.count), nil, &response, &count))
+        let code = Self.code(
+            transmit(card, header, command, UInt(command.count), nil, &response, &count))
         guard code == Self.success, (2...UInt(response.count)).contains(count) else { return nil }
         return Array(response.prefix(Int(count)))
     }

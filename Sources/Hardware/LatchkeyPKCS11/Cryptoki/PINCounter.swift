@@ -1,11 +1,12 @@
 internal import Latchkey
 
-/// The counter of wrong PINs of a smart card, read from the card itself. PKCS#11 has only flags for a low count and for
-/// the last attempt (`CKF_USER_PIN_COUNT_LOW`, `CKF_USER_PIN_FINAL_TRY`).
+/// The counter of wrong PINs of a smart card, read from the card itself. PKCS#11 has only flags for
+/// a low count and for the last attempt (`CKF_USER_PIN_COUNT_LOW`, `CKF_USER_PIN_FINAL_TRY`).
 enum PINCounter: Hashable, Sendable {
     /// The PIV Card Application PIN (NIST SP 800-73-4 part 2 section 3.2.1).
     case piv
-    /// PW1, the user's PIN (OpenPGP application 3.4 section 4.4.1, tag C4). Its modes 81 and 82 share one counter.
+    /// PW1, the user's PIN (OpenPGP application 3.4 section 4.4.1, tag C4). Its modes 81 and 82
+    /// share one counter.
     case openPGP
 
     /// Reads the counter from the card in a reader.
@@ -13,14 +14,16 @@ enum PINCounter: Hashable, Sendable {
     /// - Parameters:
     ///   - reader: Its name, or the first 64 bytes of it, as `C_GetSlotInfo` shows it.
     ///   - limit: How long another program's use of the card may delay the answer.
-    /// - Returns: nil if the card does not report the counter, for example because its PIN is already verified, or if
-    ///   another program holds the card.
+    /// - Returns: nil if the card does not report the counter, for example because its PIN is
+    ///   already verified, or if another program holds the card.
     func attemptsLeft(inReader reader: String, within limit: Duration) -> Int? {
-        // The application is selected only if it does not answer, because selecting it ends a login on some cards.
+        // The application is selected only if it does not answer, because selecting it ends a login
+        // on some cards.
         let responses = PCSCLibrary.responses(in: reader, within: limit) { [self] responses in
             switch responses.count {
             case 0: query
-            case 1 where attemptsLeft(in: responses[0]) == nil && !isVerified(responses[0]): selection
+            case 1 where attemptsLeft(in: responses[0]) == nil && !isVerified(responses[0]):
+                selection
             case 2 where Self.isSelected(responses[1]): query
             default: nil
             }
@@ -29,7 +32,9 @@ enum PINCounter: Hashable, Sendable {
     }
 
     /// Whether a program has given the right PIN, so that a PIV card does not tell its counter.
-    private func isVerified(_ response: [UInt8]) -> Bool { self == .piv && response == [0x90, 0x00] }
+    private func isVerified(_ response: [UInt8]) -> Bool {
+        self == .piv && response == [0x90, 0x00]
+    }
 
     /// SELECT by the application's identifier.
     private var selection: [UInt8] {
@@ -54,7 +59,8 @@ enum PINCounter: Hashable, Sendable {
     /// - Returns: 0 if the PIN is blocked; nil for any other response.
     func attemptsLeft(in response: [UInt8]) -> Int? {
         guard response.count >= 2 else { return nil }
-        let status = UInt16(response[response.count - 2]) << 8 | UInt16(response[response.count - 1])
+        let status =
+            UInt16(response[response.count - 2]) << 8 | UInt16(response[response.count - 1])
         switch self {
         case .piv where status & 0xFFF0 == 0x63C0: return Int(status & 0xF)
         case .piv where status == 0x6983: return 0

@@ -1,10 +1,11 @@
 internal import Latchkey
 
-/// The state of a PIV card that its module does not show, read from the card through PC/SC. Needs no PIN.
+/// The state of a PIV card that its module does not show, read from the card through PC/SC. Needs
+/// no PIN.
 ///
-/// Each value is nil if the card does not report it. The commands are Yubico's (GET METADATA, since firmware 5.3) and
-/// those of NIST SP 800-73-4; some other cards support them too. On some cards, SELECT ends a login, so the state is
-/// read only while no login is kept.
+/// Each value is nil if the card does not report it. The commands are Yubico's (GET METADATA, since
+/// firmware 5.3) and those of NIST SP 800-73-4; some other cards support them too. On some cards,
+/// SELECT ends a login, so the state is read only while no login is kept.
 struct PIVCardStatus: Hashable, Sendable {
     /// The algorithm of the management key.
     enum Algorithm: Hashable, Sendable {
@@ -13,7 +14,8 @@ struct PIVCardStatus: Hashable, Sendable {
     }
 
     var managementKeyAlgorithm: Algorithm?
-    /// Whether the card stores its management key under the PIN, so that modules accept the PIN in its place.
+    /// Whether the card stores its management key under the PIN, so that modules accept the PIN in
+    /// its place.
     var isManagementKeyProtected: Bool?
     /// 0 if the PUK is blocked.
     var pukAttemptsLeft: Int?
@@ -26,7 +28,8 @@ struct PIVCardStatus: Hashable, Sendable {
     /// GET METADATA of the management key (9B) and of the PUK (81).
     private static let managementKeyMetadata: [UInt8] = [0x00, 0xF7, 0x00, 0x9B, 0x00]
     private static let pukMetadata: [UInt8] = [0x00, 0xF7, 0x00, 0x81, 0x00]
-    /// GET DATA of Yubico's object 5FFF00 (ADMIN DATA), in which `ykman` records a protected management key.
+    /// GET DATA of Yubico's object 5FFF00 (ADMIN DATA), in which `ykman` records a protected
+    /// management key.
     private static let administratorData: [UInt8] = [
         0x00, 0xCB, 0x3F, 0xFF, 0x05, 0x5C, 0x03, 0x5F, 0xFF, 0x00, 0x00,
     ]
@@ -38,14 +41,17 @@ struct PIVCardStatus: Hashable, Sendable {
     ///   - limit: How long another program's use of the card may delay the answer.
     /// - Returns: nil if the card cannot be read, for example because another program holds it.
     static func read(inReader reader: String, within limit: Duration) -> PIVCardStatus? {
-        let commands = [verification, selection, managementKeyMetadata, pukMetadata, administratorData]
+        let commands = [
+            verification, selection, managementKeyMetadata, pukMetadata, administratorData,
+        ]
         let responses = PCSCLibrary.responses(in: reader, within: limit) { responses in
             // A program is logged in, and selecting the application would end its login.
             responses.first == [0x90, 0x00] ? nil : commands.dropFirst(responses.count).first
         }
         guard let responses, responses.count == commands.count else { return nil }
         return PIVCardStatus(
-            selection: responses[1], key: responses[2], puk: responses[3], administration: responses[4])
+            selection: responses[1], key: responses[2], puk: responses[3],
+            administration: responses[4])
     }
 
     /// Reads the responses, each with its status word.
@@ -59,28 +65,37 @@ struct PIVCardStatus: Hashable, Sendable {
             case [0x08]?, [0x0A]?, [0x0C]?: .aes
             default: nil
             }
-        if let retries = CardResponse(puk).field(0x06), retries.count == 2 { pukAttemptsLeft = Int(retries[1]) }
+        if let retries = CardResponse(puk).field(0x06), retries.count == 2 {
+            pukAttemptsLeft = Int(retries[1])
+        }
         let administration = CardResponse(administration)
         if administration.isAbsent {
             isManagementKeyProtected = false
-        } else if let object = administration.field(0x53), let fields = CardResponse.field(0x80, in: object) {
+        } else if let object = administration.field(0x53),
+            let fields = CardResponse.field(0x80, in: object)
+        {
             // Bit 2 of the flags (Yubico, PIV ADMIN DATA). Without flags the key is not protected.
             let flags = CardResponse.field(0x81, in: fields)
-            isManagementKeyProtected = flags.map { $0.first.map { $0 & 0x02 != 0 } ?? false } ?? false
+            isManagementKeyProtected =
+                flags.map { $0.first.map { $0 & 0x02 != 0 } ?? false } ?? false
         }
     }
 }
 
 extension Token {
-    /// The state of the token's PIV card; nil if the token is not a PIV card in a reader of this machine, if a login is
-    /// kept, or if the card cannot be read.
+    /// The state of the token's PIV card; nil if the token is not a PIV card in a reader of this
+    /// machine, if a login is kept, or if the card cannot be read.
     func pivCardStatus() async -> PIVCardStatus? {
         let family = module.profile.family
-        guard family == .ykcs11 || family == .opensc && information.manufacturer == "piv_II" else { return nil }
-        let answer = try? await withSession { [login] (session) throws(CryptokiError) -> PIVCardStatus? in
+        guard family == .ykcs11 || family == .opensc && information.manufacturer == "piv_II" else {
+            return nil
+        }
+        let answer = try? await withSession {
+            [login] (session) throws(CryptokiError) -> PIVCardStatus? in
             guard !login.isKept else { return nil }
             return PIVCardStatus.read(
-                inReader: try session.call.slotDescription(session.slot), within: session.call.deadlines.data)
+                inReader: try session.call.slotDescription(session.slot),
+                within: session.call.deadlines.data)
         }
         return answer ?? nil
     }

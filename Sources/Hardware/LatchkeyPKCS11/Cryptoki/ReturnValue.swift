@@ -1,4 +1,5 @@
-/// The answer of a Cryptoki function: `CK_RV` (PKCS#11 2.40 section 5.1). Can hold values that the standard does not name.
+/// The answer of a Cryptoki function: `CK_RV` (PKCS#11 2.40 section 5.1). Can hold values that the
+/// standard does not name.
 package struct ReturnValue: RawRepresentable, Hashable, Sendable {
     package let rawValue: UInt
 

@@ -19,7 +19,9 @@ struct TokenCertificate: Hashable, Sendable {
     /// Whether this is an attestation, which ykcs11 shows as a certificate with the key's `CKA_ID`.
     var isAttestation: Bool { Self.isAttestation(label: label) }
 
-    static func isAttestation(label: String) -> Bool { label.hasPrefix("X.509 Certificate for PIV Attestation") }
+    static func isAttestation(label: String) -> Bool {
+        label.hasPrefix("X.509 Certificate for PIV Attestation")
+    }
 
     /// The maximum length of a certificate, in bytes.
     static let maximumBytes = 16 * 1024
@@ -40,14 +42,17 @@ extension Session {
     func certificates(id: Data) throws(CryptokiError) -> [TokenCertificate] {
         var certificates: [TokenCertificate] = []
         for object in try objects(.certificate, id: id) {
-            guard let der = try attribute(CKA_VALUE, of: object, most: TokenCertificate.maximumBytes), !der.isEmpty
+            guard
+                let der = try attribute(CKA_VALUE, of: object, most: TokenCertificate.maximumBytes),
+                !der.isEmpty
             else { continue }
             certificates.append(TokenCertificate(label: try label(of: object), der: Data(der)))
         }
         return certificates
     }
 
-    /// Stores a certificate. The user or the security officer must be logged in, as the token requires for writing.
+    /// Stores a certificate. The user or the security officer must be logged in, as the token
+    /// requires for writing.
     ///
     /// - Parameter der: The bytes of `certificate`.
     func storeCertificate(
@@ -65,7 +70,8 @@ extension Session {
             template.set(CKA_SERIAL_NUMBER, try certificate.serialNumber.bytes.derBytes())
         } catch {
             throw CryptokiError(
-                .malformed, function: function, reason: "the certificate's names can't be serialized: \(error)")
+                .malformed, function: function,
+                reason: "the certificate's names can't be serialized: \(error)")
         }
         template.set(CKA_VALUE, der)
         template.set(CKA_ID, id)

@@ -7,8 +7,9 @@ extension Session {
     /// `secp256r1` as an OBJECT IDENTIFIER in DER (RFC 5480 section 2.1.1.1), for `CKA_EC_PARAMS`.
     static let secp256r1: [UInt8] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07]
 
-    /// Generates a key pair and checks it: not extractable, `CKA_VALUE` unreadable, the point on the curve. The self-test is
-    /// ``selfTest(_:with:)``. Tries templates in the order of their strictness.
+    /// Generates a key pair and checks it: not extractable, `CKA_VALUE` unreadable, the point on
+    /// the curve. The self-test is ``selfTest(_:with:)``. Tries templates in the order of their
+    /// strictness.
     ///
     /// - Throws: `occupied`, `unsound` (both halves were destroyed), `unsupported`, `returned`.
     func generateKeyPair(_ request: KeyPairRequest) throws(CryptokiError) -> TokenKey {
@@ -26,10 +27,12 @@ extension Session {
         try checkCancellation()
         guard !request.alwaysAuthenticates || profile.takesAlwaysAuthenticate else {
             throw CryptokiError(
-                .unsupported, reason: "the module can't create a key that requires a proof for each use")
+                .unsupported,
+                reason: "the module can't create a key that requires a proof for each use")
         }
         guard try !isOccupied(id: request.id) else {
-            throw CryptokiError(.occupied, reason: "the CKA_ID \(request.id.hexadecimal) is in use on the token")
+            throw CryptokiError(
+                .occupied, reason: "the CKA_ID \(request.id.hexadecimal) is in use on the token")
         }
         try generateHalves(request)
         return try destroyingOnError(request.id) { () throws(CryptokiError) in
@@ -46,7 +49,9 @@ extension Session {
     }
 
     /// Destroys a new key if `body` throws.
-    func destroyingOnError<R>(_ id: Data, _ body: () throws(CryptokiError) -> R) throws(CryptokiError) -> R {
+    func destroyingOnError<R>(_ id: Data, _ body: () throws(CryptokiError) -> R)
+        throws(CryptokiError) -> R
+    {
         do {
             return try body()
         } catch {
@@ -68,9 +73,11 @@ extension Session {
                     mechanism: request.use.mechanism.rawValue, pParameter: nil, ulParameterLen: 0)
                 var handles: (publicKey: CK_OBJECT_HANDLE, privateKey: CK_OBJECT_HANDLE) = (0, 0)
                 return publicTemplate(request).withAttributes { publicTemplate, publicCount in
-                    privateTemplate(request, isExplicit: isExplicit).withAttributes { template, count in
+                    privateTemplate(request, isExplicit: isExplicit).withAttributes {
+                        template, count in
                         list.pointee.C_GenerateKeyPair?(
-                            handle, &mechanism, publicTemplate, publicCount, template, count, &handles.publicKey,
+                            handle, &mechanism, publicTemplate, publicCount, template, count,
+                            &handles.publicKey,
                             &handles.privateKey)
                     }
                 }
@@ -82,7 +89,9 @@ extension Session {
         case .mechanismInvalid, .functionNotSupported:
             throw CryptokiError(
                 .unsupported, function: function,
-                reason: "the module can't generate \(request.use == .signRSA ? "RSA" : "P-256") keys: \(value)")
+                reason:
+                    "the module can't generate \(request.use == .signRSA ? "RSA" : "P-256") keys: \(value)"
+            )
         default: throw CryptokiError(value, from: function)
         }
     }
@@ -99,8 +108,9 @@ extension Session {
         return template
     }
 
-    /// - Parameter isExplicit: Whether the template contains prohibitions. Some modules refuse these attributes with any value;
-    ///   their default must then be right, which is checked afterwards.
+    /// - Parameter isExplicit: Whether the template contains prohibitions. Some modules refuse
+    ///   these attributes with any value; their default must then be right, which is checked
+    ///   afterwards.
     private func privateTemplate(_ request: KeyPairRequest, isExplicit: Bool) -> AttributeTemplate {
         var template = template(request, .privateKey)
         template.set(CKA_PRIVATE, request.isPrivate)
@@ -115,7 +125,9 @@ extension Session {
     }
 
     /// The attributes of both halves.
-    private func template(_ request: KeyPairRequest, _ objectClass: ObjectClass) -> AttributeTemplate {
+    private func template(_ request: KeyPairRequest, _ objectClass: ObjectClass)
+        -> AttributeTemplate
+    {
         var template = AttributeTemplate()
         template.set(CKA_CLASS, objectClass.rawValue)
         template.set(CKA_KEY_TYPE, UInt(request.use == .signRSA ? CKK_RSA : CKK_EC))
@@ -125,11 +137,13 @@ extension Session {
         return template
     }
 
-    /// Checks that a key is not extractable and that its secrets are unreadable. For a new key, if the module reports these
-    /// attributes correctly, also checks that it is sensitive, was never extractable, and was generated on the token.
+    /// Checks that a key is not extractable and that its secrets are unreadable. For a new key, if
+    /// the module reports these attributes correctly, also checks that it is sensitive, was never
+    /// extractable, and was generated on the token.
     ///
     /// - Throws: `unsound`.
-    func checkProtection(of key: some PrivateHalf, isGenerated: Bool = false) throws(CryptokiError) {
+    func checkProtection(of key: some PrivateHalf, isGenerated: Bool = false) throws(CryptokiError)
+    {
         // A hidden key can't be read.
         guard !key.attributes.isHidden else { return }
         guard key.attributes.isExtractable == false else {
@@ -148,12 +162,14 @@ extension Session {
             key.attributes.isLocal != false
         else {
             throw CryptokiError(
-                .unsound, reason: "the token does not report that the key was generated in it and stays there")
+                .unsound,
+                reason: "the token does not report that the key was generated in it and stays there"
+            )
         }
     }
 
-    /// Checks that the private half belongs to the public half: signs random bytes and verifies the signature, or for a key
-    /// that only derives, agrees with an ephemeral key.
+    /// Checks that the private half belongs to the public half: signs random bytes and verifies the
+    /// signature, or for a key that only derives, agrees with an ephemeral key.
     ///
     /// - Throws: `unsound`.
     func selfTest(_ key: TokenKey, with proof: LoginProof? = nil) throws(CryptokiError) {
@@ -161,7 +177,8 @@ extension Session {
             key.attributes.signs == false
             ? try agrees(key) : try signs(key, proof)
         guard isGenuine else {
-            throw CryptokiError(.unsound, reason: "the token's private key does not belong to its public key")
+            throw CryptokiError(
+                .unsound, reason: "the token's private key does not belong to its public key")
         }
     }
 
@@ -173,10 +190,12 @@ extension Session {
     private func agrees(_ key: TokenKey) throws(CryptokiError) -> Bool {
         let own = P256.KeyAgreement.PrivateKey()
         guard let peer = try? PublicKey(x963Representation: own.publicKey.x963Representation),
-            let theirs = try? P256.KeyAgreement.PublicKey(x963Representation: key.publicKey.x963Representation),
+            let theirs = try? P256.KeyAgreement.PublicKey(
+                x963Representation: key.publicKey.x963Representation),
             let expected = try? own.sharedSecretFromKeyAgreement(with: theirs)
         else { return false }
-        return try sharedSecret(of: key, with: peer) == SecretBytes(expected.withUnsafeBytes { Array($0) })
+        return try sharedSecret(of: key, with: peer)
+            == SecretBytes(expected.withUnsafeBytes { Array($0) })
     }
 }
 
@@ -187,7 +206,8 @@ struct KeyPairRequest: Hashable, Sendable {
         case sign, derive, signRSA
     }
 
-    /// `CKA_ID` of both halves: 1 byte or up to 64 bytes, depending on ``ModuleProfile/usesSlotIDs``.
+    /// `CKA_ID` of both halves: 1 byte or up to 64 bytes, depending on
+    /// ``ModuleProfile/usesSlotIDs``.
     var id: Data
     /// `CKA_LABEL` of both halves. Modules with fixed labels ignore it.
     var label: String
@@ -202,9 +222,9 @@ extension KeyPairRequest.Use {
     /// The mechanism that generates such a key.
     var mechanism: Mechanism { self == .signRSA ? .rsaKeyPairGeneration : .ecKeyPairGeneration }
 
-    /// The permitted uses of the two halves, and the use that the private half must not have although its type supports it.
-    /// Decryption with RSA is not prohibited: tpm2-pkcs11 1.9.0 would not create the key, and decryption requires a login like
-    /// signing.
+    /// The permitted uses of the two halves, and the use that the private half must not have
+    /// although its type supports it. Decryption with RSA is not prohibited: tpm2-pkcs11 1.9.0
+    /// would not create the key, and decryption requires a login like signing.
     var permissions: (publicHalf: UInt, privateHalf: UInt, prohibited: UInt) {
         self == .derive ? (CKA_DERIVE, CKA_DERIVE, CKA_SIGN) : (CKA_VERIFY, CKA_SIGN, CKA_DERIVE)
     }

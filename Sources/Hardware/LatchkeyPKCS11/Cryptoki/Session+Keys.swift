@@ -5,10 +5,12 @@ internal import Latchkey
 extension Session {
     /// The key with a `CKA_ID`. Cached until logout.
     ///
-    /// - Throws: `keyAbsent`, `keyAmbiguous`, `malformed` (its public half is not a point on P-256).
+    /// - Throws: `keyAbsent`, `keyAmbiguous`, `malformed` (its public half is not a point on
+    ///   P-256).
     func key(id: Data) throws(CryptokiError) -> TokenKey {
         if let key = knownKeys[id] { return key }
-        let key = try readKey(id: id, handles: objects(.privateKey, id: id), name: "the CKA_ID \(id.hexadecimal)")
+        let key = try readKey(
+            id: id, handles: objects(.privateKey, id: id), name: "the CKA_ID \(id.hexadecimal)")
         knownKeys[id] = key
         return key
     }
@@ -32,8 +34,8 @@ extension Session {
         return try readKey(id: id, handles: handles, name: name.isEmpty ? "no name" : name)
     }
 
-    /// The key with a `CKA_ID`, for key agreement. Also finds a private half that the module hides without a login but would
-    /// use: its handle is derived from that of the visible public half.
+    /// The key with a `CKA_ID`, for key agreement. Also finds a private half that the module hides
+    /// without a login but would use: its handle is derived from that of the visible public half.
     ///
     /// - Throws: as ``key(id:)``.
     func agreementKey(id: Data) throws(CryptokiError) -> TokenKey {
@@ -51,7 +53,8 @@ extension Session {
         }
     }
 
-    /// The public halves with a `CKA_ID` of 1 to 64 bytes, in the token's order. The key is nil for another type than P-256.
+    /// The public halves with a `CKA_ID` of 1 to 64 bytes, in the token's order. The key is nil for
+    /// another type than P-256.
     func publicKeys() throws(CryptokiError) -> [(id: Data, label: String, publicKey: PublicKey?)] {
         var keys: [(id: Data, label: String, publicKey: PublicKey?)] = []
         var ids: Set<Data> = []
@@ -76,7 +79,8 @@ extension Session {
         return false
     }
 
-    /// Destroys both halves of a key. A missing half is not an error. ``ModuleProfile/deletesKeys`` says whether it works.
+    /// Destroys both halves of a key. A missing half is not an error. ``ModuleProfile/deletesKeys``
+    /// says whether it works.
     func destroyKey(id: Data) throws(CryptokiError) {
         knownKeys[id] = nil
         for objectClass in [ObjectClass.privateKey, .publicKey] {
@@ -84,18 +88,22 @@ extension Session {
         }
     }
 
-    private func readKey(id: Data?, handles: [ObjectHandle], name: String) throws(CryptokiError) -> TokenKey {
+    private func readKey(id: Data?, handles: [ObjectHandle], name: String) throws(CryptokiError)
+        -> TokenKey
+    {
         guard let handle = handles.first else {
             throw CryptokiError(.keyAbsent, reason: "the token shows no private key with \(name)")
         }
         guard handles.count == 1 else {
-            throw CryptokiError(.keyAmbiguous, reason: "the token has \(handles.count) private keys with \(name)")
+            throw CryptokiError(
+                .keyAmbiguous, reason: "the token has \(handles.count) private keys with \(name)")
         }
         let id = if let id { id } else { try identifier(of: handle) }
         guard let publicKey = try publicKey(id: id) else {
             try checkKeyType(id: id)
             throw CryptokiError(
-                .keyAbsent, reason: "the token shows no P-256 public key with the CKA_ID \(id.hexadecimal)")
+                .keyAbsent,
+                reason: "the token shows no P-256 public key with the CKA_ID \(id.hexadecimal)")
         }
         return TokenKey(
             id: id, label: try label(of: handle), publicKey: publicKey,
@@ -120,16 +128,19 @@ extension Data {
 }
 
 extension Session {
-    /// The public half of the key with a `CKA_ID`, from the public key object or else from the key's certificate; nil if the
-    /// token has neither. Needs no login.
+    /// The public half of the key with a `CKA_ID`, from the public key object or else from the
+    /// key's certificate; nil if the token has neither. Needs no login.
     ///
     /// - Throws: `malformed` if it is not a point on P-256, `keyAmbiguous`.
     func publicKey(id: Data) throws(CryptokiError) -> PublicKey? {
         if let known = knownKeys[id] { return known.publicKey }
         let half = try keyHalf(.publicKey, id: id)
         for object in try [half].compactMap(\.self) + objects(.privateKey, id: id) {
-            if let point = try attribute(CKA_EC_POINT, of: object, most: ECPoint.maximumBytes), !point.isEmpty {
-                // Read the curve only for a point of another length: reading it costs one more call for each key.
+            if let point = try attribute(CKA_EC_POINT, of: object, most: ECPoint.maximumBytes),
+                !point.isEmpty
+            {
+                // Read the curve only for a point of another length: reading it costs one more call
+                // for each key.
                 if !ECPoint.lengths.contains(point.count), try isOnOtherCurve(object) { return nil }
                 return try ECPoint.publicKey(point)
             }
@@ -142,22 +153,26 @@ extension Session {
 }
 
 extension Session {
-    /// Throws `otherKeyType` if the key with a `CKA_ID` is an RSA key or on another curve than P-256. Needs no login.
+    /// Throws `otherKeyType` if the key with a `CKA_ID` is an RSA key or on another curve than
+    /// P-256. Needs no login.
     func checkKeyType(id: Data) throws(CryptokiError) {
         for object in try objects(.publicKey, id: id) + objects(.privateKey, id: id) {
             guard let name = try otherType(of: object) else { continue }
-            throw CryptokiError(.otherKeyType, reason: "the key with the CKA_ID \(id.hexadecimal) is \(name)")
+            throw CryptokiError(
+                .otherKeyType, reason: "the key with the CKA_ID \(id.hexadecimal) is \(name)")
         }
     }
 
-    /// The type of a key that Latchkey can't use, with its article; nil for a key on P-256, or of an unknown type.
+    /// The type of a key that Latchkey can't use, with its article; nil for a key on P-256, or of
+    /// an unknown type.
     private func otherType(of key: ObjectHandle) throws(CryptokiError) -> String? {
         guard let bytes = try attribute(CKA_KEY_TYPE, of: key, most: MemoryLayout<UInt>.size),
             bytes.count == MemoryLayout<UInt>.size
         else { return nil }
         switch bytes.withUnsafeBytes({ $0.loadUnaligned(as: UInt.self) }) {
         case UInt(CKK_RSA): return "an RSA key"
-        case UInt(CKK_EC): return try isOnOtherCurve(key) ? "a key on another curve than P-256" : nil
+        case UInt(CKK_EC):
+            return try isOnOtherCurve(key) ? "a key on another curve than P-256" : nil
         default: return "a key of another type than P-256"
         }
     }
@@ -176,7 +191,8 @@ protocol PrivateHalf {
     var secrets: [UInt] { get }
 }
 
-/// A P-256 key pair on a token. The handle is valid only in the session that returned it; the other properties may be kept.
+/// A P-256 key pair on a token. The handle is valid only in the session that returned it; the other
+/// properties may be kept.
 struct TokenKey: Sendable {
     /// `CKA_ID` of both halves.
     let id: Data
@@ -189,7 +205,8 @@ struct TokenKey: Sendable {
     /// The maximum length of a `CKA_ID` in bytes.
     static let maximumIDBytes = 256
 
-    /// The attributes that the token reports for the private half. An attribute that it does not report is nil.
+    /// The attributes that the token reports for the private half. An attribute that it does not
+    /// report is nil.
     struct Attributes: Hashable, Sendable {
         /// `CKA_PRIVATE`: whether it is visible and usable only after a login.
         var isPrivate: Bool?
@@ -220,15 +237,18 @@ enum ECPoint {
     /// The lengths of a bare point on P-256, and of one in an OCTET STRING.
     static let lengths: Set<Int> = [65, 67]
 
-    /// The standard requires an OCTET STRING in DER (67 bytes, `04 41 04 …`; PKCS#11 2.40 mechanisms section 2.3.3); some
-    /// modules return the bare point (65 bytes, `04 …`). Refuses anything else: some modules have returned other memory here.
+    /// The standard requires an OCTET STRING in DER (67 bytes, `04 41 04 …`; PKCS#11 2.40
+    /// mechanisms section 2.3.3); some modules return the bare point (65 bytes, `04 …`). Refuses
+    /// anything else: some modules have returned other memory here.
     static func publicKey(_ value: [UInt8]) throws(CryptokiError) -> PublicKey {
         let point: ArraySlice<UInt8>
         switch value.count {
         case 67 where value.starts(with: [0x04, 0x41, 0x04]): point = value[2...]
         case 65 where value[0] == 0x04: point = value[...]
         default:
-            throw .malformed("C_GetAttributeValue", "CKA_EC_POINT has \(value.count) bytes and is not a point on P-256")
+            throw .malformed(
+                "C_GetAttributeValue",
+                "CKA_EC_POINT has \(value.count) bytes and is not a point on P-256")
         }
         do throws(KeystoreError) {
             return try PublicKey(x963Representation: Data(point))

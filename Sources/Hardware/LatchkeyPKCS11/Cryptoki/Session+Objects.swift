@@ -7,7 +7,8 @@ extension Session {
     private static let maximumObjects = 16_384
 
     /// The objects that match a template.
-    func objects(_ objectClass: ObjectClass, id: Data? = nil, label: String? = nil) throws(CryptokiError)
+    func objects(_ objectClass: ObjectClass, id: Data? = nil, label: String? = nil)
+        throws(CryptokiError)
         -> [ObjectHandle]
     {
         var template = AttributeTemplate()
@@ -57,8 +58,11 @@ extension Session {
     /// The bytes of an attribute; nil if the object does not have or does not show it.
     ///
     /// - Parameter most: The maximum length in bytes. A longer attribute is `malformed`.
-    func attribute(_ type: UInt, of object: ObjectHandle, most: Int) throws(CryptokiError) -> [UInt8]? {
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: most, alignment: MemoryLayout<UInt>.alignment)
+    func attribute(_ type: UInt, of object: ObjectHandle, most: Int) throws(CryptokiError)
+        -> [UInt8]?
+    {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: most, alignment: MemoryLayout<UInt>.alignment)
         defer { buffer.deallocate() }
         buffer.initializeMemory(as: UInt8.self, repeating: 0)
         return try attribute(type, of: object, into: buffer).map { Array(buffer.prefix($0)) }
@@ -69,7 +73,8 @@ extension Session {
         _ type: UInt, of object: ObjectHandle, into buffer: UnsafeMutableRawBufferPointer
     ) throws(CryptokiError) -> Int? {
         let function = "C_GetAttributeValue"
-        // Each call gets a new attribute: a module may set the pointer to null, and the next would write nothing.
+        // Each call gets a new attribute: a module may set the pointer to null, and the next would
+        // write nothing.
         var attribute = CK_ATTRIBUTE(
             type: type, pValue: buffer.baseAddress, ulValueLen: CK_ULONG(buffer.count))
         let value = try call.answer(function) {
@@ -79,7 +84,9 @@ extension Session {
         case .ok where attribute.ulValueLen == CK_ULONG.max: return nil
         case .attributeSensitive, .attributeTypeInvalid: return nil
         case .ok:
-            guard attribute.pValue == buffer.baseAddress, attribute.ulValueLen <= CK_ULONG(buffer.count) else {
+            guard attribute.pValue == buffer.baseAddress,
+                attribute.ulValueLen <= CK_ULONG(buffer.count)
+            else {
                 throw .malformed(function, "an attribute has an impossible length")
             }
             return Int(attribute.ulValueLen)
@@ -89,18 +96,26 @@ extension Session {
     }
 
     func flag(_ type: UInt, of object: ObjectHandle) throws(CryptokiError) -> Bool? {
-        guard let bytes = try attribute(type, of: object, most: MemoryLayout<UInt>.size), !bytes.isEmpty else {
+        guard let bytes = try attribute(type, of: object, most: MemoryLayout<UInt>.size),
+            !bytes.isEmpty
+        else {
             return nil
         }
-        guard bytes.count == 1 else { throw .malformed("C_GetAttributeValue", "a flag has \(bytes.count) bytes") }
+        guard bytes.count == 1 else {
+            throw .malformed("C_GetAttributeValue", "a flag has \(bytes.count) bytes")
+        }
         return bytes[0] != 0
     }
 
     /// Destroys an object. An object that does not exist is not an error.
     func destroy(_ object: ObjectHandle) throws(CryptokiError) {
         let function = "C_DestroyObject"
-        let value = try call.answer(function, .person) { $0.pointee.C_DestroyObject?(handle, object.rawValue) }
-        guard value == .ok || value == .objectHandleInvalid else { throw CryptokiError(value, from: function) }
+        let value = try call.answer(function, .person) {
+            $0.pointee.C_DestroyObject?(handle, object.rawValue)
+        }
+        guard value == .ok || value == .objectHandleInvalid else {
+            throw CryptokiError(value, from: function)
+        }
     }
 
     func identifier(of object: ObjectHandle) throws(CryptokiError) -> Data {
@@ -114,17 +129,23 @@ extension Session {
 
 extension CryptokiError {
     static func malformed(_ function: String, _ reason: String) -> CryptokiError {
-        CryptokiError(.malformed, function: function, reason: "the module's answer is malformed: \(reason)")
+        CryptokiError(
+            .malformed, function: function, reason: "the module's answer is malformed: \(reason)")
     }
 }
 
-/// Attributes for a module. Their memory layout is created for each call, because modules write into templates.
+/// Attributes for a module. Their memory layout is created for each call, because modules write
+/// into templates.
 struct AttributeTemplate {
     private var rows: [(type: UInt, value: [UInt8])] = []
 
-    mutating func set(_ type: UInt, _ value: some Sequence<UInt8>) { rows.append((type, Array(value))) }
+    mutating func set(_ type: UInt, _ value: some Sequence<UInt8>) {
+        rows.append((type, Array(value)))
+    }
     mutating func set(_ type: UInt, _ value: Bool) { set(type, [value ? 1 : 0]) }
-    mutating func set(_ type: UInt, _ value: UInt) { set(type, withUnsafeBytes(of: value) { Array($0) }) }
+    mutating func set(_ type: UInt, _ value: UInt) {
+        set(type, withUnsafeBytes(of: value) { Array($0) })
+    }
 
     /// Passes the template in Cryptoki's layout.
     func withAttributes<R>(_ body: (UnsafeMutablePointer<CK_ATTRIBUTE>?, CK_ULONG) -> R) -> R {
@@ -142,10 +163,13 @@ struct AttributeTemplate {
             place.copyBytes(from: value)
             attributes.append(
                 CK_ATTRIBUTE(
-                    type: type, pValue: bytes.baseAddress.map { $0 + start }, ulValueLen: CK_ULONG(value.count)))
+                    type: type, pValue: bytes.baseAddress.map { $0 + start },
+                    ulValueLen: CK_ULONG(value.count)))
             start += room(value.count)
         }
-        return attributes.withUnsafeMutableBufferPointer { body($0.baseAddress, CK_ULONG($0.count)) }
+        return attributes.withUnsafeMutableBufferPointer {
+            body($0.baseAddress, CK_ULONG($0.count))
+        }
     }
 }
 

@@ -20,19 +20,27 @@ extension Session {
     ///
     /// - Throws: `keyAbsent`, `keyAmbiguous`, `malformed`.
     func rsaKey(id: Data) throws(CryptokiError) -> RSATokenKey {
-        guard let handle = try keyHalf(.privateKey, id: id), let publicKey = try rsaPublicKey(id: id) else {
-            throw CryptokiError(.keyAbsent, reason: "the token shows no RSA key with the CKA_ID \(id.hexadecimal)")
+        guard let handle = try keyHalf(.privateKey, id: id),
+            let publicKey = try rsaPublicKey(id: id)
+        else {
+            throw CryptokiError(
+                .keyAbsent, reason: "the token shows no RSA key with the CKA_ID \(id.hexadecimal)")
         }
-        return RSATokenKey(publicKey: publicKey, attributes: try attributes(of: handle), handle: handle)
+        return RSATokenKey(
+            publicKey: publicKey, attributes: try attributes(of: handle), handle: handle)
     }
 
-    /// Signs `statement` (`CKM_SHA256_RSA_PKCS`) and verifies the signature: 256 bytes, the same each time.
+    /// Signs `statement` (`CKM_SHA256_RSA_PKCS`) and verifies the signature: 256 bytes, the same
+    /// each time.
     ///
-    /// - Throws: `malformed` if the signature is not valid, `unsupported`, `loginNeeded`, `returned`.
+    /// - Throws: `malformed` if the signature is not valid, `unsupported`, `loginNeeded`,
+    ///   `returned`.
     func signature(of statement: Data, with key: RSATokenKey) throws(CryptokiError) -> SecretBytes {
         try SecretBytes(count: RSAPublicKey.byteCount) { buffer throws(CryptokiError) in
             let count = try sign(Array(statement), .sha256RSA, key.handle, nil, into: buffer)
-            guard count == buffer.count, key.publicKey.isValid(UnsafeRawBufferPointer(buffer), for: statement) else {
+            guard count == buffer.count,
+                key.publicKey.isValid(UnsafeRawBufferPointer(buffer), for: statement)
+            else {
                 throw .malformed("C_Sign", "the signature is not the RSA key's")
             }
         }
@@ -65,10 +73,13 @@ struct RSAPublicKey: Hashable, Sendable {
     /// - Throws: `malformed` for another length or exponent, or an impossible modulus.
     init(modulus: [UInt8], exponent: [UInt8]) throws(CryptokiError) {
         let modulus = Data(modulus.drop { $0 == 0 })
-        guard exponent.drop(while: { $0 == 0 }).elementsEqual(Self.exponent), modulus.count == Self.byteCount,
+        guard exponent.drop(while: { $0 == 0 }).elementsEqual(Self.exponent),
+            modulus.count == Self.byteCount,
             modulus[modulus.startIndex] >= 0x80, modulus[modulus.endIndex - 1] & 1 == 1
         else {
-            throw .malformed("C_GetAttributeValue", "an RSA key does not have \(Self.bits) bits and the exponent 65537")
+            throw .malformed(
+                "C_GetAttributeValue",
+                "an RSA key does not have \(Self.bits) bits and the exponent 65537")
         }
         self.modulus = modulus
     }
@@ -76,11 +87,15 @@ struct RSAPublicKey: Hashable, Sendable {
     /// SHA-256 of the modulus, 32 bytes.
     var fingerprint: Data { Data(SHA256.hash(data: modulus)) }
 
-    /// Whether `signature`, 256 bytes, is valid for `message`: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2).
+    /// Whether `signature`, 256 bytes, is valid for `message`: RSASSA-PKCS1-v1_5 with SHA-256 (RFC
+    /// 8017 section 8.2).
     func isValid(_ signature: UnsafeRawBufferPointer, for message: Data) -> Bool {
-        guard let key = try? _RSA.Signing.PublicKey(n: modulus, e: Self.exponent) else { return false }
+        guard let key = try? _RSA.Signing.PublicKey(n: modulus, e: Self.exponent) else {
+            return false
+        }
         return key.isValidSignature(
-            _RSA.Signing.RSASignature(rawRepresentation: Data(signature)), for: SHA256.hash(data: message),
+            _RSA.Signing.RSASignature(rawRepresentation: Data(signature)),
+            for: SHA256.hash(data: message),
             padding: .insecurePKCS1v1_5)
     }
 }

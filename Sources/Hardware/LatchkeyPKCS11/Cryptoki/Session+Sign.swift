@@ -5,18 +5,23 @@ internal import Latchkey
 extension Session {
     /// Signs a digest with ECDSA.
     ///
-    /// - Parameter proof: Sent between `C_SignInit` and `C_Sign` (`CKU_CONTEXT_SPECIFIC`). Pass it if and only if
-    ///   ``TokenKey/wantsProofAtUse`` is true: a module that requires it and does not get it may log the user out.
+    /// - Parameter proof: Sent between `C_SignInit` and `C_Sign` (`CKU_CONTEXT_SPECIFIC`). Pass it
+    ///   if and only if ``TokenKey/wantsProofAtUse`` is true: a module that requires it and does
+    ///   not get it may log the user out.
     /// - Throws: `loginNeeded`, `touchTimedOut`, `returned`.
-    func sign(_ digest: MessageDigest, with key: TokenKey, proof: LoginProof? = nil) throws(CryptokiError)
+    func sign(_ digest: MessageDigest, with key: TokenKey, proof: LoginProof? = nil)
+        throws(CryptokiError)
         -> ECDSASignature
     {
-        try withUnsafeTemporaryAllocation(byteCount: 128, alignment: 1) { buffer throws(CryptokiError) in
+        try withUnsafeTemporaryAllocation(byteCount: 128, alignment: 1) {
+            buffer throws(CryptokiError) in
             // If a module writes less than it reports, the rest must not be old bytes of the stack.
             buffer.initializeMemory(as: UInt8.self, repeating: 0)
             let count = try sign(digest.bytes, .ecdsa, key.handle, proof, into: buffer)
             // r and s, padded to the same length (PKCS#11 2.40 mechanisms section 2.3.1).
-            guard count == 64, let signature = ECDSASignature(rawRepresentation: Data(buffer.prefix(64))) else {
+            guard count == 64,
+                let signature = ECDSASignature(rawRepresentation: Data(buffer.prefix(64)))
+            else {
                 throw .malformed("C_Sign", "a signature has \(count) bytes")
             }
             return signature
@@ -34,18 +39,22 @@ extension Session {
         try checkCancellation()
         func begin() throws(CryptokiError) -> ReturnValue {
             try call.answer("C_SignInit") {
-                var mechanism = CK_MECHANISM(mechanism: mechanism.rawValue, pParameter: nil, ulParameterLen: 0)
+                var mechanism = CK_MECHANISM(
+                    mechanism: mechanism.rawValue, pParameter: nil, ulParameterLen: 0)
                 return $0.pointee.C_SignInit?(handle, &mechanism, key.rawValue)
             }
         }
         var value = try begin()
         if value == .operationActive {
-            // A signature whose proof was wrong is still in progress: finish it, with input that every mechanism accepts.
+            // A signature whose proof was wrong is still in progress: finish it, with input that
+            // every mechanism accepts.
             _ = try? finishSigning([UInt8](repeating: 0, count: 32), into: buffer)
             buffer.initializeMemory(as: UInt8.self, repeating: 0)
             value = try begin()
         }
-        try check(value, from: "C_SignInit", unsupported: mechanism == .sha256RSA ? "RSA signatures with SHA-256" : nil)
+        try check(
+            value, from: "C_SignInit",
+            unsupported: mechanism == .sha256RSA ? "RSA signatures with SHA-256" : nil)
         if let proof { try sendProof(UInt(CKU_CONTEXT_SPECIFIC), proof) }
         return try finishSigning(input, into: buffer)
     }
@@ -58,7 +67,8 @@ extension Session {
         var count = CK_ULONG(buffer.count)
         let value = try call.answer("C_Sign", .person) {
             $0.pointee.C_Sign?(
-                handle, &input, CK_ULONG(input.count), buffer.baseAddress?.assumingMemoryBound(to: UInt8.self), &count)
+                handle, &input, CK_ULONG(input.count),
+                buffer.baseAddress?.assumingMemoryBound(to: UInt8.self), &count)
         }
         try check(value, from: "C_Sign", after: ContinuousClock.now - start)
         return count

@@ -4,8 +4,8 @@ internal import Latchkey
 
 /// The session that a token's thread keeps open (`CKF_RW_SESSION | CKF_SERIAL_SESSION`).
 ///
-/// ``Token/withSession(isExclusive:_:)`` passes it to its closure, on the token's thread only: not Sendable. Every method is one or a few
-/// Cryptoki calls, each with a deadline.
+/// ``Token/withSession(isExclusive:_:)`` passes it to its closure, on the token's thread only: not
+/// Sendable. Every method is one or a few Cryptoki calls, each with a deadline.
 final class Session {
     let profile: ModuleProfile
     let call: Caller
@@ -13,7 +13,8 @@ final class Session {
     let handle: UInt
     /// A cache of keys until logout: finding a key takes longer the more keys the token has.
     var knownKeys: [Data: TokenKey] = [:]
-    /// Whether a proof was sent and the token may have counted it as wrong. It must not be sent again without a new prompt.
+    /// Whether a proof was sent and the token may have counted it as wrong. It must not be sent
+    /// again without a new prompt.
     var hasUnsettledProof = false
     private let thread: TokenThread
     private let noteProof: () -> Void
@@ -21,7 +22,9 @@ final class Session {
     /// Opens a session; a read-only one if the token is write-protected.
     ///
     /// - Parameter noteProof: Called before each proof is sent to the token.
-    init(slot: UInt, call: Caller, thread: TokenThread, noteProof: @escaping () -> Void) throws(CryptokiError) {
+    init(slot: UInt, call: Caller, thread: TokenThread, noteProof: @escaping () -> Void)
+        throws(CryptokiError)
+    {
         self.slot = slot
         self.call = call
         self.thread = thread
@@ -34,7 +37,9 @@ final class Session {
             $0.pointee.C_OpenSession?(slot, serial | UInt(CKF_RW_SESSION), nil, nil, &session)
         }
         if value == .tokenWriteProtected {
-            value = try call.answer(function) { $0.pointee.C_OpenSession?(slot, serial, nil, nil, &session) }
+            value = try call.answer(function) {
+                $0.pointee.C_OpenSession?(slot, serial, nil, nil, &session)
+            }
         }
         guard value == .ok else { throw CryptokiError(value, from: function) }
         handle = session
@@ -47,8 +52,8 @@ final class Session {
 
     /// Reads the token's current flags.
     ///
-    /// Do not call it between the proof and the signature of an always-authenticating key: on a PIV card the call may consume
-    /// the proof.
+    /// Do not call it between the proof and the signature of an always-authenticating key: on a PIV
+    /// card the call may consume the proof.
     func tokenInformation() throws(CryptokiError) -> TokenInformation {
         try call.tokenInformation(slot: slot)
     }
@@ -67,8 +72,8 @@ final class Session {
         }
     }
 
-    /// Throws `cancelled` if the task that waits for this work was cancelled. Operations that take long or change the token
-    /// call it before they start; cleanup does not.
+    /// Throws `cancelled` if the task that waits for this work was cancelled. Operations that take
+    /// long or change the token call it before they start; cleanup does not.
     func checkCancellation() throws(CryptokiError) {
         if thread.isWorkAbandoned { throw .cancelled }
     }
@@ -79,7 +84,8 @@ extension Session {
     func loggedInRole() throws(CryptokiError) -> LoginRole? {
         var info = CK_SESSION_INFO()
         try call("C_GetSessionInfo") { $0.pointee.C_GetSessionInfo?(handle, &info) }
-        // CKS_RO_USER_FUNCTIONS, CKS_RW_USER_FUNCTIONS and CKS_RW_SO_FUNCTIONS (PKCS#11 2.40 section 3.5).
+        // CKS_RO_USER_FUNCTIONS, CKS_RW_USER_FUNCTIONS and CKS_RW_SO_FUNCTIONS (PKCS#11 2.40
+        // section 3.5).
         return switch info.state {
         case 1, 3: .user
         case 4: .securityOfficer
@@ -87,19 +93,23 @@ extension Session {
         }
     }
 
-    /// Logs in. Logs out first if there is a login, so that the token checks the proof and never accepts a wrong one because
-    /// of an earlier login. Use ``loggedInRole()`` to reuse a login.
+    /// Logs in. Logs out first if there is a login, so that the token checks the proof and never
+    /// accepts a wrong one because of an earlier login. Use ``loggedInRole()`` to reuse a login.
     ///
-    /// - Throws: `returned(.pinIncorrect)`, `.pinLocked` …; ``RecoveryPolicy`` never repeats a login.
+    /// - Throws: `returned(.pinIncorrect)`, `.pinLocked` …; ``RecoveryPolicy`` never repeats a
+    ///   login.
     func login(_ role: LoginRole, with proof: LoginProof) throws(CryptokiError) {
         try checkCancellation()
         if try loggedInRole() != nil { try logout() }
         do throws(CryptokiError) {
             try sendProof(role.rawValue, proof)
         } catch {
-            // OpenSC's answer for a card that reports a wrong PIN without the attempts left (status word 6982).
-            guard error.returnValue == .userNotLoggedIn, profile.family == .opensc, role == .user else { throw error }
-            throw CryptokiError(.returned(.pinIncorrect), function: error.function, reason: error.reason)
+            // OpenSC's answer for a card that reports a wrong PIN without the attempts left (status
+            // word 6982).
+            guard error.returnValue == .userNotLoggedIn, profile.family == .opensc, role == .user
+            else { throw error }
+            throw CryptokiError(
+                .returned(.pinIncorrect), function: error.function, reason: error.reason)
         }
     }
 
@@ -107,7 +117,9 @@ extension Session {
     func logout() throws(CryptokiError) {
         knownKeys = [:]
         let value = try call.answer("C_Logout") { $0.pointee.C_Logout?(handle) }
-        guard value == .ok || value == .userNotLoggedIn else { throw CryptokiError(value, from: "C_Logout") }
+        guard value == .ok || value == .userNotLoggedIn else {
+            throw CryptokiError(value, from: "C_Logout")
+        }
     }
 
     /// Changes the PIN of the logged-in role, or of the user without a login (`C_SetPIN`).
@@ -133,17 +145,22 @@ extension Session {
     /// `C_Login`, also for `CKU_CONTEXT_SPECIFIC`.
     func sendProof(_ userType: UInt, _ proof: LoginProof) throws(CryptokiError) {
         // A PIN can be the request for a fingerprint.
-        let kind: Caller.Kind = proof.isVerifiedByToken || profile.fingerprintPIN != nil ? .person : .proof
+        let kind: Caller.Kind =
+            proof.isVerifiedByToken || profile.fingerprintPIN != nil ? .person : .proof
         try proof.withBytes { bytes, count throws(CryptokiError) in
-            try callWithProof("C_Login", kind) { $0.pointee.C_Login?(handle, userType, bytes, count) }
+            try callWithProof("C_Login", kind) {
+                $0.pointee.C_Login?(handle, userType, bytes, count)
+            }
         }
     }
 
-    /// Makes a call that contains a proof. After any answer except success the proof may have been counted as wrong, so it is
-    /// not sent again: a token that answers "device error" may have counted a wrong PIN before. The token can't have checked
-    /// the proof only if the session or the module was lost before the call.
+    /// Makes a call that contains a proof. After any answer except success the proof may have been
+    /// counted as wrong, so it is not sent again: a token that answers "device error" may have
+    /// counted a wrong PIN before. The token can't have checked the proof only if the session or
+    /// the module was lost before the call.
     private func callWithProof(
-        _ function: String, _ kind: Caller.Kind, _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
+        _ function: String, _ kind: Caller.Kind,
+        _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
     ) throws(CryptokiError) {
         noteProof()
         hasUnsettledProof = true
@@ -156,7 +173,8 @@ extension Session {
 /// The proof for a login.
 enum LoginProof: Sendable {
     case pin(PIN)
-    /// A management key, SO PIN or PUK, as the bytes that the module accepts (ykcs11: 48 hexadecimal digits).
+    /// A management key, SO PIN or PUK, as the bytes that the module accepts (ykcs11: 48
+    /// hexadecimal digits).
     case secret(SecretBytes)
     /// No bytes: the token itself prompts for a PIN or fingerprint (`C_Login` with a null PIN).
     case protectedPath
@@ -164,8 +182,11 @@ enum LoginProof: Sendable {
     /// Whether the user gives the proof at the token, which takes time.
     var isVerifiedByToken: Bool { if case .protectedPath = self { true } else { false } }
 
-    /// Passes the bytes in Cryptoki's type; `body` must not write to them. Null for ``protectedPath``.
-    func withBytes<R, E: Error>(_ body: (UnsafeMutablePointer<UInt8>?, UInt) throws(E) -> R) throws(E) -> R {
+    /// Passes the bytes in Cryptoki's type; `body` must not write to them. Null for
+    /// ``protectedPath``.
+    func withBytes<R, E: Error>(_ body: (UnsafeMutablePointer<UInt8>?, UInt) throws(E) -> R)
+        throws(E) -> R
+    {
         func lend(_ bytes: UnsafeRawBufferPointer) throws(E) -> R {
             let pointer = bytes.baseAddress.map {
                 UnsafeMutableRawPointer(mutating: $0).assumingMemoryBound(to: UInt8.self)

@@ -1,14 +1,16 @@
 internal import Latchkey
 internal import Synchronization
 
-/// A token, found once by its URI and then identified by manufacturer, model, serial number and label.
+/// A token, found once by its URI and then identified by manufacturer, model, serial number and
+/// label.
 ///
-/// ``withSession(isExclusive:_:)`` runs all work on the token's thread with one session that stays open, and follows ``RecoveryPolicy`` if the
-/// session or the token is lost.
+/// ``withSession(isExclusive:_:)`` runs all work on the token's thread with one session that stays
+/// open, and follows ``RecoveryPolicy`` if the session or the token is lost.
 final class Token: Sendable {
     /// The module that the token was found in.
     let module: Module
-    /// The token's information when it was found. ``Session/tokenInformation()`` reads the current one.
+    /// The token's information when it was found. ``Session/tokenInformation()`` reads the current
+    /// one.
     let information: TokenInformation
     /// A URI that names only this token: `pkcs11:…?module-path=…`.
     let uri: TokenURI
@@ -21,7 +23,8 @@ final class Token: Sendable {
     var identity: TokenIdentity { connection.identity }
 
     init(
-        module: Module, information: TokenInformation, identity: TokenIdentity, uri: TokenURI, options: TokenOptions
+        module: Module, information: TokenInformation, identity: TokenIdentity, uri: TokenURI,
+        options: TokenOptions
     ) {
         self.module = module
         self.information = information
@@ -30,10 +33,12 @@ final class Token: Sendable {
         self.thread = thread
         let login = LoginReuse.of(module, uri)
         self.login = login
-        // While another process has the lock, it may generate a key and wait for the touch of the self-test.
+        // While another process has the lock, it may generate a key and wait for the touch of the
+        // self-test.
         lockLimit = options.deadlines.person * 2
         connection = Connection(
-            call: module.caller(on: thread, deadlines: options.deadlines), thread: thread, login: login,
+            call: module.caller(on: thread, deadlines: options.deadlines), thread: thread,
+            login: login,
             identity: identity, settlingTime: options.settlingTime)
     }
 
@@ -41,11 +46,14 @@ final class Token: Sendable {
         thread.enqueue { [connection] in connection.close() }
     }
 
-    /// Finds the one token that matches a URI, in the module that the URI names, or in all modules that p11-kit configures.
+    /// Finds the one token that matches a URI, in the module that the URI names, or in all modules
+    /// that p11-kit configures.
     ///
-    /// - Throws: ``CryptokiError``; `tokenAbsent`, `noReaders`, `tokenAmbiguous` (the reason names the tokens with their serial
-    ///   numbers), `module`, `timedOut`, `unresponsive`, `cancelled`.
-    static func find(_ uri: TokenURI, options: TokenOptions = TokenOptions()) async throws(CryptokiError) -> Token {
+    /// - Throws: ``CryptokiError``; `tokenAbsent`, `noReaders`, `tokenAmbiguous` (the reason names
+    ///   the tokens with their serial numbers), `module`, `timedOut`, `unresponsive`, `cancelled`.
+    static func find(_ uri: TokenURI, options: TokenOptions = TokenOptions())
+        async throws(CryptokiError) -> Token
+    {
         let paths = try uri.modulePaths()
         var tokens: [Token] = []
         let blank = Mutex<TokenInformation?>(nil)
@@ -63,11 +71,14 @@ final class Token: Sendable {
                 errors.append((path, error))
             }
         }
-        guard tokens.count <= 1 else { throw .ambiguous(tokens.map { ($0.information, $0.module.path) }) }
+        guard tokens.count <= 1 else {
+            throw .ambiguous(tokens.map { ($0.information, $0.module.path) })
+        }
         if let token = tokens.first { return token }
         if let blank = blank.withLock(\.self) {
             throw CryptokiError(
-                .uninitialized, reason: "the token \(blank.manufacturer) \(blank.model) is not initialized")
+                .uninitialized,
+                reason: "the token \(blank.manufacturer) \(blank.model) is not initialized")
         }
         // With several modules the failures may have nothing to do with the token.
         if paths.count == 1, let (_, error) = errors.first { throw error }
@@ -77,24 +88,30 @@ final class Token: Sendable {
 
     /// Runs `body` on the token's thread with its session.
     ///
-    /// If a call fails because the session, handles or the token were lost, ``RecoveryPolicy`` is followed and `body` runs
-    /// **again from its start**: it must be a whole operation that may be repeated (log in, find, sign), and must not keep a
-    /// handle from an earlier run. It never runs again after the token did not accept a PIN.
+    /// If a call fails because the session, handles or the token were lost, ``RecoveryPolicy`` is
+    /// followed and `body` runs **again from its start**: it must be a whole operation that may be
+    /// repeated (log in, find, sign), and must not keep a handle from an earlier run. It never runs
+    /// again after the token did not accept a PIN.
     ///
-    /// - Parameter isExclusive: Whether `body` occupies a free slot or ID. No other process of this user does so at the same
-    ///   time (``TokenLock``), and `body` sees the current objects: a module that caches them is restarted. Other programs do
-    ///   not take the lock. PKCS#11 has no transactions, so an object that one of them creates between the module's reading of
-    ///   the token and `C_GenerateKeyPair` is not seen.
-    /// - Throws: ``CryptokiError``, from `body` or from the recovery: `tokenAbsent`, `timedOut`, `unresponsive`,
-    ///   `loginNeeded` (log in again and repeat), `cancelled`; `locked` if exclusive.
+    /// - Parameter isExclusive: Whether `body` occupies a free slot or ID. No other process of this
+    ///   user does so at the same time (``TokenLock``), and `body` sees the current objects: a
+    ///   module that caches them is restarted. Other programs do not take the lock. PKCS#11 has no
+    ///   transactions, so an object that one of them creates between the module's reading of the
+    ///   token and `C_GenerateKeyPair` is not seen.
+    /// - Throws: ``CryptokiError``, from `body` or from the recovery: `tokenAbsent`, `timedOut`,
+    ///   `unresponsive`, `loginNeeded` (log in again and repeat), `cancelled`; `locked` if
+    ///   exclusive.
     func withSession<R: Sendable>(
         isExclusive: Bool = false, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
         do {
             return try await thread.run {
-                [connection, thread, lockLimit, profile = module.profile] () throws(CryptokiError) in
+                [connection, thread, lockLimit, profile = module.profile] () throws(CryptokiError)
+                in
                 guard isExclusive else { return try connection.withRecovery(body) }
-                let lock = try TokenLock(connection.identity, waitingAtMost: lockLimit) { thread.isWorkAbandoned }
+                let lock = try TokenLock(connection.identity, waitingAtMost: lockLimit) {
+                    thread.isWorkAbandoned
+                }
                 defer { withExtendedLifetime(lock) {} }
                 if profile.cachesStaleState { try connection.restartModule() }
                 return try connection.withRecovery(body)
@@ -104,14 +121,18 @@ final class Token: Sendable {
         }
     }
 
-    /// Runs `body` like ``withSession(isExclusive:_:)``, logged in with a new proof, and logs out. Ends a kept login.
+    /// Runs `body` like ``withSession(isExclusive:_:)``, logged in with a new proof, and logs out.
+    /// Ends a kept login.
     ///
-    /// Logs out before it sends the proof: a token that considers the user logged in does not check the PIN. A failure
-    /// of the logout afterwards is safe too: no operation reuses a login that ``LoginReuse`` does not confirm.
+    /// Logs out before it sends the proof: a token that considers the user logged in does not check
+    /// the PIN. A failure of the logout afterwards is safe too: no operation reuses a login that
+    /// ``LoginReuse`` does not confirm.
     ///
-    /// - Parameter window: How long the login is kept after `body` has succeeded; nil to log out at once.
+    /// - Parameter window: How long the login is kept after `body` has succeeded; nil to log out at
+    ///   once.
     func withLogin<R: Sendable>(
-        _ role: LoginRole, _ proof: LoginProof, keptFor window: ReuseWindow? = nil, isExclusive: Bool = false,
+        _ role: LoginRole, _ proof: LoginProof, keptFor window: ReuseWindow? = nil,
+        isExclusive: Bool = false,
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
         try await withSession(isExclusive: isExclusive) { [self] (session) throws(CryptokiError) in
@@ -121,7 +142,10 @@ final class Token: Sendable {
             try session.login(role, with: proof)
             if role == .user { lastLoginFailed.store(false, ordering: .relaxed) }
             let result = Result { () throws(CryptokiError) in try body(session) }
-            let isKept = if case .success = result, let window { login.keep(for: window, on: self) } else { false }
+            let isKept =
+                if case .success = result, let window { login.keep(for: window, on: self) } else {
+                    false
+                }
             if !isKept { try? session.logout() }
             return try result.get()
         }
@@ -143,7 +167,8 @@ final class Token: Sendable {
             // On some cards, reading the counter ends a login.
             guard !login.isKept else { return nil }
             return counter.attemptsLeft(
-                inReader: try session.call.slotDescription(session.slot), within: session.call.deadlines.data)
+                inReader: try session.call.slotDescription(session.slot),
+                within: session.call.deadlines.data)
         }
         status.attemptsLeft = left
         status.isLockedOut = left == 0
@@ -153,7 +178,8 @@ final class Token: Sendable {
     /// Erases the token and sets its label and the security officer's PIN. Nothing is repeated.
     ///
     /// - Parameters:
-    ///   - confirmed: The state of the token that the user confirmed. The token must still be in this state.
+    ///   - confirmed: The state of the token that the user confirmed. The token must still be in
+    ///     this state.
     ///   - label: 1 to 32 bytes.
     func initialize(
         expecting confirmed: TokenInformation, label: String, securityOfficer proof: LoginProof
@@ -164,7 +190,8 @@ final class Token: Sendable {
         }
     }
 
-    /// Finalizes and initializes the module, so that it reads the token's state again. Ends all its sessions and logins.
+    /// Finalizes and initializes the module, so that it reads the token's state again. Ends all its
+    /// sessions and logins.
     ///
     /// - Parameter afterSettling: Whether to wait first until the system has noticed a removal.
     func restartModule(afterSettling: Bool = false) async throws(CryptokiError) {
@@ -209,7 +236,9 @@ struct TokenIdentity: Hashable, Sendable {
         guard let first = found.first else {
             throw CryptokiError(.tokenAbsent, reason: "the token \(self) is not in any reader")
         }
-        guard found.count == 1 else { throw .ambiguous(found.map { ($0.information, module.path) }) }
+        guard found.count == 1 else {
+            throw .ambiguous(found.map { ($0.information, module.path) })
+        }
         return first.value
     }
 }
@@ -222,10 +251,13 @@ extension TokenInformation {
 
 extension CryptokiError {
     /// Names each token with its label, which tells the slots of one card apart.
-    static func ambiguous(_ tokens: [(information: TokenInformation, modulePath: String)]) -> CryptokiError {
+    static func ambiguous(_ tokens: [(information: TokenInformation, modulePath: String)])
+        -> CryptokiError
+    {
         let names = tokens.map { "“\($0.label)” (serial \($0.serial)) in \($1)" }
         return CryptokiError(
-            .tokenAmbiguous, reason: "\(tokens.count) tokens match the URI: \(names.joined(separator: ", "))")
+            .tokenAmbiguous,
+            reason: "\(tokens.count) tokens match the URI: \(names.joined(separator: ", "))")
     }
 }
 

@@ -13,7 +13,9 @@ public struct TokenDirectory: Sendable {
         /// The version of the module, as its makers write it.
         package var moduleVersion: String { ModuleProfile(for: module).text(of: module.version) }
         /// The version of the token's firmware, as its makers write it.
-        package var firmwareVersion: String { ModuleProfile(for: module).text(of: information.firmwareVersion) }
+        package var firmwareVersion: String {
+            ModuleProfile(for: module).text(of: information.firmwareVersion)
+        }
         /// `swtpm` or `softhsm` for a software token; nil for a token that reports to be hardware.
         package let simulator: String?
     }
@@ -40,8 +42,8 @@ public struct TokenDirectory: Sendable {
     /// The names of the modules that p11-kit configures, in alphabetical order. Loads none of them.
     package static var configuredModuleNames: [String] { ConfiguredModules().entries.map(\.name) }
 
-    /// Reads the tokens of the modules that p11-kit configures, and of those in `paths`. A module that hangs becomes a failure
-    /// after its deadline and does not delay the others.
+    /// Reads the tokens of the modules that p11-kit configures, and of those in `paths`. A module
+    /// that hangs becomes a failure after its deadline and does not delay the others.
     ///
     /// - Parameters:
     ///   - configured: Whether to read the modules that p11-kit configures.
@@ -66,7 +68,8 @@ public struct TokenDirectory: Sendable {
         }
     }
 
-    private static func readModule(_ path: String, _ options: TokenOptions) async -> TokenDirectory {
+    private static func readModule(_ path: String, _ options: TokenOptions) async -> TokenDirectory
+    {
         do throws(CryptokiError) {
             let module = try await Module.load(path, options: options)
             var tokens: [Entry] = []
@@ -76,7 +79,8 @@ public struct TokenDirectory: Sendable {
                     let information = try report.get()
                     tokens.append(
                         Entry(
-                            uri: try TokenURI(naming: information, modulePath: module.path), information: information,
+                            uri: try TokenURI(naming: information, modulePath: module.path),
+                            information: information,
                             modulePath: module.path, module: module.information,
                             simulator: information.simulator(behind: module.profile)))
                 } catch {
@@ -102,16 +106,19 @@ extension TokenDirectory {
             paths = try uri.modulePaths()
         } catch {
             return TokenDirectory(
-                tokens: [], failures: [Failure(modulePath: uri.moduleName ?? uri.string, error: error)])
+                tokens: [],
+                failures: [Failure(modulePath: uri.moduleName ?? uri.string, error: error)])
         }
         let all = await read(configured: false, paths: paths, options: options)
         guard isMatching else { return all }
-        return TokenDirectory(tokens: all.tokens.filter { uri.matches($0.information) }, failures: all.failures)
+        return TokenDirectory(
+            tokens: all.tokens.filter { uri.matches($0.information) }, failures: all.failures)
     }
 }
 
 extension [TokenDirectory.Entry] {
-    /// The initialized tokens, or all if none is initialized: SoftHSM2 always shows an uninitialized one.
+    /// The initialized tokens, or all if none is initialized: SoftHSM2 always shows an
+    /// uninitialized one.
     package var preferringInitialized: [TokenDirectory.Entry] {
         let initialized = filter { $0.information.flags.contains(.initialized) }
         return initialized.isEmpty ? self : initialized

@@ -1,6 +1,7 @@
 internal import CPKCS11
 
-/// A token's description of itself: `C_GetTokenInfo` (PKCS#11 2.40 section 5.5), without blank padding.
+/// A token's description of itself: `C_GetTokenInfo` (PKCS#11 2.40 section 5.5), without blank
+/// padding.
 package struct TokenInformation: Hashable, Sendable {
     /// At most 32 bytes.
     package let label: String
@@ -30,7 +31,8 @@ package struct TokenInformation: Hashable, Sendable {
         package static let loginRequired = Flags(rawValue: 0x4)
         /// `CKF_USER_PIN_INITIALIZED`: the user's PIN is set.
         package static let userPINInitialized = Flags(rawValue: 0x8)
-        /// The token itself prompts for the PIN or fingerprint: log in with `LoginProof.protectedPath`.
+        /// The token itself prompts for the PIN or fingerprint: log in with
+        /// `LoginProof.protectedPath`.
         package static let protectedAuthenticationPath = Flags(rawValue: 0x100)
         /// `CKF_TOKEN_INITIALIZED`: it was initialized.
         package static let initialized = Flags(rawValue: 0x400)
@@ -55,11 +57,12 @@ package struct TokenInformation: Hashable, Sendable {
     /// 1 before the last attempt for the security officer's PIN; nil if the token does not tell.
     var officerAttemptsLeft: Int? { flags.contains(.securityOfficerPINFinalTry) ? 1 : nil }
 
-    /// Whether OpenSC shows a card of another format, such as a PIV or OpenPGP card, as a PKCS#15 card. OpenSC can't
-    /// initialize such a card or create keys on it.
+    /// Whether OpenSC shows a card of another format, such as a PIV or OpenPGP card, as a PKCS#15
+    /// card. OpenSC can't initialize such a card or create keys on it.
     var isEmulated: Bool { model == "PKCS#15 emulated" }
 
-    /// The flags for the user, in words, in a fixed order: `login required`, `PIN pad`, `PIN count low` …
+    /// The flags for the user, in words, in a fixed order: `login required`, `PIN pad`, `PIN count
+    /// low` …
     package var flagWords: [String] {
         // The other flags of an uninitialized token are not valid.
         guard flags.contains(.initialized) else { return ["not initialized"] }
@@ -94,7 +97,8 @@ extension TokenInformation {
         // Modules write 0, 255 and CK_UNAVAILABLE_INFORMATION here; ignore an invalid range.
         let most = 4096
         let length = (Int(clamping: info.ulMinPinLen), Int(clamping: info.ulMaxPinLen))
-        pinLength = (1...most).contains(length.1) && length.0 <= length.1 ? length.0...length.1 : nil
+        pinLength =
+            (1...most).contains(length.1) && length.0 <= length.1 ? length.0...length.1 : nil
         hardwareVersion = ModuleInformation.Version(info.hardwareVersion)
         firmwareVersion = ModuleInformation.Version(info.firmwareVersion)
         // SoftHSM2 sets these after a wrong PIN, but never locks.
@@ -136,9 +140,10 @@ extension TokenInformation {
 
     /// The kind of a software token: `swtpm` or `softhsm`; nil for hardware.
     ///
-    /// Checks the token in addition to its module, since p11-kit-proxy shows tokens of any module under its own name. SoftHSM2
-    /// reports its own name. tpm2-pkcs11 reports its TPM's manufacturer and vendor string, which identify swtpm. With a module
-    /// that is not known to use hardware, a token whose slot does not report to be hardware also counts as software, and is
+    /// Checks the token in addition to its module, since p11-kit-proxy shows tokens of any module
+    /// under its own name. SoftHSM2 reports its own name. tpm2-pkcs11 reports its TPM's
+    /// manufacturer and vendor string, which identify swtpm. With a module that is not known to use
+    /// hardware, a token whose slot does not report to be hardware also counts as software, and is
     /// called `softhsm`: its keys are only as safe as the computer.
     func simulator(behind profile: ModuleProfile) -> String? {
         if manufacturer.hasPrefix("IBM"), model.hasPrefix("SW") { return "swtpm" }

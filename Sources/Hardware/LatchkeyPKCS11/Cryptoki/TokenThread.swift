@@ -3,13 +3,16 @@ internal import Glibc
 internal import Latchkey
 internal import Synchronization
 
-/// The thread that makes all calls for one token. A call that waits for a touch blocks for seconds; a hanging call, forever.
+/// The thread that makes all calls for one token. A call that waits for a touch blocks for seconds;
+/// a hanging call, forever.
 ///
-/// Jobs run in order. If a call exceeds its deadline, its job fails; all later jobs fail too, unless the module can be
-/// restarted. Cancelling a task ends its wait immediately; its call continues, since Cryptoki can't interrupt one.
+/// Jobs run in order. If a call exceeds its deadline, its job fails; all later jobs fail too,
+/// unless the module can be restarted. Cancelling a task ends its wait immediately; its call
+/// continues, since Cryptoki can't interrupt one.
 final class TokenThread: Sendable {
-    /// Handles a call that exceeded its deadline: records it for the module, and returns a closure that makes the call return (by
-    /// killing the module's process), so that the thread can be used again; nil if that is impossible.
+    /// Handles a call that exceeded its deadline: records it for the module, and returns a closure
+    /// that makes the call return (by killing the module's process), so that the thread can be used
+    /// again; nil if that is impossible.
     typealias Expiry = @Sendable (_ function: String) -> (@Sendable () -> Void)?
 
     private struct State {
@@ -80,7 +83,8 @@ final class TokenThread: Sendable {
         state.withLock { $0.current = nil }
     }
 
-    /// Called while the watch prevents the end of the call, so that the current job is the one that made the call.
+    /// Called while the watch prevents the end of the call, so that the current job is the one that
+    /// made the call.
     private func expire(_ function: String) {
         let killProcess = onExpiry(function)
         let (current, stranded): ((any TokenJob)?, [any TokenJob]) = state.withLock { state in
@@ -90,7 +94,8 @@ final class TokenThread: Sendable {
             return (state.current, state.jobs)
         }
         for job in stranded { job.fail(.unresponsive(by: function)) }
-        // Before the process is killed, because the job must fail with the timeout and not with the result of that.
+        // Before the process is killed, because the job must fail with the timeout and not with the
+        // result of that.
         current?.fail(.timedOut(in: function))
         killProcess?()
     }
@@ -107,7 +112,9 @@ extension CryptokiError {
         CryptokiError(.timedOut, function: function, reason: "the module did not answer in time")
     }
 
-    static var cancelled: CryptokiError { CryptokiError(.cancelled, reason: "the operation was cancelled") }
+    static var cancelled: CryptokiError {
+        CryptokiError(.cancelled, reason: "the operation was cancelled")
+    }
 }
 
 /// A job for a ``TokenThread``, without the type of its result.
@@ -120,7 +127,8 @@ private protocol TokenJob: Sendable {
     var isAbandoned: Bool { get }
 }
 
-/// A job and the task that waits for it. The first of the work itself, the watchdog, and cancellation ends the wait.
+/// A job and the task that waits for it. The first of the work itself, the watchdog, and
+/// cancellation ends the wait.
 private final class AwaitedJob<R: Sendable>: TokenJob {
     typealias Outcome = Result<R, CryptokiError>
 
@@ -163,7 +171,8 @@ private final class AwaitedJob<R: Sendable>: TokenJob {
     }
 }
 
-/// A thread that checks all watches every 20 milliseconds while any call is in progress, and sleeps otherwise.
+/// A thread that checks all watches every 20 milliseconds while any call is in progress, and sleeps
+/// otherwise.
 ///
 /// A timer for each call would make signatures slower; this costs one atomic load per call.
 final class Watchdog: Sendable {
@@ -206,7 +215,8 @@ final class Watchdog: Sendable {
             idleChecks = checkAll() ? 0 : idleChecks + 1
             if idleChecks > Self.maximumIdleChecks {
                 isAsleep.store(true, ordering: .sequentiallyConsistent)
-                // A call that began before the flag was set did not signal: check once more before sleeping.
+                // A call that began before the flag was set did not signal: check once more before
+                // sleeping.
                 if checkAll() { wake() }
                 alarm.wait()
                 idleChecks = 0
@@ -246,10 +256,11 @@ final class CallWatch: Sendable {
 
     init() { Watchdog.shared.attend(self) }
 
-    /// Sets a handler that the watchdog's thread calls once for each call that exceeds its deadline.
+    /// Sets a handler that the watchdog's thread calls once for each call that exceeds its
+    /// deadline.
     ///
-    /// The call does not end while the handler runs, even if the module returns, so that the handler never affects the next
-    /// call. The handler must be fast, and must not use this watch.
+    /// The call does not end while the handler runs, even if the module returns, so that the
+    /// handler never affects the next call. The handler must be fast, and must not use this watch.
     func onExpiry(_ handler: @escaping @Sendable (_ function: String) -> Void) {
         self.handler.withLock { $0 = handler }
     }
@@ -258,7 +269,8 @@ final class CallWatch: Sendable {
     ///
     /// - Parameter removal: Ends the call before its deadline if the card is removed.
     func during<R, E: Error>(
-        _ function: String, within limit: Duration, endedBy removal: RemovalCheck? = nil, _ call: () throws(E) -> R
+        _ function: String, within limit: Duration, endedBy removal: RemovalCheck? = nil,
+        _ call: () throws(E) -> R
     ) throws(E) -> R {
         let start = ContinuousClock.now
         state.withLock { state in
@@ -302,7 +314,8 @@ final class CallWatch: Sendable {
     }
 }
 
-/// Looks for the card during a call that may wait for the user: OpenSC before 0.24 may never return after a removal.
+/// Looks for the card during a call that may wait for the user: OpenSC before 0.24 may never return
+/// after a removal.
 struct RemovalCheck: Sendable {
     let reader: String
     /// The time until the first check, and between checks.

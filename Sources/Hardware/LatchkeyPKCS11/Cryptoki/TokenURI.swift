@@ -4,8 +4,9 @@ internal import Glibc
 
 /// A PKCS#11 URI (RFC 7512): names a token, and with `id` or `object` a key on it.
 ///
-/// p11-kit parses and matches it. A missing attribute matches everything. A URI with `pin-value` is refused, because other
-/// processes can read it; `pin-source` is refused, because it is not supported.
+/// p11-kit parses and matches it. A missing attribute matches everything. A URI with `pin-value` is
+/// refused, because other processes can read it; `pin-source` is refused, because it is not
+/// supported.
 public struct TokenURI: Hashable, Sendable {
     /// The URI in p11-kit's spelling.
     package let string: String
@@ -26,7 +27,8 @@ public struct TokenURI: Hashable, Sendable {
     /// `module-name`: the name of a module that p11-kit configures.
     package let moduleName: String?
 
-    /// - Throws: ``CryptokiError`` of kind `invalidURI`. Its text never contains the URI, which may contain a secret.
+    /// - Throws: ``CryptokiError`` of kind `invalidURI`. Its text never contains the URI, which may
+    ///   contain a secret.
     package init(_ text: String) throws(CryptokiError) {
         let parsed = try ParsedURI(Self.withModuleInQuery(text))
         if let reason = parsed.refusal { throw CryptokiError(.invalidURI, reason: reason) }
@@ -62,7 +64,9 @@ public struct TokenURI: Hashable, Sendable {
         guard let moduleName else { return configured.map(\.path) }
         let named = configured.filter { $0.name == moduleName }
         guard !named.isEmpty else {
-            throw CryptokiError(.module(.missing), reason: "p11-kit configures no module with the name \(moduleName)")
+            throw CryptokiError(
+                .module(.missing),
+                reason: "p11-kit configures no module with the name \(moduleName)")
         }
         return named.map(\.path)
     }
@@ -80,8 +84,8 @@ extension TokenURI: CustomStringConvertible {
 }
 
 extension TokenURI {
-    /// Moves the module's attributes to the query, as RFC 7512 section 2.4 requires. Many users write them among the token's
-    /// attributes, which p11-kit refuses.
+    /// Moves the module's attributes to the query, as RFC 7512 section 2.4 requires. Many users
+    /// write them among the token's attributes, which p11-kit refuses.
     static func withModuleInQuery(_ text: String) -> String {
         let parts = text.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         guard let path = parts.first, path.hasPrefix("pkcs11:") else { return text }
@@ -105,7 +109,8 @@ final class ParsedURI {
         let status = p11_kit_uri_parse(text, P11_KIT_URI_FOR_ANY, uri)
         guard status == P11_KIT_URI_OK.rawValue else {
             throw CryptokiError(
-                .invalidURI, reason: "the text is not a PKCS#11 URI (RFC 7512): \(Self.message(status))")
+                .invalidURI,
+                reason: "the text is not a PKCS#11 URI (RFC 7512): \(Self.message(status))")
         }
     }
 
@@ -139,10 +144,13 @@ final class ParsedURI {
             return "the URI names a source for the PIN (pin-source), which is not supported"
         }
         if p11_kit_uri_any_unrecognized(uri) != 0 {
-            return "the URI has an attribute that p11-kit does not know (it knows token, manufacturer, model, serial, "
+            return
+                "the URI has an attribute that p11-kit does not know (it knows token, manufacturer, model, serial, "
                 + "id, object, and after a question mark module-path and module-name)"
         }
-        if namesSlot { return "the URI names a slot (slot-*), which can hold different tokens: name the token" }
+        if namesSlot {
+            return "the URI names a slot (slot-*), which can hold different tokens: name the token"
+        }
         guard namesLibrary else { return nil }
         return "the URI describes a module (library-*), which is not supported: use module-path"
     }
@@ -169,7 +177,8 @@ final class ParsedURI {
         var text: UnsafeMutablePointer<CChar>?
         let status = p11_kit_uri_format(uri, P11_KIT_URI_FOR_ANY, &text)
         guard status == P11_KIT_URI_OK.rawValue, let text else {
-            throw CryptokiError(.invalidURI, reason: "p11-kit can't format the URI: \(Self.message(status))")
+            throw CryptokiError(
+                .invalidURI, reason: "p11-kit can't format the URI: \(Self.message(status))")
         }
         defer { free(text) }
         return String(cString: text)
@@ -185,7 +194,9 @@ final class ParsedURI {
 
     func attribute(_ type: UInt) -> [UInt8]? {
         guard let attribute = p11_kit_uri_get_attribute(uri, type)?.pointee else { return nil }
-        return Array(UnsafeRawBufferPointer(start: attribute.pValue, count: Int(clamping: attribute.ulValueLen)))
+        return Array(
+            UnsafeRawBufferPointer(
+                start: attribute.pValue, count: Int(clamping: attribute.ulValueLen)))
     }
 
     func matches(_ token: TokenInformation) -> Bool {

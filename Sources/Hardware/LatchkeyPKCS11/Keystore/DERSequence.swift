@@ -17,7 +17,9 @@ extension DERSequence {
         self = try DER.sequence(node, identifier: identifier) { try Self(elements: &$0) }
     }
 
-    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
+    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier)
+        throws
+    {
         try coder.appendConstructedNode(identifier: identifier) { try serializeElements(into: &$0) }
     }
 }
@@ -36,7 +38,8 @@ extension ASN1NodeCollection.Iterator {
     mutating func octets(count: Int) throws -> Data {
         let bytes = try ASN1OctetString(derEncoded: &self).bytes
         guard bytes.count == count else {
-            throw ASN1Error.invalidASN1Object(reason: "a field has \(bytes.count) bytes and must have \(count)")
+            throw ASN1Error.invalidASN1Object(
+                reason: "a field has \(bytes.count) bytes and must have \(count)")
         }
         return Data(bytes)
     }
@@ -49,7 +52,8 @@ extension ASN1OctetString {
     init(_ bytes: some Sequence<UInt8>) { self.init(contentBytes: Array(bytes)[...]) }
 }
 
-/// A DER structure followed by its SHA-256, which detects accidental changes: a flipped bit, a missing or an extra byte.
+/// A DER structure followed by its SHA-256, which detects accidental changes: a flipped bit, a
+/// missing or an extra byte.
 enum DigestedStructure {
     /// The maximum length of a stored structure: two certificates of 16 KiB and the other fields.
     private static let maximumBytes = 40 * 1024
@@ -60,7 +64,9 @@ enum DigestedStructure {
     }
 
     /// - Throws: If the bytes are not exactly one such structure with its digest.
-    static func parsed<Structure: DERParseable>(_ bytes: Data, as type: Structure.Type) throws -> Structure {
+    static func parsed<Structure: DERParseable>(_ bytes: Data, as type: Structure.Type) throws
+        -> Structure
+    {
         guard bytes.count <= maximumBytes else {
             throw ASN1Error.invalidASN1Object(reason: "the stored structure is too long")
         }

@@ -1,8 +1,9 @@
 internal import Latchkey
 internal import Synchronization
 
-/// One attempt to generate a key on a card as the security officer. It explains a failure. Modules that require the
-/// security officer for this can't delete keys, so a failure after the generation leaves an unused key on the card.
+/// One attempt to generate a key on a card as the security officer. It explains a failure. Modules
+/// that require the security officer for this can't delete keys, so a failure after the generation
+/// leaves an unused key on the card.
 final class GenerationAttempt: Sendable {
     private let slots: [PIVSlot]
     private let use: KeyPairRequest.Use
@@ -14,13 +15,15 @@ final class GenerationAttempt: Sendable {
         self.use = use
     }
 
-    /// The slots to choose from: after an interruption only the same one, which may contain the first key.
+    /// The slots to choose from: after an interruption only the same one, which may contain the
+    /// first key.
     var candidates: [PIVSlot] { begun.withLock(\.self).map { [$0] } ?? slots }
 
     /// Call it directly before the generation.
     func begin(_ slot: PIVSlot) { begun.withLock { $0 = slot } }
 
-    /// The error for a failed generation; nil if the generation had not begun, or if `error` needs no more explanation.
+    /// The error for a failed generation; nil if the generation had not begun, or if `error` needs
+    /// no more explanation.
     func failure(_ error: CryptokiError, _ snapshot: TokenSnapshot) async -> KeystoreError? {
         guard let slot = begun.withLock(\.self) else { return nil }
         if error.function == Session.generation, let value = error.returnValue {
@@ -40,7 +43,8 @@ final class GenerationAttempt: Sendable {
             underlying: failure.underlying)
     }
 
-    /// Whether the card still answers and has no key in the slot. Otherwise it was removed, or another program has reset it.
+    /// Whether the card still answers and has no key in the slot. Otherwise it was removed, or
+    /// another program has reset it.
     private func isEmptyAndPresent(_ slot: PIVSlot, _ snapshot: TokenSnapshot) async -> Bool {
         do throws(KeystoreError) {
             try await snapshot.token.readAgain()
@@ -60,12 +64,16 @@ final class GenerationAttempt: Sendable {
         guard used.isEmpty else {
             return .conflict(
                 "all slots for such a key are in use (\(used)), and the card does not have the slot \(slot)",
-                recovery: "Adopt an existing key by its URI, which `latchkey token keys` lists, or delete one.")
+                recovery:
+                    "Adopt an existing key by its URI, which `latchkey token keys` lists, or delete one."
+            )
         }
         return KeystoreError(
             code: .unsupported,
-            reason: "the card refuses to create a key in the slot \(slot): it may not have this slot",
-            recovery: "Choose another slot with `--slot`, for example 9a, 9c or 82.", underlying: UnderlyingError(error)
+            reason:
+                "the card refuses to create a key in the slot \(slot): it may not have this slot",
+            recovery: "Choose another slot with `--slot`, for example 9a, 9c or 82.",
+            underlying: UnderlyingError(error)
         )
     }
 }

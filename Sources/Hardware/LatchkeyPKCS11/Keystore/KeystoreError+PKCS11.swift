@@ -1,10 +1,12 @@
 package import Latchkey
 
 extension KeystoreError {
-    /// Converts a Cryptoki error to an error for the user. A caller that knows the cause better creates its own error.
+    /// Converts a Cryptoki error to an error for the user. A caller that knows the cause better
+    /// creates its own error.
     ///
     /// - Parameter secret: What the token checked. Cryptoki reports all of them as "the PIN".
-    init(_ error: CryptokiError, profile: ModuleProfile? = nil, checking secret: TokenSecret = .pin) {
+    init(_ error: CryptokiError, profile: ModuleProfile? = nil, checking secret: TokenSecret = .pin)
+    {
         let (code, reason, recovery): Meaning =
             switch error.kind {
             case .returned(.generalError) where profile?.failsDuringWrites == true:
@@ -12,19 +14,23 @@ extension KeystoreError {
                     .transient, "the token's module failed: \(error)",
                     "Try again: another process may have been writing to the token."
                 )
-            case .returned(let value): secret.meaning(of: value, profile) ?? value.meaning(in: error)
+            case .returned(let value):
+                secret.meaning(of: value, profile) ?? value.meaning(in: error)
             case .malformed: (.failed, error.description, reportAdvice)
             case .module(let failure): (.unavailable, error.reason, failure.recovery)
-            case let kind: (kind.codeAndRecovery.0, error.reason, error.recovery ?? kind.codeAndRecovery.1)
+            case let kind:
+                (kind.codeAndRecovery.0, error.reason, error.recovery ?? kind.codeAndRecovery.1)
             }
-        self.init(code: code, reason: reason, recovery: recovery, underlying: UnderlyingError(error))
+        self.init(
+            code: code, reason: reason, recovery: recovery, underlying: UnderlyingError(error))
     }
 }
 
 extension UnderlyingError {
     init(_ error: CryptokiError) {
         self.init(
-            layer: "pkcs11", rawCode: error.returnValue.map { UInt32(truncatingIfNeeded: $0.rawValue) },
+            layer: "pkcs11",
+            rawCode: error.returnValue.map { UInt32(truncatingIfNeeded: $0.rawValue) },
             text: error.description)
     }
 }
@@ -54,7 +60,8 @@ extension CryptokiError.Kind {
                 .unavailable,
                 "Plug the token in. Then check that pcscd runs, and that polkit lets you use it. \(otherPrograms)"
             )
-        case .tokenAmbiguous: (.conflict, "Use the URI of one of them: `latchkey token list` shows all.")
+        case .tokenAmbiguous:
+            (.conflict, "Use the URI of one of them: `latchkey token list` shows all.")
         case .keyAmbiguous: (.conflict, "Select one key with `id=` in the URI.")
         case .keyAbsent: (.notFound, "List the token's keys with `latchkey token keys`.")
         case .otherKeyType:
@@ -70,7 +77,8 @@ extension CryptokiError.Kind {
                 "Make yourself the owner of the lock directory (chown), run chmod 700 on it, then try again."
             )
         case .leftUnlocked: (.unavailable, "Unplug the token and plug it in, then try again.")
-        case .timedOut: (.transient, "Try again; if it happens again, unplug the token and plug it in.")
+        case .timedOut:
+            (.transient, "Try again; if it happens again, unplug the token and plug it in.")
         case .unresponsive:
             (
                 .unavailable,
@@ -81,7 +89,8 @@ extension CryptokiError.Kind {
         case .loginNeeded: (.transient, "Try again with the token's PIN.")
         case .unsupported: (.unsupported, "Use another token or another module.")
         case .unsound: (.refused, "Do not use this token for keys that must not leave it.")
-        case .invalidURI: (.invalidInput, "Write a PKCS#11 URI (RFC 7512), for example `pkcs11:token=work`.")
+        case .invalidURI:
+            (.invalidInput, "Write a PKCS#11 URI (RFC 7512), for example `pkcs11:token=work`.")
         case .malformed, .returned, .module: (.failed, reportAdvice)
         }
     }
@@ -91,18 +100,23 @@ extension ModuleFailure {
     fileprivate var recovery: String {
         switch self {
         case .missing: "Install the module, or correct `module-path=` in the URI."
-        case .notAModule: "Name a PKCS#11 module, for example /usr/lib/x86_64-linux-gnu/libykcs11.so."
+        case .notAModule:
+            "Name a PKCS#11 module, for example /usr/lib/x86_64-linux-gnu/libykcs11.so."
         case .writableByOthers:
             "Change the owner of the file to root or to you (chown) and make it writable only by the owner (chmod go-w)."
         case .wrongArchitecture: "Install the module for this machine's architecture."
         case .unloadable: "Install the missing libraries; `ldd` lists them."
-        case .proxy: "Remove `module-path=` from the URI: Latchkey then uses each module that p11-kit configures."
+        case .proxy:
+            "Remove `module-path=` from the URI: Latchkey then uses each module that p11-kit configures."
         case .initializeFailed(.argumentsBad):
             "Check the module's requirements. One that needs parameters, such as NSS softoken, gets them from `x-init-reserved` "
                 + "in its p11-kit configuration (pkcs11.conf(5))."
-        case .initializeFailed: "Check that the module's requirements (pcscd, a TPM, its configuration) are met."
-        case .hanging: "Check that the module's requirements (pcscd, a TPM) respond, and restart this program."
-        case .notIsolated: "Install p11-kit and p11-kit-modules, or use the module without isolation."
+        case .initializeFailed:
+            "Check that the module's requirements (pcscd, a TPM, its configuration) are met."
+        case .hanging:
+            "Check that the module's requirements (pcscd, a TPM) respond, and restart this program."
+        case .notIsolated:
+            "Install p11-kit and p11-kit-modules, or use the module without isolation."
         }
     }
 }
@@ -111,14 +125,16 @@ extension ModuleFailure {
 enum TokenSecret: Sendable {
     case pin
     case securityOfficerPIN
-    /// A YubiKey's management key, which Yubico's module accepts as the security officer's PIN. If the PIN protects the
-    /// key on the card, the module accepts the PIN instead. `isProtected` is nil if this is unknown.
+    /// A YubiKey's management key, which Yubico's module accepts as the security officer's PIN. If
+    /// the PIN protects the key on the card, the module accepts the PIN instead. `isProtected` is
+    /// nil if this is unknown.
     case managementKey(isProtected: Bool?)
     case puk
 
     /// The secret that the security officer gives to a module.
     static func officer(_ profile: ModuleProfile, _ card: PIVCardStatus?) -> TokenSecret {
-        profile.usesSlotIDs ? .managementKey(isProtected: card?.isManagementKeyProtected) : .securityOfficerPIN
+        profile.usesSlotIDs
+            ? .managementKey(isProtected: card?.isManagementKeyProtected) : .securityOfficerPIN
     }
 
     private var isManagementKey: Bool { if case .managementKey = self { true } else { false } }
@@ -127,8 +143,10 @@ enum TokenSecret: Sendable {
     fileprivate func meaning(of value: ReturnValue, _ profile: ModuleProfile?) -> Meaning? {
         switch value {
         case .pinIncorrect, .pinInvalid, .pinLenRange: wrong
-        // Yubico's module: no PIN protects the key (the first), or the entry is no key of 48 hexadecimal digits (the second).
-        case .userPINNotInitialized where isManagementKey, .argumentsBad where isManagementKey: wrong
+        // Yubico's module: no PIN protects the key (the first), or the entry is no key of 48
+        // hexadecimal digits (the second).
+        case .userPINNotInitialized where isManagementKey, .argumentsBad where isManagementKey:
+            wrong
         case .pinLocked: locked(profile)
         default: nil
         }
@@ -144,7 +162,8 @@ enum TokenSecret: Sendable {
             )
         case .managementKey(isProtected: true?):
             (
-                .wrongProof, "the entry is neither the PIN, which protects the card's management key, nor that key",
+                .wrongProof,
+                "the entry is neither the PIN, which protects the card's management key, nor that key",
                 "Enter the card's PIN."
             )
         case .managementKey(isProtected: false?):
@@ -169,8 +188,12 @@ enum TokenSecret: Sendable {
     private func locked(_ profile: ModuleProfile?) -> Meaning {
         switch self {
         case .pin:
-            (.lockedOut, "the token's PIN is locked after too many wrong PINs", ModuleProfile.unblocking(profile))
-        // A management key has no counter: the module sent the entry to the card as the PIN, which protects the key.
+            (
+                .lockedOut, "the token's PIN is locked after too many wrong PINs",
+                ModuleProfile.unblocking(profile)
+            )
+        // A management key has no counter: the module sent the entry to the card as the PIN, which
+        // protects the key.
         case .managementKey: Self.pin.locked(profile)
         case .securityOfficerPIN:
             (
@@ -192,13 +215,22 @@ enum TokenSecret: Sendable {
 extension ReturnValue {
     fileprivate func meaning(in error: CryptokiError) -> Meaning {
         switch self {
-        case .pinExpired: (.refused, "the token requires a new PIN", "Change it with `latchkey token pin`.")
-        case .pinTooWeak: (.invalidInput, "the token refused the new PIN as too weak", "Choose a longer one.")
+        case .pinExpired:
+            (.refused, "the token requires a new PIN", "Change it with `latchkey token pin`.")
+        case .pinTooWeak:
+            (.invalidInput, "the token refused the new PIN as too weak", "Choose a longer one.")
         case .userPINNotInitialized:
-            (.passcodeNotSet, "the token has no user PIN yet", "Set one with `latchkey token pin --init`.")
-        case .userNotLoggedIn: (.transient, "the token requires its PIN again", "Try again with the token's PIN.")
+            (
+                .passcodeNotSet, "the token has no user PIN yet",
+                "Set one with `latchkey token pin --init`."
+            )
+        case .userNotLoggedIn:
+            (.transient, "the token requires its PIN again", "Try again with the token's PIN.")
         case .functionCanceled, .cancel, .functionRejected:
-            (.cancelled, "the operation was cancelled at the token", "Start again when you are ready.")
+            (
+                .cancelled, "the operation was cancelled at the token",
+                "Start again when you are ready."
+            )
         case .deviceRemoved, .tokenNotPresent, .tokenNotRecognized, .slotIDInvalid:
             (.unavailable, "the token was removed", "Plug the token in and try again.")
         case .deviceError:
@@ -213,7 +245,8 @@ extension ReturnValue {
         case .tokenWriteProtected, .sessionReadOnly, .actionProhibited:
             (.refused, "the token can't be written to: \(self)", "Use another token.")
         case .functionNotSupported, .mechanismInvalid, .mechanismParamInvalid, .curveNotSupported,
-            .domainParamsInvalid, .templateInconsistent, .attributeTypeInvalid, .attributeValueInvalid,
+            .domainParamsInvalid, .templateInconsistent, .attributeTypeInvalid,
+            .attributeValueInvalid,
             .keyTypeInconsistent, .keyFunctionNotPermitted, .keySizeRange, .userTypeInvalid:
             (
                 .unsupported, "the token or its module does not support the operation: \(error)",
@@ -228,8 +261,10 @@ extension ModuleProfile {
     /// How to set a new PIN when the PIN is locked.
     fileprivate static func unblocking(_ profile: ModuleProfile?) -> String {
         switch profile?.unblocking {
-        case .securityOfficer, nil: "Set a new PIN with the security officer's PIN: `latchkey token pin --unblock`."
-        case .prefixedSetPIN: "Set a new PIN with the PUK: `latchkey token pin --unblock`, or `ykman piv access`."
+        case .securityOfficer, nil:
+            "Set a new PIN with the security officer's PIN: `latchkey token pin --unblock`."
+        case .prefixedSetPIN:
+            "Set a new PIN with the PUK: `latchkey token pin --unblock`, or `ykman piv access`."
         case .program(let program): "Set a new PIN with the PUK: `\(program)`."
         }
     }
@@ -237,32 +272,41 @@ extension ModuleProfile {
 
 // Tokens and keys that are not the stored ones.
 extension KeystoreError {
-    /// The error for a key on another token. Modules report different manufacturers for one card, so a key that was
-    /// created through another module seems to be on another token.
-    static func otherToken(wanted: TokenName, found: TokenInformation, through module: Module) -> KeystoreError {
-        if let maker = wanted.module, module.profile.family != maker.family, wanted.manufacturer != found.manufacturer {
+    /// The error for a key on another token. Modules report different manufacturers for one card,
+    /// so a key that was created through another module seems to be on another token.
+    static func otherToken(wanted: TokenName, found: TokenInformation, through module: Module)
+        -> KeystoreError
+    {
+        if let maker = wanted.module, module.profile.family != maker.family,
+            wanted.manufacturer != found.manufacturer
+        {
             return KeystoreError(
                 code: .wrongDevice,
-                reason: "the key was created through \(maker.name), on the token ‘\(wanted.label)’ with serial number "
+                reason:
+                    "the key was created through \(maker.name), on the token ‘\(wanted.label)’ with serial number "
                     + "\(wanted.serial), and the module in use is \(module.path)",
                 recovery:
                     "Name \(maker.name)'s file with `module-path=` in the URI. To use the key through this module, "
                     + "adopt it by a URI with `id=`, which `latchkey token keys` lists.")
         }
-        guard wanted.serial != found.serial || !wanted.hasSerial || wanted.label == found.label else {
+        guard wanted.serial != found.serial || !wanted.hasSerial || wanted.label == found.label
+        else {
             return KeystoreError(
                 code: .wrongDevice,
-                reason: "the key is in the slot ‘\(wanted.label)’ of the card, and the URI names ‘\(found.label)’",
+                reason:
+                    "the key is in the slot ‘\(wanted.label)’ of the card, and the URI names ‘\(found.label)’",
                 recovery: "Use the URI of that slot: `latchkey token list` shows it.")
         }
         let isSameName = wanted.label == found.label && wanted.serial == found.serial
-        let (wantedModel, foundModel) = isSameName ? (" \(wanted.model)", " \(found.model)") : ("", "")
+        let (wantedModel, foundModel) =
+            isSameName ? (" \(wanted.model)", " \(found.model)") : ("", "")
         return KeystoreError(
             code: .wrongDevice,
             reason:
                 "the key is on the token\(wantedModel) ‘\(wanted.label)’ with serial number \(wanted.serial), and this "
                 + "is\(foundModel) ‘\(found.label)’ with serial number \(found.serial)",
-            recovery: "Plug in the token on which the key was created, or set up again with this one.")
+            recovery:
+                "Plug in the token on which the key was created, or set up again with this one.")
     }
 
     /// Without a serial number it is unknown whether the key or the token is another one.
@@ -270,8 +314,11 @@ extension KeystoreError {
         guard name.hasSerial else {
             return KeystoreError(
                 code: .wrongDevice,
-                reason: "the key is not on the token ‘\(name.label)’, which has no serial number to identify it",
-                recovery: "Plug in the token on which the key was created. If this is that token, set up again.")
+                reason:
+                    "the key is not on the token ‘\(name.label)’, which has no serial number to identify it",
+                recovery:
+                    "Plug in the token on which the key was created. If this is that token, set up again."
+            )
         }
         return .notFound(
             "the key is no longer on the token ‘\(name.label)’",
@@ -281,13 +328,15 @@ extension KeystoreError {
     static func keyReplaced(_ name: TokenName) -> KeystoreError {
         guard name.hasSerial else { return keyGone(name) }
         return KeystoreError(
-            code: .invalidated, reason: "another key has replaced the key on the token ‘\(name.label)’",
+            code: .invalidated,
+            reason: "another key has replaced the key on the token ‘\(name.label)’",
             recovery: "Data that the old key protected is lost: set up again.")
     }
 
     static func otherBackend(_ backend: String) -> KeystoreError {
         KeystoreError(
-            code: .wrongDevice, reason: "the key or secret belongs to a keystore of the kind \(backend)",
+            code: .wrongDevice,
+            reason: "the key or secret belongs to a keystore of the kind \(backend)",
             recovery: "Use it with the hardware on which it was created.")
     }
 
@@ -303,10 +352,12 @@ extension KeystoreError {
     package static func noUserPIN(_ profile: ModuleProfile) -> KeystoreError {
         let recovery =
             switch profile.unblocking {
-            case .securityOfficer: "Set one with the security officer's PIN: `latchkey token pin --init`."
+            case .securityOfficer:
+                "Set one with the security officer's PIN: `latchkey token pin --init`."
             case .prefixedSetPIN, .program: "Set one with the card's own program."
             }
-        return KeystoreError(code: .passcodeNotSet, reason: "the token has no user PIN yet", recovery: recovery)
+        return KeystoreError(
+            code: .passcodeNotSet, reason: "the token has no user PIN yet", recovery: recovery)
     }
 
     /// - Parameter isPUKBlocked: Whether the PIN can't be unblocked either.
@@ -325,24 +376,30 @@ extension KeystoreError {
             underlying: underlying.map { UnderlyingError($0) })
     }
 
-    static func pukBlocked(reason: String = "the PUK is blocked after too many wrong ones") -> KeystoreError {
-        KeystoreError(code: .lockedOut, reason: reason, recovery: TokenSecret.resetAdvice, attemptsLeft: 0)
+    static func pukBlocked(reason: String = "the PUK is blocked after too many wrong ones")
+        -> KeystoreError
+    {
+        KeystoreError(
+            code: .lockedOut, reason: reason, recovery: TokenSecret.resetAdvice, attemptsLeft: 0)
     }
 
-    /// This error with the attempts that are left for a wrong PUK or security officer's PIN; unchanged if it is another error
-    /// or the number is unknown.
+    /// This error with the attempts that are left for a wrong PUK or security officer's PIN;
+    /// unchanged if it is another error or the number is unknown.
     func counting(_ left: Int?) -> KeystoreError {
         guard code == .wrongProof, let left else { return self }
         guard left > 0 else { return .pukBlocked().during(operation) }
         let count = left == 1 ? "One attempt is left" : "\(left) attempts are left"
         return KeystoreError(
-            operation: operation, code: code, reason: reason, recovery: "\(count). \(recovery)", attemptsLeft: left,
+            operation: operation, code: code, reason: reason, recovery: "\(count). \(recovery)",
+            attemptsLeft: left,
             underlying: underlying)
     }
 
-    /// The error for a new PIN that the token did not accept after a successful login; nil if the error is another one.
+    /// The error for a new PIN that the token did not accept after a successful login; nil if the
+    /// error is another one.
     static func newPINRefused(_ error: CryptokiError) -> KeystoreError? {
-        guard error.function == "C_SetPIN" || error.function == "C_InitPIN", error.blamesNewPIN else { return nil }
+        guard error.function == "C_SetPIN" || error.function == "C_InitPIN", error.blamesNewPIN
+        else { return nil }
         return KeystoreError(
             code: .invalidInput, reason: "the token does not accept the new PIN",
             recovery:
@@ -354,17 +411,20 @@ extension KeystoreError {
     static func unusableManagementKey(_ version: String) -> KeystoreError {
         .unsupported(
             "the card's management key is an AES key, which this version of ykcs11 can't use",
-            recovery: "Install ykcs11 \(version) or newer, or give the card a 3DES management key (`ykman piv access "
+            recovery:
+                "Install ykcs11 \(version) or newer, or give the card a 3DES management key (`ykman piv access "
                 + "change-management-key --algorithm TDES`), or create the key with `ykman piv keys generate` and adopt it."
         )
     }
 }
 
 extension CryptokiError {
-    /// Whether the answer can mean that the module refused the new PIN. OpenSC passes on its card's answer to the data.
+    /// Whether the answer can mean that the module refused the new PIN. OpenSC passes on its card's
+    /// answer to the data.
     fileprivate var blamesNewPIN: Bool {
         switch returnValue {
-        case .pinInvalid, .pinLenRange, .pinTooWeak, .dataInvalid, .dataLenRange, .argumentsBad: true
+        case .pinInvalid, .pinLenRange, .pinTooWeak, .dataInvalid, .dataLenRange, .argumentsBad:
+            true
         default: false
         }
     }

@@ -1,15 +1,16 @@
 internal import Latchkey
 internal import Synchronization
 
-/// Tracks for how long the login on a token may be reused without a new proof. There is one for each token of the process,
-/// because PKCS#11 logs in the process, not a session.
+/// Tracks for how long the login on a token may be reused without a new proof. There is one for
+/// each token of the process, because PKCS#11 logs in the process, not a session.
 ///
 /// A new proof is recorded on the token's thread, in the operation that logged in.
 final class LoginReuse: Sendable {
     private struct State {
         /// When the user last gave a proof that may be reused.
         var provenAt: ContinuousClock.Instant?
-        /// Counts logins and calls of ``forget()``, so that the late end of an old login does not end a new one.
+        /// Counts logins and calls of ``forget()``, so that the late end of an old login does not
+        /// end a new one.
         var generation = 0
         var endings = 0
         /// Logs out of the kept login.
@@ -32,7 +33,8 @@ final class LoginReuse: Sendable {
     }
 
     private let state = Mutex(State())
-    /// Each module has its own logins: a login in an isolated module is not a login in this process.
+    /// Each module has its own logins: a login in an isolated module is not a login in this
+    /// process.
     private struct Key: Hashable {
         /// Modules are never deallocated.
         let module: ObjectIdentifier
@@ -78,8 +80,8 @@ final class LoginReuse: Sendable {
         }
     }
 
-    /// Ends the reuse of the current proof and of proofs that operations in progress were given. Returns before the token
-    /// has logged out; a use of a key until then prompts.
+    /// Ends the reuse of the current proof and of proofs that operations in progress were given.
+    /// Returns before the token has logged out; a use of a key until then prompts.
     func end() {
         state.withLock { state in
             state.endings += 1
@@ -88,8 +90,8 @@ final class LoginReuse: Sendable {
         }
     }
 
-    /// Ends all logins on the tokens of a module, and waits until the tokens have logged out. Tests call it before they
-    /// remove their tokens.
+    /// Ends all logins on the tokens of a module, and waits until the tokens have logged out. Tests
+    /// call it before they remove their tokens.
     ///
     /// - Parameter path: The module's ``Module/path``.
     static func endAll(ofModule path: String) async {
@@ -104,8 +106,9 @@ final class LoginReuse: Sendable {
         let wait = Task { _ = try? await Task.sleep(for: time) }
         let task = Task {
             await wait.value
-            // Before the token is used: the connection ends a login that is not kept after this and each later operation,
-            // even if no session can be opened, and repeats a failed reset of the card.
+            // Before the token is used: the connection ends a login that is not kept after this and
+            // each later operation, even if no session can be opened, and repeats a failed reset of
+            // the card.
             guard end(generation) else { return }
             try? await token.withSession { [self] (session) throws(CryptokiError) in
                 guard end(generation) else { return }
@@ -131,6 +134,7 @@ final class LoginReuse: Sendable {
 struct ReuseWindow: Hashable, Sendable {
     /// 0 ends the login with the operation.
     let seconds: Int
-    /// ``LoginReuse/endings`` when the operation began. The login of an operation is not kept if another login ended since.
+    /// ``LoginReuse/endings`` when the operation began. The login of an operation is not kept if
+    /// another login ended since.
     let endings: Int
 }

@@ -3,7 +3,8 @@ public import Latchkey
 internal import SwiftASN1
 internal import X509
 
-/// A YubiKey's attestation of a key that it generated: a certificate, issued by the card's attestation key (slot f9).
+/// A YubiKey's attestation of a key that it generated: a certificate, issued by the card's
+/// attestation key (slot f9).
 struct PIVAttestation: Hashable, Sendable {
     /// When the card requires the PIN.
     enum PINPolicy: UInt8 {
@@ -29,13 +30,17 @@ struct PIVAttestation: Hashable, Sendable {
     /// The two policies, one byte each: 1.3.6.1.4.1.41482.3.8 (Yubico, PIV attestation).
     private static let policies: ASN1ObjectIdentifier = [1, 3, 6, 1, 4, 1, 41482, 3, 8]
 
-    /// - Throws: If the certificates can't be read, are not for this key, or are not signed by the issuer.
+    /// - Throws: If the certificates can't be read, are not for this key, or are not signed by the
+    ///   issuer.
     init(of key: PublicKey, certificate: Data, issuer: Data) throws {
         let attesting = try Certificate(derEncoded: Array(certificate))
         let issuing = try Certificate(derEncoded: Array(issuer))
         guard PublicKey(certifiedBy: attesting) == key,
             issuing.publicKey.isValidSignature(attesting.signature, for: attesting)
-        else { throw ASN1Error.invalidASN1Object(reason: "the attestation is not for this key, or not from this card") }
+        else {
+            throw ASN1Error.invalidASN1Object(
+                reason: "the attestation is not for this key, or not from this card")
+        }
         certificates = [certificate, issuer]
         let bytes = attesting.extensions[oid: Self.policies].map { Array($0.value) } ?? []
         pin = bytes.count == 2 ? PINPolicy(rawValue: bytes[0]) : nil
@@ -58,7 +63,8 @@ extension Session {
         return try !certificates(id: Self.issuerID).isEmpty
     }
 
-    /// The attestation of a key; nil if the token has none. Tokens attest only keys that they generated.
+    /// The attestation of a key; nil if the token has none. Tokens attest only keys that they
+    /// generated.
     ///
     /// - Throws: `unsound` for an attestation that can't be read or does not verify.
     func attestation(of publicKey: PublicKey, id: Data) throws(CryptokiError) -> PIVAttestation? {
@@ -68,7 +74,8 @@ extension Session {
         do {
             return try PIVAttestation(of: publicKey, certificate: own.der, issuer: issuer.der)
         } catch {
-            throw CryptokiError(.unsound, reason: "the attestation of the key is not valid: \(error)")
+            throw CryptokiError(
+                .unsound, reason: "the attestation of the key is not valid: \(error)")
         }
     }
 }
@@ -78,8 +85,9 @@ extension PKCS11Keystore {
         (try? TokenKeyBlob.of(key))?.attestation.count == 2
     }
 
-    /// Returns a YubiKey's attestation of a key that it generated, in the format `KeyAttestation.piv`. The certificate was
-    /// read when the key was created or adopted, and is stored with it; the card is not used.
+    /// Returns a YubiKey's attestation of a key that it generated, in the format
+    /// `KeyAttestation.piv`. The certificate was read when the key was created or adopted, and is
+    /// stored with it; the card is not used.
     ///
     /// - Throws: `KeystoreError`; `unsupported` for a key without an attestation.
     public func attest(

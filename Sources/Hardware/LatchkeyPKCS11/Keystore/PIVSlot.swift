@@ -10,14 +10,16 @@ public struct PIVSlot: Hashable, Sendable, CustomStringConvertible {
     ///
     /// - Returns: nil for a slot that is not 9a, 9c, 9d, 9e, or 82 to 95.
     public init?(_ text: String) {
-        guard text.utf8.count == 2, let number = UInt8(text, radix: 16), Self.references.contains(number) else {
+        guard text.utf8.count == 2, let number = UInt8(text, radix: 16),
+            Self.references.contains(number)
+        else {
             return nil
         }
         reference = number
     }
 
-    /// All references in the order of their `CKA_ID`s, as ykcs11 and OpenSC number the slots: 1 = 9a, 2 = 9c, 3 = 9d, 4 = 9e,
-    /// 5…24 = 82…95.
+    /// All references in the order of their `CKA_ID`s, as ykcs11 and OpenSC number the slots: 1 =
+    /// 9a, 2 = 9c, 3 = 9d, 4 = 9e, 5…24 = 82…95.
     private static let references: [UInt8] = [0x9a, 0x9c, 0x9d, 0x9e] + Array(0x82...0x95)
 
     private init(known reference: UInt8) { self.reference = reference }
@@ -36,7 +38,8 @@ public struct PIVSlot: Hashable, Sendable, CustomStringConvertible {
 
     /// The slot with a `CKA_ID`; nil if no slot has it.
     init?(id: Data) {
-        guard id.count == 1, let first = id.first, (1...Self.references.count).contains(Int(first)) else { return nil }
+        guard id.count == 1, let first = id.first, (1...Self.references.count).contains(Int(first))
+        else { return nil }
         reference = Self.references[Int(first) - 1]
     }
 

@@ -3,10 +3,11 @@ public import Latchkey
 internal import SwiftASN1
 internal import X509
 
-/// Certificates on the token, for other programs that use the token's keys. A PIV card requires a certificate in a key's slot
-/// before OpenSC uses the key.
+/// Certificates on the token, for other programs that use the token's keys. A PIV card requires a
+/// certificate in a key's slot before OpenSC uses the key.
 extension PKCS11Keystore {
-    /// Reads the certificates for a key, in DER, including a YubiKey's attestation. Does not prompt.
+    /// Reads the certificates for a key, in DER, including a YubiKey's attestation. Does not
+    /// prompt.
     package func certificates(of key: HardwareKey) async throws(KeystoreError) -> [Data] {
         do throws(KeystoreError) {
             let blob = try TokenKeyBlob.of(key)
@@ -22,8 +23,8 @@ extension PKCS11Keystore {
     /// Stores a certificate for a key on the token. Prompts for the token's PIN.
     ///
     /// - Parameter certificate: X.509, DER, at most 16 KiB, for this key.
-    /// - Throws: `KeystoreError`; `invalidInput` if it is not a certificate or is for another key, `unsupported` on a YubiKey
-    ///   through Yubico's module.
+    /// - Throws: `KeystoreError`; `invalidInput` if it is not a certificate or is for another key,
+    ///   `unsupported` on a YubiKey through Yubico's module.
     public func storeCertificate(
         _ certificate: Data, for key: HardwareKey, prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
@@ -31,10 +32,12 @@ extension PKCS11Keystore {
         do throws(KeystoreError) {
             guard try await takeSnapshot().module.family != .ykcs11 else {
                 throw .unsupported(
-                    "this module can't store certificates", recovery: "Run `ykman piv certificates import SLOT FILE`.")
+                    "this module can't store certificates",
+                    recovery: "Run `ykman piv certificates import SLOT FILE`.")
             }
             guard certificate.count <= TokenCertificate.maximumBytes else {
-                throw .invalidInput("the certificate is larger than \(TokenCertificate.maximumBytes) bytes")
+                throw .invalidInput(
+                    "the certificate is larger than \(TokenCertificate.maximumBytes) bytes")
             }
             guard let parsed = try? Certificate(derEncoded: Array(certificate)) else {
                 throw .invalidInput("the data is not an X.509 certificate in DER")
@@ -43,18 +46,24 @@ extension PKCS11Keystore {
                 throw .invalidInput("the certificate is for another key")
             }
             let isRepeated = RepetitionCheck()
-            try await writeCertificates(of: key, prompt, presence) { (session, id) throws(CryptokiError) in
+            try await writeCertificates(of: key, prompt, presence) {
+                (session, id) throws(CryptokiError) in
                 // The first run may have stored it before the session was lost.
-                if isRepeated(), try session.certificates(id: id).contains(where: { $0.der == certificate }) { return }
-                try session.storeCertificate(parsed, der: certificate, id: id, label: key.label ?? "Latchkey")
+                if isRepeated(),
+                    try session.certificates(id: id).contains(where: { $0.der == certificate })
+                {
+                    return
+                }
+                try session.storeCertificate(
+                    parsed, der: certificate, id: id, label: key.label ?? "Latchkey")
             }
         } catch {
             throw error.during("store a certificate")
         }
     }
 
-    /// Deletes the certificates for a key from the token, except the attestation. Prompts for the token's PIN, on a YubiKey for
-    /// the management key.
+    /// Deletes the certificates for a key from the token, except the attestation. Prompts for the
+    /// token's PIN, on a YubiKey for the management key.
     ///
     /// - Returns: The number of deleted certificates.
     @discardableResult
@@ -62,11 +71,13 @@ extension PKCS11Keystore {
         of key: HardwareKey, prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> Int {
         do throws(KeystoreError) {
-            return try await writeCertificates(of: key, prompt, presence) { (session, id) throws(CryptokiError) in
+            return try await writeCertificates(of: key, prompt, presence) {
+                (session, id) throws(CryptokiError) in
                 // Reads no values, so that an object that cannot be read can be deleted.
                 var count = 0
                 for object in try session.objects(.certificate, id: id) {
-                    guard !TokenCertificate.isAttestation(label: try session.label(of: object)) else { continue }
+                    guard !TokenCertificate.isAttestation(label: try session.label(of: object))
+                    else { continue }
                     try session.destroy(object)
                     count += 1
                 }
@@ -83,13 +94,15 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> R {
         let blob = try TokenKeyBlob.of(key)
         let snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
-        let role: LoginRole = snapshot.module.generator == .securityOfficer ? .securityOfficer : .user
+        let role: LoginRole =
+            snapshot.module.generator == .securityOfficer ? .securityOfficer : .user
         let proof =
             role == .user
             ? try await userProof(snapshot, for: prompt, presence)
             : try await officerProof(snapshot, for: prompt, presence)
         do {
-            return try await snapshot.token.withLogin(role, proof) { (session) throws(CryptokiError) in
+            return try await snapshot.token.withLogin(role, proof) {
+                (session) throws(CryptokiError) in
                 if role == .user { presence.accepted() }
                 return try body(session, blob.name.id)
             }

@@ -5,11 +5,13 @@ internal import Synchronization
 extension PKCS11Keystore {
     /// Creates a key on the token, or adopts the one that the URI names.
     ///
-    /// For a PIN-protected key, `presence` is prompted for the token's current PIN. If only the security officer may create
-    /// keys (YubiKey: with the management key), it is prompted for that first.
+    /// For a PIN-protected key, `presence` is prompted for the token's current PIN. If only the
+    /// security officer may create keys (YubiKey: with the management key), it is prompted for that
+    /// first.
     ///
-    /// - Throws: `KeystoreError`; `unsupported` for a policy that the token can't enforce and for a module that can't create
-    ///   keys, `conflict` if the chosen slot is occupied, `notFound` if there is no key to adopt.
+    /// - Throws: `KeystoreError`; `unsupported` for a policy that the token can't enforce and for a
+    ///   module that can't create keys, `conflict` if the chosen slot is occupied, `notFound` if
+    ///   there is no key to adopt.
     public func createKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
@@ -29,31 +31,36 @@ extension PKCS11Keystore {
             let (key, attestation) = (newKey.key, newKey.attestation)
             let terms = snapshot.profile.terms(request.policy, attestation, isNew: !uri.namesKey)
             let blob = TokenKeyBlob(
-                name: TokenName(snapshot.information, id: key.id), publicKeyHash: key.publicKey.fingerprint,
+                name: TokenName(snapshot.information, id: key.id),
+                publicKeyHash: key.publicKey.fingerprint,
                 terms: terms, isAdopted: uri.namesKey, facts: KeyFacts(key.attributes),
                 attestation: attestation?.certificates ?? [],
                 binding: KeyBinding(id: request.id, label: request.label))
             return HardwareKey(
                 id: request.id, backend: backend, policy: terms.policy, assurance: terms.assurance,
-                publicKey: key.publicKey, label: request.label, createdAt: Date(), blob: try blob.serialized())
+                publicKey: key.publicKey, label: request.label, createdAt: Date(),
+                blob: try blob.serialized())
         } catch {
             throw error.during(uri.namesKey ? "adopt a key" : "create a key")
         }
     }
 
-    /// Checks whether a key can be created or adopted now, as ``createKey(_:authorizedBy:)`` does before its first
-    /// prompt. Does not prompt.
+    /// Checks whether a key can be created or adopted now, as ``createKey(_:authorizedBy:)`` does
+    /// before its first prompt. Does not prompt.
     ///
     /// - Parameter policy: nil for the policy of the token's own user verification.
-    /// - Returns: The slot for the new key on a PIV card, and whether the card is known to have this slot. Cards
-    ///   without attestation may lack retired slots, and modules show a missing slot as free.
+    /// - Returns: The slot for the new key on a PIV card, and whether the card is known to have
+    ///   this slot. Cards without attestation may lack retired slots, and modules show a missing
+    ///   slot as free.
     /// - Throws: `KeystoreError`, as ``createKey(_:authorizedBy:)``.
     package func checkCreation(
         of policy: AccessPolicy? = nil
     ) async throws(KeystoreError) -> (slot: PIVSlot?, isKnown: Bool) {
         do throws(KeystoreError) {
             let (snapshot, place) = try await prepareCreation(policy)
-            guard let slot = place?.slots?.first(where: { $0.id == place?.id }) else { return (nil, true) }
+            guard let slot = place?.slots?.first(where: { $0.id == place?.id }) else {
+                return (nil, true)
+            }
             let isKnown = try await snapshot.token.inspect { (session) throws(CryptokiError) in
                 guard slot.isRetired else { return true }
                 return try session.hasAttestationKey()
@@ -74,7 +81,9 @@ extension PKCS11Keystore {
         guard policy.requirement != .none || snapshot.module.signsWithoutLogin else {
             throw .unsupported(
                 "this module requires a login for every signature, even if the token does not",
-                recovery: "Use the policy `pin`, or another module (OpenSC signs with slot 9e of a PIV card).")
+                recovery:
+                    "Use the policy `pin`, or another module (OpenSC signs with slot 9e of a PIV card)."
+            )
         }
         try await checkSignatures(snapshot)
         guard uri.namesKey else {
@@ -82,14 +91,17 @@ extension PKCS11Keystore {
             return (snapshot, NewKeyPlace(slots: slots, id: try await freeID(in: slots, snapshot)))
         }
         if let id = uri.keyID, snapshot.publicKey == nil {
-            try await snapshot.token.inspect { (session) throws(CryptokiError) in try session.checkKeyType(id: id) }
+            try await snapshot.token.inspect { (session) throws(CryptokiError) in
+                try session.checkKeyType(id: id)
+            }
             throw .noKeyToAdopt
         }
         return (snapshot, nil)
     }
 
     private func generate(
-        _ request: KeyRequest, in place: NewKeyPlace, _ snapshot: TokenSnapshot, _ presence: any PresenceAuthority
+        _ request: KeyRequest, in place: NewKeyPlace, _ snapshot: TokenSnapshot,
+        _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> NewKey {
         let slots = place.slots
         let needsLogin = request.policy.requirement != .none
@@ -97,7 +109,8 @@ extension PKCS11Keystore {
             id: place.id, label: request.label ?? "Latchkey", use: .sign,
             isPrivate: needsLogin,
             // If the module does not accept it, the keystore logs in for each single use.
-            alwaysAuthenticates: request.policy.requirement == .pin && request.policy.reuseSeconds == 0
+            alwaysAuthenticates: request.policy.requirement == .pin
+                && request.policy.reuseSeconds == 0
                 && snapshot.module.takesAlwaysAuthenticate)
         if snapshot.module.generator == .securityOfficer {
             return try await generateAsSecurityOfficer(pair, in: slots, request, snapshot, presence)
@@ -106,7 +119,8 @@ extension PKCS11Keystore {
         return try await use(
             snapshot, under: request.policy, for: request.prompt, presence
         ) { (session, proof) throws(CryptokiError) in
-            // Only this call uses the ID: a key that has it when the closure runs again is from the first run.
+            // Only this call uses the ID: a key that has it when the closure runs again is from the
+            // first run.
             if isRepeated() { try session.destroyKey(id: pair.id) }
             try session.checkCancellation()
             let key = try session.generateKeyPair(pair)
@@ -115,26 +129,33 @@ extension PKCS11Keystore {
                 guard key.attributes.isPrivate == needsLogin else {
                     throw CryptokiError(
                         .unsound,
-                        reason: "the token created a key that \(needsLogin ? "needs no login" : "needs a login")")
+                        reason:
+                            "the token created a key that \(needsLogin ? "needs no login" : "needs a login")"
+                    )
                 }
                 return NewKey(key: key, attestation: nil)
             }
         }
     }
 
-    /// Generates and tests a key in one session of the security officer, as a YubiKey requires; the test uses the user's PIN.
+    /// Generates and tests a key in one session of the security officer, as a YubiKey requires; the
+    /// test uses the user's PIN.
     ///
-    /// The slot is chosen again after the prompts, during which another program may have created a key.
+    /// The slot is chosen again after the prompts, during which another program may have created a
+    /// key.
     private func generateAsSecurityOfficer(
-        _ pair: KeyPairRequest, in slots: [PIVSlot]?, _ request: KeyRequest, _ snapshot: TokenSnapshot,
+        _ pair: KeyPairRequest, in slots: [PIVSlot]?, _ request: KeyRequest,
+        _ snapshot: TokenSnapshot,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> NewKey {
         let officer = try await officerProof(snapshot, for: request.prompt, presence)
-        let user = pair.isPrivate ? try await userProof(snapshot, for: request.prompt, presence) : nil
+        let user =
+            pair.isPrivate ? try await userProof(snapshot, for: request.prompt, presence) : nil
         // With a wrong PIN the new key could not be tested or deleted.
         if let user, case .pin = user { try await checkPIN(user, snapshot, presence) }
         let attempt = GenerationAttempt(in: slots ?? [], for: pair.use)
-        return try await asSecurityOfficer(officer, snapshot, attempt) { (session) throws(CryptokiError) in
+        return try await asSecurityOfficer(officer, snapshot, attempt) {
+            (session) throws(CryptokiError) in
             try session.checkCancellation()
             var pair = pair
             if slots != nil {
@@ -144,10 +165,12 @@ extension PKCS11Keystore {
             }
             let key = try session.generateKeyPair(pair)
             return try session.destroyingOnError(key.id) { () throws(CryptokiError) in
-                try TouchHint(presence, for: request.prompt, on: session).during { () throws(CryptokiError) in
+                try TouchHint(presence, for: request.prompt, on: session).during {
+                    () throws(CryptokiError) in
                     try session.selfTest(key, with: user)
                 }
-                return NewKey(key: key, attestation: try session.attestation(of: key.publicKey, id: key.id))
+                return NewKey(
+                    key: key, attestation: try session.attestation(of: key.publicKey, id: key.id))
             }
         }
     }
@@ -186,7 +209,8 @@ extension PKCS11Keystore {
         guard slot != .keyManagement else {
             throw .unsupported(
                 "the slot 9d is reserved for the key that seals secrets",
-                recovery: "Choose one of these: \(fitting.map(\.description).joined(separator: ", ")).")
+                recovery:
+                    "Choose one of these: \(fitting.map(\.description).joined(separator: ", ")).")
         }
         guard fitting.contains(slot) else {
             throw .unsupported(
@@ -197,7 +221,9 @@ extension PKCS11Keystore {
     }
 
     /// An unused `CKA_ID`: of the first free one of the slots, or 16 random bytes.
-    private func freeID(in slots: [PIVSlot]?, _ snapshot: TokenSnapshot) async throws(KeystoreError) -> Data {
+    private func freeID(in slots: [PIVSlot]?, _ snapshot: TokenSnapshot) async throws(KeystoreError)
+        -> Data
+    {
         guard let slots else { return SecretBytes.random(count: 16).withUnsafeBytes { Data($0) } }
         return try await snapshot.token.inspect { (session) throws(CryptokiError) in
             try session.firstFree(of: slots).id
@@ -211,7 +237,8 @@ extension PKCS11Keystore {
         guard signs else {
             throw .unsupported(
                 "this module can't sign with P-256 keys on this token (it has no CKM_ECDSA)",
-                recovery: "Use another token, or a version of the module that supports elliptic curves.")
+                recovery:
+                    "Use another token, or a version of the module that supports elliptic curves.")
         }
     }
 
@@ -220,7 +247,8 @@ extension PKCS11Keystore {
         let hasMechanism = try await snapshot.token.inspect { (session) throws(CryptokiError) in
             try session.supports(.ecKeyPairGeneration)
         }
-        // OpenSC shows the mechanism for cards on which it can't create keys: PIV and OpenPGP cards, which it shows as PKCS#15.
+        // OpenSC shows the mechanism for cards on which it can't create keys: PIV and OpenPGP
+        // cards, which it shows as PKCS#15.
         let isEmulated = snapshot.module.family == .opensc && snapshot.information.isEmulated
         guard hasMechanism, !isEmulated else {
             throw .unsupported(
@@ -229,7 +257,8 @@ extension PKCS11Keystore {
                     ? "Use the card's own module (YubiKey: `module-path=` of libykcs11.so); or create a key with the "
                         + "card's own tool, then adopt it by a URI with `id=`, for example `id=%01` for slot 9a."
                     : "Create one with the token's own program (OpenPGP card: `gpg --card-edit`), then adopt it by a URI "
-                        + "with its `id=`, for example `id=%03` for the authentication key of an OpenPGP card.")
+                        + "with its `id=`, for example `id=%03` for the authentication key of an OpenPGP card."
+            )
         }
         guard !snapshot.information.isNSS else {
             throw KeystoreError(
@@ -239,15 +268,17 @@ extension PKCS11Keystore {
                 recovery: "Use a hardware token or the TPM.")
         }
         guard !snapshot.information.flags.contains(.writeProtected) else {
-            throw KeystoreError(CryptokiError(.tokenWriteProtected, from: "C_GetTokenInfo"), profile: snapshot.module)
+            throw KeystoreError(
+                CryptokiError(.tokenWriteProtected, from: "C_GetTokenInfo"),
+                profile: snapshot.module)
         }
         if snapshot.module.generator == .securityOfficer { try await checkOfficer(snapshot) }
     }
 }
 
 extension PKCS11Keystore {
-    /// Adopts a key that is on the token already, after the checks that a new key gets, if the token enforces exactly the
-    /// requested policy.
+    /// Adopts a key that is on the token already, after the checks that a new key gets, if the
+    /// token enforces exactly the requested policy.
     private func adopt(
         _ request: KeyRequest, _ snapshot: TokenSnapshot, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> NewKey {
@@ -261,34 +292,46 @@ extension PKCS11Keystore {
                 guard (1...64).contains(key.id.count) else {
                     throw CryptokiError(
                         .unsupported,
-                        reason: "the key's CKA_ID has \(key.id.count) bytes, not 1 to 64: give it another CKA_ID")
+                        reason:
+                            "the key's CKA_ID has \(key.id.count) bytes, not 1 to 64: give it another CKA_ID"
+                    )
                 }
                 try session.checkProtection(of: key)
-                try TouchHint(presence, for: request.prompt, on: session).during { () throws(CryptokiError) in
+                try TouchHint(presence, for: request.prompt, on: session).during {
+                    () throws(CryptokiError) in
                     try session.selfTest(key, with: key.wantsProofAtUse ? proof : nil)
                 }
-                return NewKey(key: key, attestation: try session.attestation(of: key.publicKey, id: key.id))
+                return NewKey(
+                    key: key, attestation: try session.attestation(of: key.publicKey, id: key.id))
             }
         } catch {
             // Without a login a private key is invisible.
-            guard request.policy.requirement == .none, error.code == .notFound || error.code == .passcodeNotSet else {
+            guard request.policy.requirement == .none,
+                error.code == .notFound || error.code == .passcodeNotSet
+            else {
                 throw error
             }
             throw snapshot.publicKey == nil ? .noKeyToAdopt : mismatch(needsLogin: true)
         }
         let needsLogin = newKey.needsLogin(on: snapshot.profile)
-        guard needsLogin == (request.policy.requirement != .none) else { throw mismatch(needsLogin: needsLogin) }
-        guard request.policy.reuseSeconds == 0 || newKey.key.attributes.alwaysAuthenticates != true else {
+        guard needsLogin == (request.policy.requirement != .none) else {
+            throw mismatch(needsLogin: needsLogin)
+        }
+        guard request.policy.reuseSeconds == 0 || newKey.key.attributes.alwaysAuthenticates != true
+        else {
             throw .unsupported(
-                "the token requires the PIN for each use of this key", recovery: "Omit the reuse time.")
+                "the token requires the PIN for each use of this key",
+                recovery: "Omit the reuse time.")
         }
         return newKey
     }
 
     private func mismatch(needsLogin: Bool) -> KeystoreError {
         .unsupported(
-            needsLogin ? "the token requires a PIN for this key" : "the token uses this key without a PIN",
-            recovery: needsLogin ? "Use the policy `pin`." : "Use the policy `none`, or a key that needs the PIN.")
+            needsLogin
+                ? "the token requires a PIN for this key" : "the token uses this key without a PIN",
+            recovery: needsLogin
+                ? "Use the policy `pin`." : "Use the policy `none`, or a key that needs the PIN.")
     }
 }
 
@@ -303,7 +346,9 @@ extension KeystoreError {
     fileprivate static var noKeyToAdopt: KeystoreError {
         .notFound(
             "the token has no P-256 key by that name",
-            recovery: "List its keys with `latchkey token keys`, or name only the token to create a new key.")
+            recovery:
+                "List its keys with `latchkey token keys`, or name only the token to create a new key."
+        )
     }
 }
 
@@ -312,8 +357,8 @@ private struct NewKey: Sendable {
     let key: TokenKey
     let attestation: PIVAttestation?
 
-    /// Whether the token requires a login to use the key. On a PIV card the slot and the key's PIN policy decide, because
-    /// modules report `CKA_PRIVATE` without reading the card.
+    /// Whether the token requires a login to use the key. On a PIV card the slot and the key's PIN
+    /// policy decide, because modules report `CKA_PRIVATE` without reading the card.
     func needsLogin(on profile: TokenProfile) -> Bool {
         if let pin = attestation?.pin { return pin != .never }
         if profile.isPIV { return key.id != PIVSlot.cardAuthentication.id }

@@ -2,8 +2,9 @@ package import FoundationEssentials
 public import Latchkey
 
 extension PKCS11Keystore {
-    /// Deletes the parts of a key that need no login: all of a key without a PIN, and the public half of a PIN-protected one,
-    /// which Latchkey then no longer uses. Its private half stays until ``delete(_:for:authorizedBy:)`` deletes it.
+    /// Deletes the parts of a key that need no login: all of a key without a PIN, and the public
+    /// half of a PIN-protected one, which Latchkey then no longer uses. Its private half stays
+    /// until ``delete(_:for:authorizedBy:)`` deletes it.
     ///
     /// An adopted key stays on the token, because Latchkey did not create it.
     ///
@@ -34,16 +35,21 @@ extension PKCS11Keystore {
     }
 
     /// - Returns: nil if there is nothing to delete.
-    private func deletable(_ key: HardwareKey) async throws(KeystoreError) -> (TokenKeyBlob, TokenSnapshot)? {
+    private func deletable(_ key: HardwareKey) async throws(KeystoreError) -> (
+        TokenKeyBlob, TokenSnapshot
+    )? {
         let blob = try TokenKeyBlob.of(key)
         guard !blob.isAdopted else { return nil }
         let snapshot = try await takeSnapshot(for: blob.name.id, on: blob.name)
         // A different key with the same ID is not Latchkey's to delete.
-        if let publicKey = snapshot.publicKey, publicKey.fingerprint != blob.publicKeyHash { return nil }
+        if let publicKey = snapshot.publicKey, publicKey.fingerprint != blob.publicKeyHash {
+            return nil
+        }
         guard snapshot.module.deletesKeys else {
             throw .unsupported(
                 "the module can't delete keys from this token, even if it reports success",
-                recovery: "Overwrite or erase the slot with the card's own tool (YubiKey: `ykman piv keys delete` from "
+                recovery:
+                    "Overwrite or erase the slot with the card's own tool (YubiKey: `ykman piv keys delete` from "
                     + "firmware 5.7 on), and remove the entry here with `latchkey key delete --forget`. The key can't be "
                     + "used without its PIN.")
         }
@@ -66,15 +72,20 @@ package struct TokenKeyListing: Hashable, Sendable {
 }
 
 extension PKCS11Keystore {
-    /// The keys on the token whose public halves are visible without a login, Latchkey's and others. Does not prompt.
+    /// The keys on the token whose public halves are visible without a login, Latchkey's and
+    /// others. Does not prompt.
     package func keys() async throws(KeystoreError) -> [TokenKeyListing] {
         do throws(KeystoreError) {
             let snapshot = try await takeSnapshot()
-            let keys = try await snapshot.token.inspect { (session) throws(CryptokiError) in try session.publicKeys() }
+            let keys = try await snapshot.token.inspect { (session) throws(CryptokiError) in
+                try session.publicKeys()
+            }
             return keys.map { key in
                 TokenKeyListing(
-                    uri: TokenName(snapshot.information, id: key.id).uri(inModule: snapshot.token.module.path),
-                    id: key.id, slot: snapshot.profile.isPIV ? PIVSlot(id: key.id) : nil, label: key.label,
+                    uri: TokenName(snapshot.information, id: key.id).uri(
+                        inModule: snapshot.token.module.path),
+                    id: key.id, slot: snapshot.profile.isPIV ? PIVSlot(id: key.id) : nil,
+                    label: key.label,
                     publicKey: key.publicKey)
             }
         } catch {
@@ -82,7 +93,8 @@ extension PKCS11Keystore {
         }
     }
 
-    /// The URI of a stored key's token with the key's `id`, without a module. Needs neither token nor module.
+    /// The URI of a stored key's token with the key's `id`, without a module. Needs neither token
+    /// nor module.
     package static func location(of key: HardwareKey) throws(KeystoreError) -> String {
         do throws(KeystoreError) {
             return try TokenKeyBlob.of(key).name.uri
@@ -92,5 +104,7 @@ extension PKCS11Keystore {
     }
 
     /// Whether a stored key was adopted. Latchkey never deletes such a key from its token.
-    package static func isAdopted(_ key: HardwareKey) -> Bool { (try? TokenKeyBlob.of(key).isAdopted) ?? false }
+    package static func isAdopted(_ key: HardwareKey) -> Bool {
+        (try? TokenKeyBlob.of(key).isAdopted) ?? false
+    }
 }

@@ -9,12 +9,13 @@ extension PKCS11Keystore {
         }
     }
 
-    /// Changes the token's PIN, which protects everything on it. Returns the keys and secrets unchanged.
+    /// Changes the token's PIN, which protects everything on it. Returns the keys and secrets
+    /// unchanged.
     ///
     /// Does nothing if none of them has a PIN.
     ///
-    /// - Throws: `KeystoreError`; `unsupported` if the token verifies the user itself, `invalidInput` for a new PIN of a length
-    ///   that the token does not accept.
+    /// - Throws: `KeystoreError`; `unsupported` if the token verifies the user itself,
+    ///   `invalidInput` for a new PIN of a length that the token does not accept.
     public func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
@@ -50,7 +51,8 @@ extension PKCS11Keystore {
         let new = try await presence.givenPIN(PINRequest(purpose: .new, context: prompt))
         try snapshot.profile.checkNew(new)
         do {
-            // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM refused the old PIN.
+            // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM
+            // refused the old PIN.
             try await snapshot.token.withLogin(.user, old) { (session) throws(CryptokiError) in
                 // A PIN error after the login concerns the new PIN, whatever the module reports.
                 try session.setPIN(from: old, to: .pin(new))
@@ -74,22 +76,30 @@ extension PKCS11Keystore {
             // Another program may have unblocked the PIN since.
             try await snapshot.token.readAgain()
             status = PINStatus(
-                try await snapshot.token.inspect { (session) throws(CryptokiError) in try session.tokenInformation() })
+                try await snapshot.token.inspect { (session) throws(CryptokiError) in
+                    try session.tokenInformation()
+                })
         }
         guard !status.isLockedOut else { throw await lockedPIN(snapshot) }
-        guard snapshot.information.flags.contains(.userPINInitialized) || snapshot.profile.verifiesUserItself else {
+        guard
+            snapshot.information.flags.contains(.userPINInitialized)
+                || snapshot.profile.verifiesUserItself
+        else {
             throw .noUserPIN(snapshot.module)
         }
         let proof = try await snapshot.profile.proof(
             .current, for: prompt, status, presence)
-        guard case .protectedPath = proof, let text = snapshot.module.fingerprintPIN else { return proof }
+        guard case .protectedPath = proof, let text = snapshot.module.fingerprintPIN else {
+            return proof
+        }
         return .pin(try PIN(text))
     }
 
     /// Checks, without a prompt, whether the security officer can log in.
     ///
     /// - Returns: The state of a PIV card.
-    /// - Throws: `KeystoreError`; `lockedOut`, `unsupported` for an AES management key that the module can't use.
+    /// - Throws: `KeystoreError`; `lockedOut`, `unsupported` for an AES management key that the
+    ///   module can't use.
     @discardableResult
     func checkOfficer(_ snapshot: TokenSnapshot) async throws(KeystoreError) -> PIVCardStatus? {
         guard !snapshot.information.flags.contains(.securityOfficerPINLocked) else {
@@ -98,7 +108,9 @@ extension PKCS11Keystore {
                 recovery: "Adopt a key that is on the token already, or erase the token.")
         }
         let card = await snapshot.token.pivCardStatus()
-        if let version = snapshot.module.versionWithAESManagementKey, card?.managementKeyAlgorithm == .aes {
+        if let version = snapshot.module.versionWithAESManagementKey,
+            card?.managementKeyAlgorithm == .aes
+        {
             throw .unusableManagementKey(version)
         }
         return card
@@ -110,7 +122,8 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> LoginProof {
         let card = try await checkOfficer(snapshot)
         var request = PINRequest(
-            purpose: .securityOfficer, context: prompt, attemptsLeft: snapshot.information.officerAttemptsLeft)
+            purpose: .securityOfficer, context: prompt,
+            attemptsLeft: snapshot.information.officerAttemptsLeft)
         guard snapshot.module.usesSlotIDs else { return .pin(try await presence.givenPIN(request)) }
         request.officerSecret = PINRequest.OfficerSecret(card)
         if card?.isManagementKeyProtected == true {
@@ -131,7 +144,8 @@ extension PKCS11Keystore {
         return .pin(entry)
     }
 
-    /// The error for a failed login of the security officer, or for an operation that failed during such a login.
+    /// The error for a failed login of the security officer, or for an operation that failed during
+    /// such a login.
     func officerError(_ error: CryptokiError, _ snapshot: TokenSnapshot) async -> KeystoreError {
         KeystoreError(
             error, profile: snapshot.module,
@@ -139,10 +153,13 @@ extension PKCS11Keystore {
     }
 
     /// The error for a locked PIN. Asks a PIV card whether its PUK is blocked too.
-    func lockedPIN(_ snapshot: TokenSnapshot, underlying: CryptokiError? = nil) async -> KeystoreError {
+    func lockedPIN(_ snapshot: TokenSnapshot, underlying: CryptokiError? = nil) async
+        -> KeystoreError
+    {
         let card = await snapshot.token.pivCardStatus()
         return .pinLocked(
-            snapshot.module, snapshot.information, isPUKBlocked: card?.pukAttemptsLeft == 0, underlying: underlying)
+            snapshot.module, snapshot.information, isPUKBlocked: card?.pukAttemptsLeft == 0,
+            underlying: underlying)
     }
 
     /// The error for the locked PIN of this token.
@@ -176,8 +193,11 @@ extension TokenProfile {
             await presence.notice(.useReader(prompt))
             return .protectedPath
         }
-        var request = PINRequest(purpose: purpose, context: prompt, attemptsLeft: status?.attemptsLeft)
-        if purpose == .securityOfficer, isPIV { request.officerSecret = .managementKey(orPIN: false) }
+        var request = PINRequest(
+            purpose: purpose, context: prompt, attemptsLeft: status?.attemptsLeft)
+        if purpose == .securityOfficer, isPIV {
+            request.officerSecret = .managementKey(orPIN: false)
+        }
         if let status, status.attemptsLeft == nil, status.isCountLow {
             request.hint = "A wrong PIN was entered before; few attempts are left."
         }
@@ -187,7 +207,8 @@ extension TokenProfile {
     }
 }
 
-// PINs of a wrong length are not sent to the token: it would count them as attempts, or answer with a misleading code.
+// PINs of a wrong length are not sent to the token: it would count them as attempts, or answer with
+// a misleading code.
 extension TokenProfile {
     /// Checks the length of the user's current PIN.
     ///
@@ -196,20 +217,26 @@ extension TokenProfile {
         guard let (range, count) = misfit(pin, in: pinLength) else { return }
         throw KeystoreError(
             code: .wrongProof,
-            reason: "the token's PIN has \(range.lowerBound) to \(range.upperBound) bytes, and this one \(count)",
-            recovery: "Try again with the token's PIN; this one was not sent.", attemptsLeft: attemptsLeft)
+            reason:
+                "the token's PIN has \(range.lowerBound) to \(range.upperBound) bytes, and this one \(count)",
+            recovery: "Try again with the token's PIN; this one was not sent.",
+            attemptsLeft: attemptsLeft)
     }
 
     /// Checks the length of a new PIN of the user or the security officer.
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput`.
     func checkNew(_ pin: PIN, of role: LoginRole = .user) throws(KeystoreError) {
-        guard let (range, count) = misfit(pin, in: role == .user ? pinLength : officerPINLength) else { return }
+        guard let (range, count) = misfit(pin, in: role == .user ? pinLength : officerPINLength)
+        else { return }
         throw .invalidInput(
-            "the token accepts PINs of \(range.lowerBound) to \(range.upperBound) bytes, and the new one has \(count)")
+            "the token accepts PINs of \(range.lowerBound) to \(range.upperBound) bytes, and the new one has \(count)"
+        )
     }
 
-    private func misfit(_ pin: PIN, in range: ClosedRange<Int>?) -> (range: ClosedRange<Int>, count: Int)? {
+    private func misfit(_ pin: PIN, in range: ClosedRange<Int>?) -> (
+        range: ClosedRange<Int>, count: Int
+    )? {
         let count = pin.withUnsafeBytes { $0.count }
         guard let range, !range.contains(count) else { return nil }
         return (range, count)

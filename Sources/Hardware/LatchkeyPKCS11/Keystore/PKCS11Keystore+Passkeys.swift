@@ -4,13 +4,15 @@ package import Latchkey
 /// A token has no command for HMAC, so the MAC key is a sealed secret.
 extension PKCS11Keystore: PasskeyKeystore {
     package func createMACKey(
-        policy: AccessPolicy, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret {
         try await seal(.random(count: 32), policy: policy, for: prompt, authorizedBy: presence)
     }
 
     package func sign(
-        with key: HardwareKey, after messages: [Data], with macKey: SealedSecret, for prompt: PromptContext,
+        with key: HardwareKey, after messages: [Data], with macKey: SealedSecret,
+        for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
         digest: @Sendable ([SecretBytes]) throws(KeystoreError) -> MessageDigest
     ) async throws(KeystoreError) -> (signature: ECDSASignature, codes: [SecretBytes]) {

@@ -6,18 +6,20 @@ public import Latchkey
 ///
 /// The raw value is the version of the ``SealedBox/Header``.
 enum KeyEstablishment: Int, Hashable, Sendable {
-    /// Key agreement: ECDH over P-256 between a key on the token and a point with an unknown logarithm (NIST SP 800-56A).
+    /// Key agreement: ECDH over P-256 between a key on the token and a point with an unknown
+    /// logarithm (NIST SP 800-56A).
     case agreement = 1
-    /// The signature of an RSA key on the token, for tokens without ECDH. RSASSA-PKCS1-v1_5 is deterministic (RFC 8017
-    /// section 8.2).
+    /// The signature of an RSA key on the token, for tokens without ECDH. RSASSA-PKCS1-v1_5 is
+    /// deterministic (RFC 8017 section 8.2).
     case signature = 2
 }
 
-/// A secret that is shared with a token (an x coordinate of 32 bytes, or a signature of 256 bytes), and the header of
-/// the box that it encrypts.
+/// A secret that is shared with a token (an x coordinate of 32 bytes, or a signature of 256 bytes),
+/// and the header of the box that it encrypts.
 typealias EstablishedSecret = (header: SealedBox.Header, secret: SecretBytes)
 
-/// Sealing: the token has one key for each policy, which all secrets share. It is created when it is first needed.
+/// Sealing: the token has one key for each policy, which all secrets share. It is created when it
+/// is first needed.
 extension PKCS11Keystore {
     public func seal(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
@@ -25,7 +27,8 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> SealedSecret {
         do throws(KeystoreError) {
             guard secret.count == SealedBox.secretBytes else {
-                throw .invalidInput("the secret has \(secret.count) bytes and must have \(SealedBox.secretBytes)")
+                throw .invalidInput(
+                    "the secret has \(secret.count) bytes and must have \(SealedBox.secretBytes)")
             }
             let snapshot = try await takeSnapshot()
             try snapshot.profile.check(policy)
@@ -39,12 +42,14 @@ extension PKCS11Keystore {
                         recovery: "Use a token that has one of them, or keep the secret in memory.")
                 }
             do {
-                let box = try SealedBox(sealing: secret, header: shared.header, sharedSecret: shared.secret)
+                let box = try SealedBox(
+                    sealing: secret, header: shared.header, sharedSecret: shared.secret)
                 return SealedSecret(
                     backend: backend, policy: policy, assurance: shared.header.terms.assurance,
                     blob: try DigestedStructure.serialized(box))
             } catch {
-                throw KeystoreError(code: .failed, reason: "encryption failed: \(error)", recovery: "Try again.")
+                throw KeystoreError(
+                    code: .failed, reason: "encryption failed: \(error)", recovery: "Try again.")
             }
         } catch {
             throw error.during("seal a secret")
@@ -52,7 +57,8 @@ extension PKCS11Keystore {
     }
 
     public func unseal(
-        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         do throws(KeystoreError) {
             let box = try box(of: secret)
@@ -64,21 +70,24 @@ extension PKCS11Keystore {
             do {
                 return try box.open(sharedSecret: shared)
             } catch {
-                throw KeystoreError.damaged("the sealed secret can't be decrypted with the token's key")
+                throw KeystoreError.damaged(
+                    "the sealed secret can't be decrypted with the token's key")
             }
         } catch {
             throw error.during("open a sealed secret")
         }
     }
 
-    /// Compares the secret's token with the serial number in the URI, or else with the present token. A token without a serial
-    /// number must have the sealing key. Needs no login.
+    /// Compares the secret's token with the serial number in the URI, or else with the present
+    /// token. A token without a serial number must have the sealing key. Needs no login.
     public func owns(_ secret: SealedSecret) async -> Bool? {
         guard secret.backend == backend else { return false }
         guard let header = try? box(of: secret).header else { return nil }
         if header.name.hasSerial {
             if let serial = uri.serial { return serial == header.name.serial }
-            return (try? await locator.token().token).map { header.name.isSameDevice($0.information) }
+            return (try? await locator.token().token).map {
+                header.name.isSameDevice($0.information)
+            }
         }
         do throws(KeystoreError) {
             _ = try await sealingSnapshot(for: header)
@@ -88,7 +97,8 @@ extension PKCS11Keystore {
         }
     }
 
-    /// Reads a stored secret, and checks that its policy and assurance are those in its stored bytes.
+    /// Reads a stored secret, and checks that its policy and assurance are those in its stored
+    /// bytes.
     func box(of secret: SealedSecret) throws(KeystoreError) -> SealedBox {
         guard secret.backend == backend else { throw .otherBackend(secret.backend) }
         let box: SealedBox
@@ -97,19 +107,26 @@ extension PKCS11Keystore {
         } catch {
             throw .damaged("the sealed secret can't be read: \(error)")
         }
-        guard box.header.terms == KeyTerms(policy: secret.policy, assurance: secret.assurance) else {
+        guard box.header.terms == KeyTerms(policy: secret.policy, assurance: secret.assurance)
+        else {
             throw .damaged("the secret's policy or assurance does not match its stored bytes")
         }
         return box
     }
 
     /// How the token can share a secret; nil if it can't.
-    func keyEstablishment(on snapshot: TokenSnapshot) async throws(KeystoreError) -> KeyEstablishment? {
-        // OpenSC shows mechanisms for creating and using sealing keys on an OpenPGP card, but can't create one.
+    func keyEstablishment(on snapshot: TokenSnapshot) async throws(KeystoreError)
+        -> KeyEstablishment?
+    {
+        // OpenSC shows mechanisms for creating and using sealing keys on an OpenPGP card, but can't
+        // create one.
         guard !snapshot.profile.isOpenPGP else { return nil }
-        return try await agreementSnapshot(snapshot).token.inspect { (session) throws(CryptokiError) in
+        return try await agreementSnapshot(snapshot).token.inspect {
+            (session) throws(CryptokiError) in
             if try session.supports(.ecdh1Derive) { return .agreement }
-            guard session.profile.generator == .user, try session.supports(.sha256RSA) else { return nil }
+            guard session.profile.generator == .user, try session.supports(.sha256RSA) else {
+                return nil
+            }
             return try session.supports(.rsaKeyPairGeneration) ? .signature : nil
         }
     }
@@ -127,12 +144,15 @@ extension KeyPairRequest {
     static func sealingID(for policy: AccessPolicy, _ establishment: KeyEstablishment) -> Data {
         let access = policy.requirement == .none ? "open" : "guarded"
         return Data(
-            SHA256.hash(data: Data("Latchkey sealing key \(establishment.rawValue): \(access)".utf8)).prefix(16))
+            SHA256.hash(
+                data: Data("Latchkey sealing key \(establishment.rawValue): \(access)".utf8)
+            ).prefix(16))
     }
 }
 
 extension CryptokiError {
     static var unfitSealingKey: CryptokiError {
-        CryptokiError(.unsound, reason: "the sealing key on the token does not have the required protection")
+        CryptokiError(
+            .unsound, reason: "the sealing key on the token does not have the required protection")
     }
 }

@@ -5,12 +5,13 @@ internal import Synchronization
 
 /// Secrets that are shared by ECDH with a P-256 key on the token.
 ///
-/// On a PIV card this is the key in 9d (with a PIN) or 9e (without), which other programs may use too: key agreement does not
-/// harm it.
+/// On a PIV card this is the key in 9d (with a PIN) or 9e (without), which other programs may use
+/// too: key agreement does not harm it.
 extension PKCS11Keystore {
     /// Agrees on a new secret, with a new key if the token has none yet.
     func agreeOnSecret(
-        _ policy: AccessPolicy, _ token: TokenSnapshot, _ prompt: PromptContext, _ presence: any PresenceAuthority
+        _ policy: AccessPolicy, _ token: TokenSnapshot, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> EstablishedSecret {
         let profile = token.profile
         let pair = KeyPairRequest(agreementUnder: policy, on: profile)
@@ -27,19 +28,23 @@ extension PKCS11Keystore {
         let own = try await isOwn(publicKey) ? publicKey : nil
         let name = TokenName(token.information, id: id)
         let salt = SealedBox.newSalt()
-        // Only the token can compute the secret, so only the token, with its PIN if it has one, can have sealed with it.
+        // Only the token can compute the secret, so only the token, with its PIN if it has one, can
+        // have sealed with it.
         let generates = snapshot.publicKey == nil && snapshot.module.generator == .user
         return try await use(
             snapshot, under: policy, for: prompt, isExclusive: generates, presence
         ) { (session, _) throws(CryptokiError) in
             let key = try session.agreementSealingKey(pair)
-            let attestation = try session.checkOrigin(of: key.publicKey, pair, isOwn: key.publicKey == own)
+            let attestation = try session.checkOrigin(
+                of: key.publicKey, pair, isOwn: key.publicKey == own)
             let header = SealedBox.Header(
                 name: name, publicKeyHash: key.publicKey.fingerprint,
-                terms: profile.terms(policy, attestation, isNew: key.publicKey == own), establishment: .agreement,
+                terms: profile.terms(policy, attestation, isNew: key.publicKey == own),
+                establishment: .agreement,
                 salt: salt)
             let point = try header.point()
-            let secret = try TouchHint(presence, for: prompt, on: session).during { () throws(CryptokiError) in
+            let secret = try TouchHint(presence, for: prompt, on: session).during {
+                () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: point)
             }
             return (header, secret)
@@ -57,15 +62,18 @@ extension PKCS11Keystore {
         ) { (session, _) throws(CryptokiError) in
             let key = try session.agreementKey(id: header.name.id)
             let point = try header.point()
-            return try TouchHint(presence, for: prompt, on: session).during { () throws(CryptokiError) in
+            return try TouchHint(presence, for: prompt, on: session).during {
+                () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: point)
             }
         }
     }
 
-    /// The token in the module that can do key agreement: the same one, or the one of ``Token/agreementToken()``.
+    /// The token in the module that can do key agreement: the same one, or the one of
+    /// ``Token/agreementToken()``.
     ///
-    /// A login there is never kept: it would be the card's login, which every program on the card could use.
+    /// A login there is never kept: it would be the card's login, which every program on the card
+    /// could use.
     func agreementSnapshot(
         _ snapshot: TokenSnapshot
     ) async throws(KeystoreError) -> TokenSnapshot {
@@ -80,17 +88,21 @@ extension PKCS11Keystore {
         }
     }
 
-    /// Generates the sealing key before the user logs in, if only the security officer may create keys.
+    /// Generates the sealing key before the user logs in, if only the security officer may create
+    /// keys.
     ///
-    /// The key is recorded at once, while no other process can generate one, so that each process with the same store accepts
-    /// it if the card does not attest it.
+    /// The key is recorded at once, while no other process can generate one, so that each process
+    /// with the same store accepts it if the card does not attest it.
     private func generateSealingKey(
-        _ pair: KeyPairRequest, _ snapshot: TokenSnapshot, _ prompt: PromptContext, _ presence: any PresenceAuthority
+        _ pair: KeyPairRequest, _ snapshot: TokenSnapshot, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         guard snapshot.module.generator == .securityOfficer else { return }
         let officer = try await officerProof(snapshot, for: prompt, presence)
-        let attempt = GenerationAttempt(in: [PIVSlot(id: pair.id)].compactMap(\.self), for: pair.use)
-        try await asSecurityOfficer(officer, snapshot, attempt) { [anchors] (session) throws(CryptokiError) in
+        let attempt = GenerationAttempt(
+            in: [PIVSlot(id: pair.id)].compactMap(\.self), for: pair.use)
+        try await asSecurityOfficer(officer, snapshot, attempt) {
+            [anchors] (session) throws(CryptokiError) in
             // The caller checks a key that another program created during the prompt.
             guard try !session.isOccupied(id: pair.id) else { return }
             if let slot = attempt.candidates.first { attempt.begin(slot) }
@@ -99,14 +111,16 @@ extension PKCS11Keystore {
     }
 }
 
-/// The origin of a sealing key. A key that another program imported may have copies, and each copy opens every secret
-/// that the key seals.
+/// The origin of a sealing key. A key that another program imported may have copies, and each copy
+/// opens every secret that the key seals.
 ///
-/// Yubico's attestation proves that the card generated a key. On a card without attestation, the keystore accepts only
-/// a key that this process generated, or that ``anchors`` contains because another process with the same store
-/// generated it. The public key identifies the key, even if the slot contains another key later.
+/// Yubico's attestation proves that the card generated a key. On a card without attestation, the
+/// keystore accepts only a key that this process generated, or that ``anchors`` contains because
+/// another process with the same store generated it. The public key identifies the key, even if the
+/// slot contains another key later.
 extension PKCS11Keystore {
-    /// Refuses a policy under which the token can't seal in its present state. Does not prompt, and changes nothing.
+    /// Refuses a policy under which the token can't seal in its present state. Does not prompt, and
+    /// changes nothing.
     ///
     /// - Parameter publicKey: The public half of the existing sealing key, if any.
     private func checkSealingKey(
@@ -140,7 +154,8 @@ extension PKCS11Keystore {
     /// The policies under which the token can't seal by key agreement in its present state.
     func sealingRefusals(
         on token: TokenSnapshot
-    ) async throws(KeystoreError) -> [AccessPolicy.Requirement: KeystoreCapabilities.SealingRefusal] {
+    ) async throws(KeystoreError) -> [AccessPolicy.Requirement: KeystoreCapabilities.SealingRefusal]
+    {
         guard token.profile.isPIV else { return [:] }
         var refusals: [AccessPolicy.Requirement: KeystoreCapabilities.SealingRefusal] = [:]
         for requirement in token.profile.requirements {
@@ -153,7 +168,9 @@ extension PKCS11Keystore {
                 try await checkSealingKey(pair, publicKey, token)
             } catch {
                 // These errors do not mean that the token refuses the policy.
-                guard ![.unavailable, .transient, .cancelled].contains(error.code) else { throw error }
+                guard ![.unavailable, .transient, .cancelled].contains(error.code) else {
+                    throw error
+                }
                 refusals[requirement] = KeystoreCapabilities.SealingRefusal(error)
             }
         }
@@ -176,7 +193,9 @@ extension TrustAnchors {
             outcome.isRecorded.store(value == key.fingerprint, ordering: .releasing)
             done.signal()
         }
-        guard done.wait(timeout: .now() + 10) == .success, outcome.isRecorded.load(ordering: .acquiring) else {
+        guard done.wait(timeout: .now() + 10) == .success,
+            outcome.isRecorded.load(ordering: .acquiring)
+        else {
             throw CryptokiError(
                 .locked, reason: "the store did not record the generated sealing key",
                 recovery: "Check that the store can be written, then try again.")
@@ -185,7 +204,8 @@ extension TrustAnchors {
 }
 
 extension PublicKey {
-    /// The name of the record that Latchkey generated this sealing key on a card without attestation.
+    /// The name of the record that Latchkey generated this sealing key on a card without
+    /// attestation.
     fileprivate var sealingAnchor: String { "pkcs11.sealing-key.\(fingerprint.hexadecimal)" }
 }
 
@@ -194,18 +214,20 @@ extension KeyPairRequest {
     init(agreementUnder policy: AccessPolicy, on profile: TokenProfile) {
         let slot = policy.requirement == .none ? PIVSlot.cardAuthentication : .keyManagement
         self.init(
-            sealing: .derive, id: profile.isPIV ? slot.id : Self.sealingID(for: policy, .agreement), policy: policy)
+            sealing: .derive, id: profile.isPIV ? slot.id : Self.sealingID(for: policy, .agreement),
+            policy: policy)
     }
 }
 
 /// Secrets that are signatures of an RSA key on the token, for tokens without ECDH.
 ///
-/// Each header has one signature per key, and only the token can compute it, for sealing as for opening. An attacker who can
-/// write the store but can't use the token can't create a box.
+/// Each header has one signature per key, and only the token can compute it, for sealing as for
+/// opening. An attacker who can write the store but can't use the token can't create a box.
 extension PKCS11Keystore {
     /// Signs a new header, with a new key if the token has none yet.
     func signForSecret(
-        _ policy: AccessPolicy, _ snapshot: TokenSnapshot, _ prompt: PromptContext, _ presence: any PresenceAuthority
+        _ policy: AccessPolicy, _ snapshot: TokenSnapshot, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> EstablishedSecret {
         let id = KeyPairRequest.sealingID(for: policy, .signature)
         let pair = KeyPairRequest(sealing: .signRSA, id: id, policy: policy)
@@ -221,7 +243,8 @@ extension PKCS11Keystore {
             let key = try session.signatureSealingKey(pair)
             let header = SealedBox.Header(
                 name: name, publicKeyHash: key.publicKey.fingerprint,
-                terms: profile.terms(policy, isNew: generates), establishment: .signature, salt: salt)
+                terms: profile.terms(policy, isNew: generates), establishment: .signature,
+                salt: salt)
             return (header, try session.signature(of: try header.statement(), with: key))
         }
     }
@@ -234,12 +257,14 @@ extension PKCS11Keystore {
         return try await use(
             snapshot, under: header.terms.policy, for: prompt, presence
         ) { (session, _) throws(CryptokiError) in
-            try session.signature(of: try header.statement(), with: session.rsaKey(id: header.name.id))
+            try session.signature(
+                of: try header.statement(), with: session.rsaKey(id: header.name.id))
         }
     }
 
     /// Finds the token and the sealing key of a box, and checks that both are the stored ones.
-    func sealingSnapshot(for header: SealedBox.Header) async throws(KeystoreError) -> TokenSnapshot {
+    func sealingSnapshot(for header: SealedBox.Header) async throws(KeystoreError) -> TokenSnapshot
+    {
         let name = header.name
         guard header.establishment == .signature else {
             return try await checkedSnapshot(of: name, withHash: header.publicKeyHash)
@@ -256,8 +281,8 @@ extension PKCS11Keystore {
 extension Session {
     /// The existing P-256 sealing key, or a new one.
     ///
-    /// - Throws: `unsound` for a key that can be read, that was imported, or that needs a login where the policy has none, or
-    ///   the reverse.
+    /// - Throws: `unsound` for a key that can be read, that was imported, or that needs a login
+    ///   where the policy has none, or the reverse.
     fileprivate func agreementSealingKey(_ pair: KeyPairRequest) throws(CryptokiError) -> TokenKey {
         let key: TokenKey
         if try publicKey(id: pair.id) != nil || profile.generator != .user {
@@ -273,31 +298,38 @@ extension Session {
         return key
     }
 
-    /// Yubico's attestation, and not the slot, proves where a key was generated and when the card requires the PIN.
+    /// Yubico's attestation, and not the slot, proves where a key was generated and when the card
+    /// requires the PIN.
     ///
     /// - Parameter isOwn: Whether Latchkey generated the key on a card without attestation.
-    /// - Returns: The attestation; nil for Latchkey's own key, and for a module that shows no attestations.
+    /// - Returns: The attestation; nil for Latchkey's own key, and for a module that shows no
+    ///   attestations.
     fileprivate func checkOrigin(
         of publicKey: PublicKey, _ pair: KeyPairRequest, isOwn: Bool
     ) throws(CryptokiError) -> PIVAttestation? {
         guard profile.family == .ykcs11 else { return nil }
         guard let attestation = try attestation(of: publicKey, id: pair.id) else {
             guard try !hasAttestationKey() else {
-                throw CryptokiError(.unsound, reason: "the card does not attest that it generated the sealing key")
+                throw CryptokiError(
+                    .unsound, reason: "the card does not attest that it generated the sealing key")
             }
             guard isOwn else { throw .foreignSealingKey(pair) }
             return nil
         }
         guard let pin = attestation.pin, !pair.isPrivate || pin != .never else {
-            throw CryptokiError(.unsound, reason: "the card does not attest that the sealing key needs the PIN")
+            throw CryptokiError(
+                .unsound, reason: "the card does not attest that the sealing key needs the PIN")
         }
         return attestation
     }
 
     /// The existing RSA sealing key, or a new one, which takes seconds.
     ///
-    /// - Throws: `unsound` for a key that can be read, or that needs a login where the policy has none, or the reverse.
-    fileprivate func signatureSealingKey(_ pair: KeyPairRequest) throws(CryptokiError) -> RSATokenKey {
+    /// - Throws: `unsound` for a key that can be read, or that needs a login where the policy has
+    ///   none, or the reverse.
+    fileprivate func signatureSealingKey(_ pair: KeyPairRequest) throws(CryptokiError)
+        -> RSATokenKey
+    {
         let key: RSATokenKey
         if try rsaPublicKey(id: pair.id) != nil {
             key = try rsaKey(id: pair.id)

@@ -6,32 +6,42 @@ extension PKCS11Keystore {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> ECDSASignature {
         do throws(KeystoreError) {
-            let blob = try decodedKey.value(of: key) { () throws(KeystoreError) in try TokenKeyBlob.of(key) }
-            let sign = { @Sendable (session: Session, proof: LoginProof?) throws(CryptokiError) -> ECDSASignature in
+            let blob = try decodedKey.value(of: key) { () throws(KeystoreError) in
+                try TokenKeyBlob.of(key)
+            }
+            let sign = {
+                @Sendable (session: Session, proof: LoginProof?) throws(CryptokiError)
+                    -> ECDSASignature in
                 let found = try session.key(id: blob.name.id, publicKey: key.publicKey)
-                return try TouchHint(presence, for: prompt, on: session).during { () throws(CryptokiError) in
-                    try session.sign(digest, with: found, proof: found.wantsProofAtUse ? proof : nil)
+                return try TouchHint(presence, for: prompt, on: session).during {
+                    () throws(CryptokiError) in
+                    try session.sign(
+                        digest, with: found, proof: found.wantsProofAtUse ? proof : nil)
                 }
             }
             var signature: ECDSASignature?
             if key.policy.requirement == .none {
-                signature = try await useKnownToken(of: blob.name) { (session) throws(CryptokiError) in
+                signature = try await useKnownToken(of: blob.name) {
+                    (session) throws(CryptokiError) in
                     try sign(session, nil)
                 }
             }
             if signature == nil {
-                let snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+                let snapshot = try await checkedSnapshot(
+                    of: blob.name, withHash: blob.publicKeyHash)
                 signature = try await use(snapshot, under: key.policy, for: prompt, presence, sign)
             }
-            guard let signature, key.publicKey.isValid(signature, for: digest) else { throw .wrongSignature }
+            guard let signature, key.publicKey.isValid(signature, for: digest) else {
+                throw .wrongSignature
+            }
             return signature
         } catch {
             throw error.during("sign")
         }
     }
 
-    /// Uses a key without a PIN, and reads the token only if it is not known yet. No prompt follows, so the signature itself
-    /// shows whether token and key are the right ones.
+    /// Uses a key without a PIN, and reads the token only if it is not known yet. No prompt
+    /// follows, so the signature itself shows whether token and key are the right ones.
     ///
     /// - Returns: nil if the token or the key is another one; a snapshot then tells why.
     private func useKnownToken<R: Sendable>(
@@ -50,8 +60,8 @@ extension PKCS11Keystore {
     }
 }
 
-/// Tells the user to touch the token if an operation takes longer than one without a touch. The token does not report that
-/// it waits.
+/// Tells the user to touch the token if an operation takes longer than one without a touch. The
+/// token does not report that it waits.
 struct TouchHint: Sendable {
     /// The delay before the notice, the same as in Yubico's programs.
     static let delay = Duration.milliseconds(500)
@@ -67,7 +77,8 @@ struct TouchHint: Sendable {
 
     /// - Parameter reader: The card's reader. There is no notice if it has no card.
     init(
-        _ presence: any PresenceAuthority, for prompt: PromptContext, on module: ModuleProfile, reader: String? = nil
+        _ presence: any PresenceAuthority, for prompt: PromptContext, on module: ModuleProfile,
+        reader: String? = nil
     ) {
         self.presence = presence
         notice = .touch(prompt)
@@ -75,7 +86,8 @@ struct TouchHint: Sendable {
         mayWaitForTouch = module.family != .softhsm && module.family != .tpm2
     }
 
-    /// Runs `body` on the token's thread, and sends the notice if it has not returned after ``delay``.
+    /// Runs `body` on the token's thread, and sends the notice if it has not returned after
+    /// ``delay``.
     func during<R>(_ body: () throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         guard mayWaitForTouch else { return try body() }
         // Unstructured on purpose: the token's thread blocks and can't wait for a child task.

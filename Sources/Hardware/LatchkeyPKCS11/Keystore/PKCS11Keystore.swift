@@ -1,13 +1,16 @@
 public import Latchkey
 
-/// Keys on a PKCS#11 token: a YubiKey, a smart card, a TPM through tpm2-pkcs11, or SoftHSM2 for tests.
+/// Keys on a PKCS#11 token: a YubiKey, a smart card, a TPM through tpm2-pkcs11, or SoftHSM2 for
+/// tests.
 ///
-/// A URI names the token (RFC 7512): `pkcs11:token=…;serial=…?module-path=…`. The token has one PIN: a key with the policy
-/// `.pin` is created and used with that PIN. If the URI also has `id=` or `object=`, it names a key that is on the token
-/// already; ``createKey(_:authorizedBy:)`` then **adopts** that key after the same checks instead of creating one.
+/// A URI names the token (RFC 7512): `pkcs11:token=…;serial=…?module-path=…`. The token has one
+/// PIN: a key with the policy `.pin` is created and used with that PIN. If the URI also has `id=`
+/// or `object=`, it names a key that is on the token already; ``createKey(_:authorizedBy:)`` then
+/// **adopts** that key after the same checks instead of creating one.
 ///
-/// If a policy requires the PIN for each use, the key has `CKA_ALWAYS_AUTHENTICATE`. Where the token does not support that,
-/// the login lasts for one operation. A PIN that the token refused is never sent a second time.
+/// If a policy requires the PIN for each use, the key has `CKA_ALWAYS_AUTHENTICATE`. Where the
+/// token does not support that, the login lasts for one operation. A PIN that the token refused is
+/// never sent a second time.
 ///
 /// Keystores of one process that use the same token share its thread, its session and its login.
 public struct PKCS11Keystore: Keystore, BackendKeystore {
@@ -27,7 +30,8 @@ public struct PKCS11Keystore: Keystore, BackendKeystore {
 
     /// Uses the token that a URI names. Does not load the module yet.
     package init(
-        uri: TokenURI, options: PKCS11Options = PKCS11Options(), anchors: any TrustAnchors = MemoryTrustAnchors()
+        uri: TokenURI, options: PKCS11Options = PKCS11Options(),
+        anchors: any TrustAnchors = MemoryTrustAnchors()
     ) {
         self.uri = uri
         self.options = options
@@ -37,12 +41,14 @@ public struct PKCS11Keystore: Keystore, BackendKeystore {
 
     /// Uses the token that a URI names. Does not load the module yet.
     ///
-    /// - Parameter anchors: The store in which the keystore records a sealing key that it generates on a card without
-    ///   attestation. Without the record, the keystore does not seal with such a key, because the key may have a copy.
-    ///   The default keeps the record in memory, for this keystore only.
+    /// - Parameter anchors: The store in which the keystore records a sealing key that it generates
+    ///   on a card without attestation. Without the record, the keystore does not seal with such a
+    ///   key, because the key may have a copy. The default keeps the record in memory, for this
+    ///   keystore only.
     /// - Throws: `KeystoreError` with code `invalidInput` if the text is not the URI of a token.
     public init(
-        uri: String, options: PKCS11Options = PKCS11Options(), anchors: any TrustAnchors = MemoryTrustAnchors()
+        uri: String, options: PKCS11Options = PKCS11Options(),
+        anchors: any TrustAnchors = MemoryTrustAnchors()
     ) throws(KeystoreError) {
         do {
             self.init(uri: try TokenURI(uri), options: options, anchors: anchors)
@@ -61,7 +67,8 @@ public struct PKCS11Keystore: Keystore, BackendKeystore {
             }
             let refusals = seals ? try await sealingRefusals(on: snapshot) : [:]
             return KeystoreCapabilities(
-                device: "\(information.manufacturer) \(information.model) ‘\(information.label)’, serial number "
+                device:
+                    "\(information.manufacturer) \(information.model) ‘\(information.label)’, serial number "
                     + "\(information.serial), firmware \(snapshot.module.text(of: information.firmwareVersion))",
                 root: profile.root,
                 requirements: snapshot.module.signsWithoutLogin
@@ -79,19 +86,22 @@ public struct PKCS11Keystore: Keystore, BackendKeystore {
         locator.known?.login.end()
     }
 
-    /// Ends the logins of all keystores of this process and locks their cards, for a program that ends without `exit(3)`:
-    /// by `_exit(2)`, or because of a signal that it handles. `exit(3)` and the end of `main` do the same.
+    /// Ends the logins of all keystores of this process and locks their cards, for a program that
+    /// ends without `exit(3)`: by `_exit(2)`, or because of a signal that it handles. `exit(3)` and
+    /// the end of `main` do the same.
     ///
-    /// Call it last: tokens can't be used afterwards. It blocks for up to 5 seconds while a module call is in progress, for
-    /// example one that waits for a touch; a card that is still in use then stays unlocked. Do not call it in a signal
-    /// handler.
+    /// Call it last: tokens can't be used afterwards. It blocks for up to 5 seconds while a module
+    /// call is in progress, for example one that waits for a touch; a card that is still in use
+    /// then stays unlocked. Do not call it in a signal handler.
     public static func lockTokensAtExit() {
         UnlockedCards.shared.lockAll()
     }
 
-    /// Changes the label of a key in the store. The token keeps the label with which the key was created. Does not prompt.
+    /// Changes the label of a key in the store. The token keeps the label with which the key was
+    /// created. Does not prompt.
     public func rename(
-        _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
         do {
             var blob = try TokenKeyBlob.of(key)
@@ -109,7 +119,8 @@ public struct PKCS11Options: Hashable, Sendable {
     public enum ProtectedPath: Hashable, Sendable {
         /// As the token reports (`CKF_PROTECTED_AUTHENTICATION_PATH`).
         case asTokenSays
-        /// The token verifies the user itself. Some tokens with a fingerprint sensor do not report it (YubiKey Bio).
+        /// The token verifies the user itself. Some tokens with a fingerprint sensor do not report
+        /// it (YubiKey Bio).
         case always
         /// The user types the PIN at the computer.
         case never
@@ -124,9 +135,11 @@ public struct PKCS11Options: Hashable, Sendable {
     /// - Parameters:
     ///   - token: How the module is loaded.
     ///   - protectedPath: Whether the token verifies the user itself.
-    ///   - slot: On a PIV card, the slot for the next key; by default the first free slot that can enforce the policy.
+    ///   - slot: On a PIV card, the slot for the next key; by default the first free slot that can
+    ///     enforce the policy.
     public init(
-        token: TokenOptions = TokenOptions(), protectedPath: ProtectedPath = .asTokenSays, slot: PIVSlot? = nil
+        token: TokenOptions = TokenOptions(), protectedPath: ProtectedPath = .asTokenSays,
+        slot: PIVSlot? = nil
     ) {
         self.token = token
         self.protectedPath = protectedPath

@@ -5,13 +5,14 @@ internal import SwiftASN1
 
 /// The blob of a stored secret: 32 bytes, encrypted with a key on a token.
 ///
-/// The computer and the token share a secret that only the token can compute, for sealing as for opening. In version 1 it is
-/// the x coordinate of the private key times a point with an unknown discrete logarithm (``Header/point()``), in version 2
-/// the deterministic RSA signature of ``Header/statement()``. An attacker who can write the store but can't use the token
-/// can't create a box.
+/// The computer and the token share a secret that only the token can compute, for sealing as for
+/// opening. In version 1 it is the x coordinate of the private key times a point with an unknown
+/// discrete logarithm (``Header/point()``), in version 2 the deterministic RSA signature of
+/// ``Header/statement()``. An attacker who can write the store but can't use the token can't create
+/// a box.
 ///
-/// HKDF-SHA256 derives an AES-256 key and a nonce from the shared secret, both used once. AES-GCM encrypts, with the header
-/// as additional data.
+/// HKDF-SHA256 derives an AES-256 key and a nonce from the shared secret, both used once. AES-GCM
+/// encrypts, with the header as additional data.
 ///
 ///     LatchkeySealedSecret ::= SEQUENCE {
 ///         header  SEQUENCE {
@@ -38,12 +39,15 @@ struct SealedBox: Hashable, Sendable {
         let salt: Data
     }
 
-    static func newSalt() -> Data { SecretBytes.random(count: saltBytes).withUnsafeBytes { Data($0) } }
+    static func newSalt() -> Data {
+        SecretBytes.random(count: saltBytes).withUnsafeBytes { Data($0) }
+    }
 
     init(sealing secret: SecretBytes, header: Header, sharedSecret: SecretBytes) throws {
         let material = try Material(header, sharedSecret: sharedSecret)
         let box = try secret.withUnsafeBytes { bytes in
-            try AES.GCM.seal(bytes, using: material.key, nonce: material.nonce, authenticating: material.header)
+            try AES.GCM.seal(
+                bytes, using: material.key, nonce: material.nonce, authenticating: material.header)
         }
         self.header = header
         sealed = box.ciphertext + box.tag
@@ -52,7 +56,8 @@ struct SealedBox: Hashable, Sendable {
     func open(sharedSecret: SecretBytes) throws -> SecretBytes {
         let material = try Material(header, sharedSecret: sharedSecret)
         let box = try AES.GCM.SealedBox(
-            nonce: material.nonce, ciphertext: sealed.prefix(Self.secretBytes), tag: sealed.suffix(Self.tagBytes))
+            nonce: material.nonce, ciphertext: sealed.prefix(Self.secretBytes),
+            tag: sealed.suffix(Self.tagBytes))
         var plain = try AES.GCM.open(box, using: material.key, authenticating: material.header)
         defer { plain.resetBytes(in: plain.startIndex..<plain.endIndex) }
         return SecretBytes(plain)
@@ -70,9 +75,11 @@ struct SealedBox: Hashable, Sendable {
             let name = "Latchkey PKCS#11 seal \(header.establishment.rawValue)"
             let input = sharedSecret.withUnsafeBytes { SymmetricKey(data: $0) }
             key = HKDF<SHA256>.deriveKey(
-                inputKeyMaterial: input, salt: salt, info: Data("\(name): key".utf8), outputByteCount: 32)
+                inputKeyMaterial: input, salt: salt, info: Data("\(name): key".utf8),
+                outputByteCount: 32)
             let bytes = HKDF<SHA256>.deriveKey(
-                inputKeyMaterial: input, salt: salt, info: Data("\(name): nonce".utf8), outputByteCount: 12)
+                inputKeyMaterial: input, salt: salt, info: Data("\(name): nonce".utf8),
+                outputByteCount: 12)
             nonce = try bytes.withUnsafeBytes { try AES.GCM.Nonce(data: Data($0)) }
         }
     }
@@ -114,19 +121,21 @@ extension SealedBox.Header: DERSequence {
 extension SealedBox.Header {
     private static let pointLabel = Data("Latchkey PKCS#11 seal 1: point".utf8)
     private static let statementLabel = Data("Latchkey PKCS#11 seal 2: statement".utf8)
-    /// About half of all x coordinates are on the curve, so that 256 failures in a row do not happen.
+    /// About half of all x coordinates are on the curve, so that 256 failures in a row do not
+    /// happen.
     private static let attempts = UInt8.min ... .max
 
-    /// A point on P-256 with an unknown discrete logarithm: the first x = SHA-256(label, counter, header) that is on the
-    /// curve, with the even y. The header contains the salt, so that each box has a different point. The point and the time
-    /// that this takes are not secret.
+    /// A point on P-256 with an unknown discrete logarithm: the first x = SHA-256(label, counter,
+    /// header) that is on the curve, with the even y. The header contains the salt, so that each
+    /// box has a different point. The point and the time that this takes are not secret.
     ///
     /// - Throws: `malformed` if the header can't be serialized, or no point is found.
     func point() throws(CryptokiError) -> PublicKey {
         let header = try serialized(for: "C_DeriveKey")
         for counter in Self.attempts {
             let x = SHA256.hash(data: Self.pointLabel + [counter] + header)
-            guard let point = try? P256.KeyAgreement.PublicKey(compressedRepresentation: [0x02] + x),
+            guard
+                let point = try? P256.KeyAgreement.PublicKey(compressedRepresentation: [0x02] + x),
                 let key = try? PublicKey(x963Representation: point.x963Representation)
             else { continue }
             return key
@@ -134,8 +143,8 @@ extension SealedBox.Header {
         throw .malformed("C_DeriveKey", "no point is found for a sealed secret")
     }
 
-    /// The message that the token's RSA key signs: a label and the header, which contains the salt, so that each box has a
-    /// different one. It is not secret; the signature is.
+    /// The message that the token's RSA key signs: a label and the header, which contains the salt,
+    /// so that each box has a different one. It is not secret; the signature is.
     ///
     /// - Throws: `malformed` if the header can't be serialized.
     func statement() throws(CryptokiError) -> Data {
@@ -146,7 +155,8 @@ extension SealedBox.Header {
         do {
             return try derBytes()
         } catch {
-            throw .malformed(function, "the header of a sealed secret can't be serialized: \(error)")
+            throw .malformed(
+                function, "the header of a sealed secret can't be serialized: \(error)")
         }
     }
 }

@@ -3,7 +3,8 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import SwiftASN1
 
-/// The blob of a stored key: the token, the key's ID, and facts about the key. It contains no secret.
+/// The blob of a stored key: the token, the key's ID, and facts about the key. It contains no
+/// secret.
 ///
 ///     LatchkeyTokenKey ::= SEQUENCE {
 ///         version        INTEGER (1),
@@ -23,8 +24,8 @@ struct TokenKeyBlob: Hashable, Sendable {
     let isAdopted: Bool
     let facts: KeyFacts
     let attestation: [Data]
-    /// nil for a key of an earlier version. The token does not know it: it detects accidental changes of a row, not an
-    /// attacker, who can change it too.
+    /// nil for a key of an earlier version. The token does not know it: it detects accidental
+    /// changes of a row, not an attacker, who can change it too.
     var binding: KeyBinding?
 }
 
@@ -80,10 +81,14 @@ extension TokenKeyBlob: DERSequence {
         facts = try KeyFacts(derEncoded: &elements)
         attestation =
             try DER.optionalExplicitlyTagged(&elements, tagNumber: 0, tagClass: .contextSpecific) {
-                try DER.sequence(of: ASN1OctetString.self, identifier: .sequence, rootNode: $0).map { Data($0.bytes) }
+                try DER.sequence(of: ASN1OctetString.self, identifier: .sequence, rootNode: $0).map
+                { Data($0.bytes) }
             } ?? []
-        binding = try DER.optionalExplicitlyTagged(&elements, tagNumber: 1, tagClass: .contextSpecific) { node in
-            guard let binding = KeyBinding(digest: try ASN1OctetString(derEncoded: node).bytes) else {
+        binding = try DER.optionalExplicitlyTagged(
+            &elements, tagNumber: 1, tagClass: .contextSpecific
+        ) { node in
+            guard let binding = KeyBinding(digest: try ASN1OctetString(derEncoded: node).bytes)
+            else {
                 throw ASN1Error.invalidASN1Object(reason: "a binding is not a digest")
             }
             return binding
@@ -98,19 +103,21 @@ extension TokenKeyBlob: DERSequence {
         try coder.serialize(isAdopted ? 1 : 0)
         try coder.serialize(facts)
         if !attestation.isEmpty {
-            try coder.serialize(explicitlyTaggedWithTagNumber: 0, tagClass: .contextSpecific) { coder in
+            try coder.serialize(explicitlyTaggedWithTagNumber: 0, tagClass: .contextSpecific) {
+                coder in
                 try coder.serializeSequenceOf(attestation.map { ASN1OctetString($0) })
             }
         }
         if let binding {
             try coder.serialize(
-                ASN1OctetString(binding.digest), explicitlyTaggedWithTagNumber: 1, tagClass: .contextSpecific)
+                ASN1OctetString(binding.digest), explicitlyTaggedWithTagNumber: 1,
+                tagClass: .contextSpecific)
         }
     }
 }
 
-/// The policy and the assurance of a key or secret. They are stored twice, as fields of the record and in the blob, so that a
-/// change is detected.
+/// The policy and the assurance of a key or secret. They are stored twice, as fields of the record
+/// and in the blob, so that a change is detected.
 struct KeyTerms: Hashable, Sendable {
     let policy: AccessPolicy
     let assurance: AssuranceLevel
@@ -129,7 +136,8 @@ extension KeyTerms: DERSequence {
         let reuseSeconds = try Int(derEncoded: &elements)
         let root = AssuranceLevel.Root(rawValue: try elements.text())
         let presence = AssuranceLevel.EnforcedPresence(rawValue: try elements.text())
-        guard let requirement, let policy = AccessPolicy(requirement, reuseSeconds: reuseSeconds), let root,
+        guard let requirement, let policy = AccessPolicy(requirement, reuseSeconds: reuseSeconds),
+            let root,
             let presence
         else { throw ASN1Error.invalidASN1Object(reason: "the policy or assurance is unknown") }
         self.init(policy: policy, assurance: AssuranceLevel(root: root, presence: presence))
@@ -143,8 +151,8 @@ extension KeyTerms: DERSequence {
     }
 }
 
-/// The attributes that a token reported when a key was created or adopted. They are only informative, since some modules
-/// report them wrongly. nil means that the token did not report it.
+/// The attributes that a token reported when a key was created or adopted. They are only
+/// informative, since some modules report them wrongly. nil means that the token did not report it.
 struct KeyFacts: Hashable, Sendable {
     let isSensitive: Bool?
     let wasNeverExtractable: Bool?
@@ -155,7 +163,8 @@ struct KeyFacts: Hashable, Sendable {
 extension KeyFacts {
     init(_ attributes: TokenKey.Attributes) {
         self.init(
-            isSensitive: attributes.isSensitive, wasNeverExtractable: attributes.wasNeverExtractable,
+            isSensitive: attributes.isSensitive,
+            wasNeverExtractable: attributes.wasNeverExtractable,
             isLocal: attributes.isLocal, alwaysAuthenticates: attributes.alwaysAuthenticates)
     }
 }
@@ -180,7 +189,9 @@ extension KeyFacts: DERSequence {
         case 0: false
         case 1: true
         case 2: nil
-        default: throw ASN1Error.invalidASN1Object(reason: "a reported attribute is neither true, false nor unknown")
+        default:
+            throw ASN1Error.invalidASN1Object(
+                reason: "a reported attribute is neither true, false nor unknown")
         }
     }
 }

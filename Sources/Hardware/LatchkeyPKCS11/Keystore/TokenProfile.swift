@@ -32,24 +32,27 @@ struct TokenProfile: Sendable {
             case .never: false
             }
         hasOpenKeys = profile.family != .tpm2
-        // The manufacturers are those that OpenSC reports for the tokens of a PIV card and of an OpenPGP card.
+        // The manufacturers are those that OpenSC reports for the tokens of a PIV card and of an
+        // OpenPGP card.
         isPIV = profile.usesSlotIDs || information.manufacturer == "piv_II"
         isOpenPGP = profile.family == .opensc && information.isOpenPGP
         // Another module's slot may have the name of a reader of this machine without using it.
         let usesReaders = profile.family == .ykcs11 || profile.family == .opensc
         pinCounter = !usesReaders ? nil : isPIV ? .piv : isOpenPGP ? .openPGP : nil
-        // Modules report wrong lengths for PIV cards: ykcs11 includes the management key's digits, OpenSC reports 4. The
-        // right one is in NIST SP 800-73-4 part 2 section 2.4.3.
+        // Modules report wrong lengths for PIV cards: ykcs11 includes the management key's digits,
+        // OpenSC reports 4. The right one is in NIST SP 800-73-4 part 2 section 2.4.3.
         pinLength = isPIV ? 6...8 : information.pinLength
         officerPINLength = information.pinLength
     }
 
     /// The policies that the token can enforce.
     ///
-    /// tpm2-pkcs11 encrypts the authorization of every key under the PIN, so that all of its keys require it.
+    /// tpm2-pkcs11 encrypts the authorization of every key under the PIN, so that all of its keys
+    /// require it.
     ///
-    /// A token that verifies the user itself accepts a fingerprint or a PIN, and PKCS#11 does not report which: this is
-    /// `.userPresence`, and neither `.pin` nor `.biometryAny`. If the user types the PIN at the computer, it is `.pin`.
+    /// A token that verifies the user itself accepts a fingerprint or a PIN, and PKCS#11 does not
+    /// report which: this is `.userPresence`, and neither `.pin` nor `.biometryAny`. If the user
+    /// types the PIN at the computer, it is `.pin`.
     var requirements: Set<AccessPolicy.Requirement> {
         let guarded: AccessPolicy.Requirement = verifiesUserItself ? .userPresence : .pin
         return hasOpenKeys ? [.none, guarded] : [guarded]
@@ -57,17 +60,21 @@ struct TokenProfile: Sendable {
 
     /// The policy of a key on this token, and the assurance that follows from it.
     ///
-    /// On a PIV card, the key's own policy decides whether the PIN is required, and only an attestation proves it. A new key
-    /// has the default policy of its slot (NIST SP 800-73-4 part 1 table 4b): the PIN, except in 9e.
+    /// On a PIV card, the key's own policy decides whether the PIN is required, and only an
+    /// attestation proves it. A new key has the default policy of its slot (NIST SP 800-73-4 part 1
+    /// table 4b): the PIN, except in 9e.
     ///
     /// - Parameter isNew: Whether Latchkey generated the key.
-    func terms(_ policy: AccessPolicy, _ attestation: PIVAttestation? = nil, isNew: Bool) -> KeyTerms {
+    func terms(_ policy: AccessPolicy, _ attestation: PIVAttestation? = nil, isNew: Bool)
+        -> KeyTerms
+    {
         let needsTouch = attestation?.touch == .always
         let provesPIN = !isPIV || isNew || attestation?.pin != nil
         let presence: AssuranceLevel.EnforcedPresence =
             switch policy.requirement {
             case .none: needsTouch ? .touch : .none
-            case .pin where !provesPIN, .userPresence where !provesPIN, .biometryAny where !provesPIN,
+            case .pin where !provesPIN, .userPresence where !provesPIN,
+                .biometryAny where !provesPIN,
                 .biometryCurrentSet where !provesPIN:
                 .unknown
             case .pin: needsTouch ? .touchAndPIN : .pin

@@ -5,14 +5,14 @@ internal import Synchronization
 
 /// libp11's state for one module: a context, and the slots when it was created.
 ///
-/// A context of libp11 0.4.12 can't be freed safely: `PKCS11_CTX_unload` finalizes the module for the whole process,
-/// `PKCS11_release_all_slots` closes all sessions and invalidates keys in use, and `PKCS11_update_slots` uses freed memory. A
-/// context is therefore created, used, and **abandoned**: it is never unloaded, freed, released or updated. It costs a few
-/// kilobytes.
+/// A context of libp11 0.4.12 can't be freed safely: `PKCS11_CTX_unload` finalizes the module for
+/// the whole process, `PKCS11_release_all_slots` closes all sessions and invalidates keys in use,
+/// and `PKCS11_update_slots` uses freed memory. A context is therefore created, used, and
+/// **abandoned**: it is never unloaded, freed, released or updated. It costs a few kilobytes.
 ///
-/// Its calls block, and a call blocks forever if the token opens no session. Make them on an operating system thread, with a
-/// deadline, and only after a session was opened directly. Safe to share: a context is used by one thread at a time, while its
-/// token's thread waits.
+/// Its calls block, and a call blocks forever if the token opens no session. Make them on an
+/// operating system thread, with a deadline, and only after a session was opened directly. Safe to
+/// share: a context is used by one thread at a time, while its token's thread waits.
 final class LibP11Context: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<PKCS11_CTX>
     private let slots: UnsafeMutableBufferPointer<PKCS11_SLOT>
@@ -21,10 +21,14 @@ final class LibP11Context: @unchecked Sendable {
     init(modulePath: String) throws(CryptokiError) {
         try LibP11.load()
         LibP11Error.clear()
-        guard let pointer = libp11.PKCS11_CTX_new() else { throw LibP11Error.take("PKCS11_CTX_new") }
+        guard let pointer = libp11.PKCS11_CTX_new() else {
+            throw LibP11Error.take("PKCS11_CTX_new")
+        }
         self.pointer = pointer
         ContextProof.withdraw(from: pointer)
-        guard libp11.PKCS11_CTX_load(pointer, modulePath) == 0 else { throw LibP11Error.take("PKCS11_CTX_load") }
+        guard libp11.PKCS11_CTX_load(pointer, modulePath) == 0 else {
+            throw LibP11Error.take("PKCS11_CTX_load")
+        }
         var first: UnsafeMutablePointer<PKCS11_SLOT>?
         var count: UInt32 = 0
         guard libp11.PKCS11_enumerate_slots(pointer, &first, &count) == 0 else {
@@ -34,19 +38,28 @@ final class LibP11Context: @unchecked Sendable {
     }
 
     /// The only token with this information in the slots that were listed at creation.
-    private func token(_ information: TokenInformation) throws(CryptokiError) -> UnsafeMutablePointer<PKCS11_TOKEN> {
-        let wanted = [information.manufacturer, information.model, information.serial, information.label]
+    private func token(_ information: TokenInformation) throws(CryptokiError)
+        -> UnsafeMutablePointer<PKCS11_TOKEN>
+    {
+        let wanted = [
+            information.manufacturer, information.model, information.serial, information.label,
+        ]
         let fitting = slots.compactMap(\.token).filter { token in
-            [token.pointee.manufacturer, token.pointee.model, token.pointee.serialnr, token.pointee.label]
-                .map { $0.map { String(cString: $0) } ?? "" } == wanted
+            [
+                token.pointee.manufacturer, token.pointee.model, token.pointee.serialnr,
+                token.pointee.label,
+            ]
+            .map { $0.map { String(cString: $0) } ?? "" } == wanted
         }
         guard let token = fitting.first else {
-            throw CryptokiError(.tokenAbsent, function: "PKCS11_enumerate_slots", reason: "the token was removed")
+            throw CryptokiError(
+                .tokenAbsent, function: "PKCS11_enumerate_slots", reason: "the token was removed")
         }
         guard fitting.count == 1 else {
             throw CryptokiError(
                 .tokenAmbiguous, function: "PKCS11_enumerate_slots",
-                reason: "\(fitting.count) tokens have the label ‘\(information.label)’ and the serial number"
+                reason:
+                    "\(fitting.count) tokens have the label ‘\(information.label)’ and the serial number"
                     + " ‘\(information.serial)’")
         }
         return token
@@ -54,7 +67,8 @@ final class LibP11Context: @unchecked Sendable {
 
     /// The private key with a `CKA_ID` as an `EVP_PKEY`; the caller frees it with `EVP_PKEY_free`.
     ///
-    /// The token's session is logged in, and libp11's sessions share the login, so libp11 does not get the PIN.
+    /// The token's session is logged in, and libp11's sessions share the login, so libp11 does not
+    /// get the PIN.
     ///
     /// - Throws: `keyAbsent`; `unsound` if it is not the private half of `publicKey`.
     func privateKey(
@@ -70,15 +84,18 @@ final class LibP11Context: @unchecked Sendable {
         // The last match: earlier ones may be from an earlier login, with other handles.
         let keys = UnsafeMutableBufferPointer(start: first, count: Int(count))
         guard let index = keys.lastIndex(where: { Self.bytes($0.id, $0.id_len) == id }) else {
-            throw CryptokiError(.keyAbsent, function: "PKCS11_enumerate_keys", reason: "libp11 finds no such key")
+            throw CryptokiError(
+                .keyAbsent, function: "PKCS11_enumerate_keys", reason: "libp11 finds no such key")
         }
-        guard let pointer = libp11.PKCS11_get_private_key(keys.baseAddress?.advanced(by: index)) else {
+        guard let pointer = libp11.PKCS11_get_private_key(keys.baseAddress?.advanced(by: index))
+        else {
             throw LibP11Error.take("PKCS11_get_private_key")
         }
         guard Self.point(of: pointer) == publicKey.x963Representation else {
             libp11.EVP_PKEY_free(pointer)
             throw CryptokiError(
-                .unsound, function: "PKCS11_get_private_key", reason: "libp11 did not return the stored key")
+                .unsound, function: "PKCS11_get_private_key",
+                reason: "libp11 did not return the stored key")
         }
         return pointer
     }
@@ -98,8 +115,8 @@ final class LibP11Context: @unchecked Sendable {
 
 // The libp11 contexts of this process, one for each token that OpenSSL uses.
 //
-// A context is valid for one epoch of its module. After the module was initialized again, or the token was removed, the
-// context is abandoned and the next use creates a new one.
+// A context is valid for one epoch of its module. After the module was initialized again, or the
+// token was removed, the context is abandoned and the next use creates a new one.
 extension LibP11Context {
     private struct Key: Hashable {
         let path: String
@@ -113,7 +130,8 @@ extension LibP11Context {
 
     private static let entries = Mutex<[Key: (epoch: Int, context: LibP11Context)]>([:])
 
-    /// The token's context, which is created if necessary. Call it on a thread for libp11 while the token's thread waits.
+    /// The token's context, which is created if necessary. Call it on a thread for libp11 while the
+    /// token's thread waits.
     static func of(_ token: Token) throws(CryptokiError) -> LibP11Context {
         let key = Key(token)
         let epoch = token.module.epoch
@@ -131,12 +149,13 @@ extension LibP11Context {
 
 /// Reads the cause of a libp11 error from OpenSSL's error queue, and empties the queue.
 ///
-/// The first entry is often misleading ("expecting an rsa key" for a removed card). The module's code is the reason of the last
-/// entry whose library is the one that libp11 registered for `CKR_…` codes.
+/// The first entry is often misleading ("expecting an rsa key" for a removed card). The module's
+/// code is the reason of the last entry whose library is the one that libp11 registered for `CKR_…`
+/// codes.
 enum LibP11Error {
-    /// OpenSSL's number for the library of `CKR_…` codes. libp11 allocates it at its first use without a lock: two threads
-    /// could get two numbers, and one of them could not read its errors. It is therefore allocated here, once, before any other
-    /// use of libp11.
+    /// OpenSSL's number for the library of `CKR_…` codes. libp11 allocates it at its first use
+    /// without a lock: two threads could get two numbers, and one of them could not read its
+    /// errors. It is therefore allocated here, once, before any other use of libp11.
     private static let library: Int32 = {
         _ = libp11.ERR_load_PKCS11_strings()
         return libp11.ERR_get_CKR_code()
@@ -150,20 +169,27 @@ enum LibP11Error {
             let code = libp11.ERR_get_error()
             guard code != 0 else { break }
             last = code
-            if ERR_GET_LIB(code) == library { answer = UInt(truncatingIfNeeded: ERR_GET_REASON(code)) }
+            if ERR_GET_LIB(code) == library {
+                answer = UInt(truncatingIfNeeded: ERR_GET_REASON(code))
+            }
         }
         // libp11 reports its own code as the module's if it did not get a PIN.
         if let answer, answer != UInt(P11_R_UI_FAILED) {
             return CryptokiError(ReturnValue(rawValue: answer), from: function)
         }
         if answer != nil {
-            return CryptokiError(.loginNeeded, function: function, reason: "the proof is valid for one signature only")
+            return CryptokiError(
+                .loginNeeded, function: function,
+                reason: "the proof is valid for one signature only")
         }
-        let words = libp11.ERR_reason_error_string(last).map { String(cString: $0) } ?? "OpenSSL reports no cause"
+        let words =
+            libp11.ERR_reason_error_string(last).map { String(cString: $0) }
+            ?? "OpenSSL reports no cause"
         return CryptokiError(.unsupported, function: function, reason: "libp11 failed: \(words)")
     }
 
-    /// Empties the queue, so that old errors are not reported for the next call. Call it before every use of libp11.
+    /// Empties the queue, so that old errors are not reported for the next call. Call it before
+    /// every use of libp11.
     static func clear() {
         _ = library
         libp11.ERR_clear_error()

@@ -4,7 +4,8 @@ public import Latchkey
 internal import Synchronization
 
 extension PKCS11Keystore {
-    /// Lends a key to code that uses OpenSSL, such as a TLS client, as an `EVP_PKEY` whose private half stays on the token.
+    /// Lends a key to code that uses OpenSSL, such as a TLS client, as an `EVP_PKEY` whose private
+    /// half stays on the token.
     ///
     /// ```swift
     /// let signature = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: presence) { evpKey in
@@ -13,25 +14,30 @@ extension PKCS11Keystore {
     /// }
     /// ```
     ///
-    /// Prompts once, before `body`. A key that requires its PIN for each use (`CKA_ALWAYS_AUTHENTICATE`) makes one signature in
-    /// `body`; the second one fails. libp11 makes the signatures, ECDSA over P-256 in DER.
+    /// Prompts once, before `body`. A key that requires its PIN for each use
+    /// (`CKA_ALWAYS_AUTHENTICATE`) makes one signature in `body`; the second one fails. libp11
+    /// makes the signatures, ECDSA over P-256 in DER.
     ///
     /// - Parameters:
-    ///   - limit: The maximum time for `body`. The token waits for it. After the limit OpenSSL can no longer use this module
-    ///     in this process.
-    ///   - body: Runs on a separate thread, which may block. The pointer is an `EVP_PKEY *` of OpenSSL 3 (`libcrypto`, not a
-    ///     library with the same symbols) and is valid until `body` returns; a later use crashes. Do not use the keystore in
-    ///     `body`: it would wait forever.
-    /// - Throws: Errors of `body`; `KeystoreError` as ``sign(_:with:for:authorizedBy:)``, and `unsupported`, before any prompt,
-    ///   for an isolated module, and for a key whose policy requires the PIN for each use if the token does not enforce that;
-    ///   after the prompt, `unsupported` if libp11 (`libp11.so.3`) is not installed.
+    ///   - limit: The maximum time for `body`. The token waits for it. After the limit OpenSSL can
+    ///     no longer use this module in this process.
+    ///   - body: Runs on a separate thread, which may block. The pointer is an `EVP_PKEY *` of
+    ///     OpenSSL 3 (`libcrypto`, not a library with the same symbols) and is valid until `body`
+    ///     returns; a later use crashes. Do not use the keystore in `body`: it would wait forever.
+    /// - Throws: Errors of `body`; `KeystoreError` as ``sign(_:with:for:authorizedBy:)``, and
+    ///   `unsupported`, before any prompt, for an isolated module, and for a key whose policy
+    ///   requires the PIN for each use if the token does not enforce that; after the prompt,
+    ///   `unsupported` if libp11 (`libp11.so.3`) is not installed.
     public func withEVPKey<R: Sendable>(
-        of key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority,
-        within limit: Duration = .seconds(60), _ body: @escaping @Sendable (OpaquePointer) throws -> R
+        of key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority,
+        within limit: Duration = .seconds(60),
+        _ body: @escaping @Sendable (OpaquePointer) throws -> R
     ) async throws -> R {
         let outcome: Result<R, any Error>
         do throws(KeystoreError) {
-            outcome = try await useWithOpenSSL(key, for: prompt, authorizedBy: presence, within: limit, body)
+            outcome = try await useWithOpenSSL(
+                key, for: prompt, authorizedBy: presence, within: limit, body)
         } catch {
             throw error.during("use a key with OpenSSL")
         }
@@ -45,7 +51,8 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> Result<R, any Error> {
         let blob = try TokenKeyBlob.of(key)
         let policy = blob.terms.policy
-        // If a key requires its PIN for each use, the token itself enforces one signature per proof.
+        // If a key requires its PIN for each use, the token itself enforces one signature per
+        // proof.
         guard blob.facts.alwaysAuthenticates == true || policy.allowsManyUses else {
             throw .unsupported(
                 "the key's policy requires the PIN for each use",
@@ -55,7 +62,9 @@ extension PKCS11Keystore {
         guard !snapshot.token.module.isIsolated else {
             throw .unsupported(
                 "the token's module runs in a separate process, where OpenSSL can't use it",
-                recovery: "Run it in this process: --token-isolation never (TokenOptions.isolation = .never).")
+                recovery:
+                    "Run it in this process: --token-isolation never (TokenOptions.isolation = .never)."
+            )
         }
         let (id, publicKey) = (blob.name.id, key.publicKey)
         return try await use(snapshot, under: policy, for: prompt, presence) {
@@ -63,10 +72,12 @@ extension PKCS11Keystore {
             let found = try session.key(id: id, publicKey: publicKey)
             // The attribute may have changed since the key was stored.
             guard found.wantsProofAtUse || policy.allowsManyUses else {
-                throw CryptokiError(.unsound, reason: "the key no longer requires its PIN for each use")
+                throw CryptokiError(
+                    .unsound, reason: "the key no longer requires its PIN for each use")
             }
             let loan = EVPKeyLoan(
-                token: snapshot.token, id: id, publicKey: publicKey, proof: found.wantsProofAtUse ? proof : nil,
+                token: snapshot.token, id: id, publicKey: publicKey,
+                proof: found.wantsProofAtUse ? proof : nil,
                 limit: limit)
             return try loan.lend(body)
         }
@@ -80,8 +91,9 @@ extension AccessPolicy {
 
 /// Lends a key on a token to OpenSSL: an `EVP_PKEY` whose private half stays on the token.
 ///
-/// libp11 opens additional sessions. They see the private key because they belong to the same PKCS#11 application as the
-/// token's session, which is logged in. An isolated module would be another application.
+/// libp11 opens additional sessions. They see the private key because they belong to the same
+/// PKCS#11 application as the token's session, which is logged in. An isolated module would be
+/// another application.
 struct EVPKeyLoan: Sendable {
     let token: Token
     let id: Data
@@ -91,21 +103,24 @@ struct EVPKeyLoan: Sendable {
     /// The maximum time for `body`.
     let limit: Duration
 
-    /// Lends the key to `body` on a separate thread, while the token's thread, on which this is called, waits.
+    /// Lends the key to `body` on a separate thread, while the token's thread, on which this is
+    /// called, waits.
     ///
-    /// libp11 0.4.12 waits forever after a failed `C_OpenSession`, and a module may hang. A thread that does not return in time
-    /// is abandoned.
+    /// libp11 0.4.12 waits forever after a failed `C_OpenSession`, and a module may hang. A thread
+    /// that does not return in time is abandoned.
     ///
     /// - Returns: The result or error of `body`.
-    /// - Throws: Errors before `body` is called, so that it may be called again; `timedOut`, and afterwards always
-    ///   `unresponsive`.
+    /// - Throws: Errors before `body` is called, so that it may be called again; `timedOut`, and
+    ///   afterwards always `unresponsive`.
     func lend<R: Sendable>(
         _ body: @escaping @Sendable (OpaquePointer) throws -> R
     ) throws(CryptokiError) -> Result<R, any Error> {
         let proof = ContextProof(self.proof)
         // A `body` that exceeded the limit must not sign any more.
         defer { proof.revoke() }
-        guard !Self.hanging.withLock({ $0.contains(token.module.path) }) else { throw .unresponsive(by: "libp11") }
+        guard !Self.hanging.withLock({ $0.contains(token.module.path) }) else {
+            throw .unresponsive(by: "libp11")
+        }
         // The module is not finalized before the thread has returned.
         _ = try token.module.beginCall(waitingAtMost: limit)
         let outcome = BlockingThread.run(within: limit, unstarted: token.module.endCall) { [self] in
@@ -150,10 +165,11 @@ struct EVPKeyLoan: Sendable {
     }
 }
 
-/// The PIN for one signature of an always-authenticating key (`CKA_ALWAYS_AUTHENTICATE`), given to libp11 once.
+/// The PIN for one signature of an always-authenticating key (`CKA_ALWAYS_AUTHENTICATE`), given to
+/// libp11 once.
 ///
-/// libp11 requests it through an OpenSSL `UI_METHOD`. This process has one such method, which never falls back to OpenSSL's
-/// own prompt on the terminal: without a proof the request fails.
+/// libp11 requests it through an OpenSSL `UI_METHOD`. This process has one such method, which never
+/// falls back to OpenSSL's own prompt on the terminal: without a proof the request fails.
 final class ContextProof: Sendable {
     private let proof: Mutex<LoginProof?>
 
@@ -161,7 +177,8 @@ final class ContextProof: Sendable {
 
     /// Makes libp11 request this proof, until ``withdraw(from:)``.
     func offer(to context: UnsafeMutablePointer<PKCS11_CTX>) {
-        _ = libp11.PKCS11_set_ui_method(context, Self.method, Unmanaged.passUnretained(self).toOpaque())
+        _ = libp11.PKCS11_set_ui_method(
+            context, Self.method, Unmanaged.passUnretained(self).toOpaque())
     }
 
     /// Makes requests of libp11 fail.
@@ -180,7 +197,9 @@ final class ContextProof: Sendable {
             // OpenSSL reads up to a zero byte, which this copy in locked memory has.
             let terminated = SecretBytes(count: proof.count + 1) { $0.copyMemory(from: proof) }
             return terminated.withUnsafeBytes {
-                libp11.UI_set_result(interface, prompt, $0.assumingMemoryBound(to: CChar.self).baseAddress) == 0 ? 1 : 0
+                libp11.UI_set_result(
+                    interface, prompt, $0.assumingMemoryBound(to: CChar.self).baseAddress) == 0
+                    ? 1 : 0
             }
         }
     }
@@ -192,7 +211,8 @@ final class ContextProof: Sendable {
             // Answer only prompts, and ignore texts to be shown.
             guard libp11.UI_get_string_type(prompt) == UIT_PROMPT else { return 1 }
             guard let proof = libp11.UI_get0_user_data(interface) else { return 0 }
-            return Unmanaged<ContextProof>.fromOpaque(proof).takeUnretainedValue().answer(interface, prompt)
+            return Unmanaged<ContextProof>.fromOpaque(proof).takeUnretainedValue().answer(
+                interface, prompt)
         }
         return method
     }()

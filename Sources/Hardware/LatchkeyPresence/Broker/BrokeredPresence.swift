@@ -10,7 +10,8 @@ public struct BrokeredPresence: PresenceAuthority {
 
     /// Combines an authority for PINs with a broker for fingers.
     public init(
-        pins: any PresenceAuthority, broker: SystemPresenceBroker, preferring preference: PresencePreference = .any
+        pins: any PresenceAuthority, broker: SystemPresenceBroker,
+        preferring preference: PresencePreference = .any
     ) {
         self.pins = pins
         self.broker = PresenceBroker(broker)

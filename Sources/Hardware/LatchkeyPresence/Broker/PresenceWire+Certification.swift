@@ -8,12 +8,16 @@ extension PresenceWire {
         [.bytes(Array(key.publicArea)), .bytes(Array(key.privatePart)), .bytes(Array(challenge))]
     }
 
-    package static func certification(_ arguments: [BusValue]) -> (key: WrappedAttestationKey, challenge: Data)? {
-        guard arguments.count == 3, let publicArea = arguments[0].bytes, let privatePart = arguments[1].bytes,
+    package static func certification(_ arguments: [BusValue]) -> (
+        key: WrappedAttestationKey, challenge: Data
+    )? {
+        guard arguments.count == 3, let publicArea = arguments[0].bytes,
+            let privatePart = arguments[1].bytes,
             let challenge = arguments[2].bytes
         else { return nil }
         return (
-            WrappedAttestationKey(publicArea: Data(publicArea), privatePart: Data(privatePart)), Data(challenge)
+            WrappedAttestationKey(publicArea: Data(publicArea), privatePart: Data(privatePart)),
+            Data(challenge)
         )
     }
 
@@ -26,10 +30,12 @@ extension PresenceWire {
     }
 
     static func certifiedKey(_ arguments: [BusValue]) -> CertifiedApprovalKey? {
-        guard arguments.count == 3, let publicArea = arguments[0].bytes, let statement = arguments[1].bytes,
+        guard arguments.count == 3, let publicArea = arguments[0].bytes,
+            let statement = arguments[1].bytes,
             let raw = arguments[2].bytes, let signature = ECDSASignature(rawRepresentation: raw)
         else { return nil }
-        return CertifiedApprovalKey(publicArea: Data(publicArea), statement: Data(statement), signature: signature)
+        return CertifiedApprovalKey(
+            publicArea: Data(publicArea), statement: Data(statement), signature: signature)
     }
 }
 
@@ -38,6 +44,8 @@ extension SystemPresenceBroker {
     package func certifyKey(
         by key: WrappedAttestationKey, challenge: Data
     ) async throws(KeystoreError) -> CertifiedApprovalKey {
-        try await call(.certifyKey, PresenceWire.arguments(key, challenge: challenge), PresenceWire.certifiedKey)
+        try await call(
+            .certifyKey, PresenceWire.arguments(key, challenge: challenge),
+            PresenceWire.certifiedKey)
     }
 }

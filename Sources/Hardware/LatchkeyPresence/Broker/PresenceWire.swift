@@ -1,14 +1,16 @@
 internal import FoundationEssentials
 package import Latchkey
 
-/// The D-Bus interface `org.latchkey.Presence1`: names, arguments and errors, for the client and the service.
+/// The D-Bus interface `org.latchkey.Presence1`: names, arguments and errors, for the client and
+/// the service.
 package enum PresenceWire {
     package static let name = "org.latchkey.Presence1"
     package static let path = "/org/latchkey/Presence1"
     package static let interface = "org.latchkey.Presence1"
     package static let version: UInt32 = 1
     private static let errorPrefix = "org.latchkey.Presence1.Error."
-    /// The maximum length of a text of the service, in Unicode scalars. The service's texts are shorter.
+    /// The maximum length of a text of the service, in Unicode scalars. The service's texts are
+    /// shorter.
     private static let longestText = 1000
 
     package enum Method: String, CaseIterable, Sendable {
@@ -27,8 +29,10 @@ package enum PresenceWire {
     /// The signal that reports the progress to the caller, and to subscribers of the same user.
     package static let progress = "Progress"
 
-    /// Only signals of the owner of the service's name are accepted, and only the service's user can own the name.
-    static let progressRule = SignalRule(from: name, path: path, interface: interface, member: progress)
+    /// Only signals of the owner of the service's name are accepted, and only the service's user
+    /// can own the name.
+    static let progressRule = SignalRule(
+        from: name, path: path, interface: interface, member: progress)
 
     static func prompt(_ arguments: [BusValue]) -> PresencePrompt? {
         guard arguments.count == 2, let progress = arguments[0].string.flatMap(FingerProgress.init),
@@ -52,13 +56,17 @@ package enum PresenceWire {
     }
 
     package static func error(_ error: KeystoreError) -> BusError {
-        BusError(name: errorPrefix + capitalized(error.code.description), message: "\(error.reason)\n\(error.recovery)")
+        BusError(
+            name: errorPrefix + capitalized(error.code.description),
+            message: "\(error.reason)\n\(error.recovery)")
     }
 
     /// The error for an answer that the client cannot decode.
     static let invalidAnswer = BusError(
         name: errorPrefix + capitalized(KeystoreErrorCode.refused.description),
-        message: "the presence broker's answer is not valid\nAsk an administrator to check latchkey-presenced.")
+        message:
+            "the presence broker's answer is not valid\nAsk an administrator to check latchkey-presenced."
+    )
 
     static func answer(_ error: BusError) -> ApprovalAnswer? {
         switch error.name {
@@ -81,29 +89,42 @@ package enum PresenceWire {
                 underlying: .init(layer: "dbus", text: "\(error.name): \(error.message)"))
         }
         let word = error.name.dropFirst(errorPrefix.count)
-        let lines = error.message.split(separator: "\n", maxSplits: 1).map { String(oneLine: $0, limit: longestText) }
+        let lines = error.message.split(separator: "\n", maxSplits: 1).map {
+            String(oneLine: $0, limit: longestText)
+        }
         return KeystoreError(
-            operation: operation, code: codes.first { capitalized($0.description) == word } ?? .failed,
+            operation: operation,
+            code: codes.first { capitalized($0.description) == word } ?? .failed,
             reason: lines.first ?? "the presence broker refused",
             recovery: lines.count > 1 ? lines[1] : "Try again.",
             underlying: .init(layer: "dbus", text: error.name))
     }
 
     private static let codes: [KeystoreErrorCode] = [
-        .unavailable, .notEnrolled, .lockedOut, .unsupported, .conflict, .invalidInput, .refused, .notFound,
-        .wrongDevice, .damaged, .transient, .failed, .passcodeNotSet, .invalidated, .wrongState, .cancelled,
+        .unavailable, .notEnrolled, .lockedOut, .unsupported, .conflict, .invalidInput, .refused,
+        .notFound,
+        .wrongDevice, .damaged, .transient, .failed, .passcodeNotSet, .invalidated, .wrongState,
+        .cancelled,
         .wrongProof,
     ]
 
-    private static func capitalized(_ word: String) -> String { word.prefix(1).uppercased() + word.dropFirst() }
+    private static func capitalized(_ word: String) -> String {
+        word.prefix(1).uppercased() + word.dropFirst()
+    }
 }
 
 extension PresenceWire {
-    /// The arguments of `Approve`: `use, keyName, digest, nonceTPM, requirement, reuse, reason, container`.
+    /// The arguments of `Approve`: `use, keyName, digest, nonceTPM, requirement, reuse, reason,
+    /// container`.
     package static func arguments(_ request: ApprovalRequest) -> [BusValue] {
         let (use, digest) = words(request.use)
-        return [.string(use), .bytes(Array(request.keyName)), .bytes(digest), .bytes(Array(request.nonceTPM))]
-            + arguments(request.policy) + [shortened(request.context.reason), shortened(request.context.container)]
+        return [
+            .string(use), .bytes(Array(request.keyName)), .bytes(digest),
+            .bytes(Array(request.nonceTPM)),
+        ]
+            + arguments(request.policy) + [
+                shortened(request.context.reason), shortened(request.context.container),
+            ]
     }
 
     /// The name of a use, and its digest or message.
@@ -122,8 +143,10 @@ extension PresenceWire {
     }
 
     package static func request(_ arguments: [BusValue]) -> ApprovalRequest? {
-        guard arguments.count == 8, let use = use(arguments[0], arguments[2]), let name = arguments[1].bytes,
-            let nonce = arguments[3].bytes, let policy = policy(arguments[4...5]), let reason = arguments[6].string,
+        guard arguments.count == 8, let use = use(arguments[0], arguments[2]),
+            let name = arguments[1].bytes,
+            let nonce = arguments[3].bytes, let policy = policy(arguments[4...5]),
+            let reason = arguments[6].string,
             let container = arguments[7].string
         else { return nil }
         return ApprovalRequest(
@@ -136,7 +159,8 @@ extension PresenceWire {
     }
 
     static func approval(_ arguments: [BusValue]) -> PresenceApproval? {
-        guard arguments.count == 2, let expiration = arguments[0].int32, let raw = arguments[1].bytes,
+        guard arguments.count == 2, let expiration = arguments[0].int32,
+            let raw = arguments[1].bytes,
             let signature = ECDSASignature(rawRepresentation: raw)
         else { return nil }
         return PresenceApproval(expiration: expiration, signature: signature)
@@ -145,7 +169,8 @@ extension PresenceWire {
     static func use(_ use: BusValue, _ digest: BusValue) -> ApprovalRequest.Use? {
         switch (use.string, digest.bytes) {
         case ("sign", let bytes?): MessageDigest(bytes: bytes).map(ApprovalRequest.Use.sign)
-        case ("sign-es256", let bytes?): MessageDigest(bytes: bytes).map(ApprovalRequest.Use.signNamingScheme)
+        case ("sign-es256", let bytes?):
+            MessageDigest(bytes: bytes).map(ApprovalRequest.Use.signNamingScheme)
         case ("unseal", let bytes?) where bytes.isEmpty: .unseal
         case ("mac", let bytes?) where bytes.count == 32: .mac(Data(bytes))
         default: nil
@@ -154,27 +179,32 @@ extension PresenceWire {
 }
 
 extension PresenceWire {
-    /// The answer to `State`: `state, detail, until`. `state` is `ready`, `not-available`, `not-enrolled` or
-    /// `locked-out`; `detail` the reason; `until` a POSIX time or 0.
+    /// The answer to `State`: `state, detail, until`. `state` is `ready`, `not-available`,
+    /// `not-enrolled` or `locked-out`; `detail` the reason; `until` a POSIX time or 0.
     package static func arguments(_ state: FingerState) -> [BusValue] {
         switch state {
         case .ready: [.string("ready"), .string(""), .uint64(0)]
         case .notAvailable(let why): [.string("not-available"), .string(why), .uint64(0)]
         case .notEnrolled: [.string("not-enrolled"), .string(""), .uint64(0)]
         case .lockedOut(let until):
-            [.string("locked-out"), .string(""), .uint64(UInt64(max(0, until?.timeIntervalSince1970 ?? 0)))]
+            [
+                .string("locked-out"), .string(""),
+                .uint64(UInt64(max(0, until?.timeIntervalSince1970 ?? 0))),
+            ]
         }
     }
 
     static func state(_ arguments: [BusValue]) -> FingerState? {
-        guard arguments.count == 3, let word = arguments[0].string, let detail = arguments[1].string,
+        guard arguments.count == 3, let word = arguments[0].string,
+            let detail = arguments[1].string,
             let until = arguments[2].uint64
         else { return nil }
         return switch word {
         case "ready": .ready
         case "not-available": .notAvailable(detail)
         case "not-enrolled": .notEnrolled
-        case "locked-out": .lockedOut(until: until == 0 ? nil : Date(timeIntervalSince1970: Double(until)))
+        case "locked-out":
+            .lockedOut(until: until == 0 ? nil : Date(timeIntervalSince1970: Double(until)))
         default: nil
         }
     }
@@ -182,7 +212,9 @@ extension PresenceWire {
 
 extension PresenceWire {
     package static func arguments(_ terms: PresenceTerms) -> [BusValue] {
-        var entries: [String: BusValue] = ["User": .uint32(terms.user), "Authority": .bytes(Array(terms.authority))]
+        var entries: [String: BusValue] = [
+            "User": .uint32(terms.user), "Authority": .bytes(Array(terms.authority)),
+        ]
         entries["AuthorityHandle"] = terms.authorityHandle.map(BusValue.uint32)
         entries["EnrolmentSet"] = terms.enrolmentSet.map { .bytes(Array($0)) }
         if let counter = terms.counter {
@@ -201,7 +233,8 @@ extension PresenceWire {
             let authority = entries["Authority"]?.bytes
         else { return nil }
         var terms = PresenceTerms(
-            user: user, authority: Data(authority), authorityHandle: entries["AuthorityHandle"]?.uint32,
+            user: user, authority: Data(authority),
+            authorityHandle: entries["AuthorityHandle"]?.uint32,
             enrolmentSet: entries["EnrolmentSet"]?.bytes.map { Data($0) })
         if let counter = entries["Counter"]?.bytes, let value = entries["CounterValue"]?.uint64 {
             terms.counter = .init(publicArea: Data(counter), value: value)
@@ -218,13 +251,17 @@ extension PresenceWire {
     }
 
     static func unsetPIN(_ arguments: [BusValue]) -> UnsetUserPIN? {
-        guard arguments.count == 3, let pin = pin(arguments[0], arguments[1]), let initial = arguments[2].bytes else {
+        guard arguments.count == 3, let pin = pin(arguments[0], arguments[1]),
+            let initial = arguments[2].bytes
+        else {
             return nil
         }
         return UnsetUserPIN(pin: pin, initialValue: SecretBytes(initial))
     }
 
-    private static func pin(_ publicArea: BusValue?, _ resetPolicy: BusValue?) -> PresenceTerms.UserPIN? {
+    private static func pin(_ publicArea: BusValue?, _ resetPolicy: BusValue?) -> PresenceTerms
+        .UserPIN?
+    {
         guard let area = publicArea?.bytes, let policy = resetPolicy?.bytes else { return nil }
         return PresenceTerms.UserPIN(publicArea: Data(area), resetPolicy: Data(policy))
     }
@@ -237,7 +274,8 @@ extension PresenceWire {
 
     package static func policy(_ arguments: some Collection<BusValue>) -> AccessPolicy? {
         let arguments = Array(arguments)
-        guard arguments.count == 2, let requirement = arguments[0].string.flatMap(AccessPolicy.Requirement.init),
+        guard arguments.count == 2,
+            let requirement = arguments[0].string.flatMap(AccessPolicy.Requirement.init),
             let reuse = arguments[1].uint32
         else { return nil }
         return AccessPolicy(requirement, reuseSeconds: Int(reuse))

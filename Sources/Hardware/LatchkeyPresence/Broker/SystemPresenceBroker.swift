@@ -2,8 +2,8 @@ package import FoundationEssentials
 internal import Glibc
 public import Latchkey
 
-/// The presence broker of this machine: the service `latchkey-presenced` on the system bus, or on the bus that
-/// `DBUS_SYSTEM_BUS_ADDRESS` names. Each operation has its own connection.
+/// The presence broker of this machine: the service `latchkey-presenced` on the system bus, or on
+/// the bus that `DBUS_SYSTEM_BUS_ADDRESS` names. Each operation has its own connection.
 ///
 /// The TPM checks the broker's approvals; no other part of Latchkey trusts them.
 public struct SystemPresenceBroker: ApprovalService {
@@ -15,9 +15,11 @@ public struct SystemPresenceBroker: ApprovalService {
 
     /// - Parameters:
     /// - busAddress: The address of a bus to use instead of the system bus.
-    /// - onProgress: Called with the progress, and the service's description of the requester and the reason.
+    /// - onProgress: Called with the progress, and the service's description of the requester and
+    ///   the reason.
     public init(
-        busAddress: String? = nil, onProgress: @escaping @Sendable (FingerProgress, String) -> Void = { _, _ in }
+        busAddress: String? = nil,
+        onProgress: @escaping @Sendable (FingerProgress, String) -> Void = { _, _ in }
     ) {
         self.busAddress = busAddress
         self.onProgress = onProgress
@@ -46,7 +48,9 @@ public struct SystemPresenceBroker: ApprovalService {
         do throws(BusError) {
             let bus = try await Bus.system(at: busAddress)
             _ = try await bus.subscribe(PresenceWire.progressRule) { signal in
-                if let prompt = PresenceWire.prompt(signal.arguments) { onProgress(prompt.progress, prompt.text) }
+                if let prompt = PresenceWire.prompt(signal.arguments) {
+                    onProgress(prompt.progress, prompt.text)
+                }
             }
             let arguments = try await cancellable(bus, request).get()
             let approval =
@@ -65,19 +69,24 @@ public struct SystemPresenceBroker: ApprovalService {
     package func complete(
         _ ticket: Data, _ use: ApprovalRequest.Use
     ) async throws(KeystoreError) -> PresenceApproval {
-        try await call(.complete, PresenceWire.arguments(completing: ticket, use), PresenceWire.approval)
+        try await call(
+            .complete, PresenceWire.arguments(completing: ticket, use), PresenceWire.approval)
     }
 
-    /// The error with the end of a lockout added. The broker reports the end as a time only in the answer of `State`.
+    /// The error with the end of a lockout added. The broker reports the end as a time only in the
+    /// answer of `State`.
     private func withEnd(_ error: KeystoreError) async -> KeystoreError {
-        guard error.code == .lockedOut, case .lockedOut(let until) = await fingerState() else { return error }
+        guard error.code == .lockedOut, case .lockedOut(let until) = await fingerState() else {
+            return error
+        }
         return KeystoreError(
-            operation: error.operation, code: error.code, reason: error.reason, recovery: error.recovery,
+            operation: error.operation, code: error.code, reason: error.reason,
+            recovery: error.recovery,
             lockedOutUntil: until, underlying: error.underlying)
     }
 
-    /// Whether the machine has no system bus, or the bus reports that the service's name has no owner and cannot be
-    /// activated. A bus that refuses, fails or does not answer proves nothing.
+    /// Whether the machine has no system bus, or the bus reports that the service's name has no
+    /// owner and cannot be activated. A bus that refuses, fails or does not answer proves nothing.
     package func isAbsent() async -> Bool {
         do throws(BusError) {
             return try await Bus.system(at: busAddress).isUnserved(PresenceWire.name)
@@ -96,12 +105,13 @@ public struct SystemPresenceBroker: ApprovalService {
         let isSingle = request.further.isEmpty
         await bus.send(
             PresenceWire.target(isSingle ? .approve : .approveSeveral),
-            isSingle ? PresenceWire.arguments(request) : PresenceWire.arguments(several: request), timeout: Self.timeout
+            isSingle ? PresenceWire.arguments(request) : PresenceWire.arguments(several: request),
+            timeout: Self.timeout
         ) {
             sink.yield($0)
         }
-        // The request is already sent, so the cancellation arrives after it. The service answers a cancelled request
-        // with ‘declined’.
+        // The request is already sent, so the cancellation arrives after it. The service answers a
+        // cancelled request with ‘declined’.
         let reply = Task { await replies.first { _ in true } ?? .failure(.closed) }
         return await withTaskCancellationHandler {
             await reply.value
@@ -116,7 +126,8 @@ public struct SystemPresenceBroker: ApprovalService {
     ) async throws(KeystoreError) -> R {
         do throws(BusError) {
             let bus = try await Bus.system(at: busAddress)
-            let answer = try await bus.call(PresenceWire.target(method), arguments, timeout: .seconds(20))
+            let answer = try await bus.call(
+                PresenceWire.target(method), arguments, timeout: .seconds(20))
             guard let result = decode(answer) else { throw PresenceWire.invalidAnswer }
             return result
         } catch {
@@ -126,10 +137,11 @@ public struct SystemPresenceBroker: ApprovalService {
 }
 
 extension SystemPresenceBroker {
-    /// All messages of the broker for this user, for requests of all programs. For a desktop that shows them in one
-    /// place.
+    /// All messages of the broker for this user, for requests of all programs. For a desktop that
+    /// shows them in one place.
     ///
-    /// The stream continues after the service restarts, and ends when the bus ends. Release it to stop.
+    /// The stream continues after the service restarts, and ends when the bus ends. Release it to
+    /// stop.
     package func prompts() async throws(KeystoreError) -> AsyncStream<PresencePrompt> {
         let (prompts, sink) = AsyncStream.makeStream(of: PresencePrompt.self)
         do throws(BusError) {

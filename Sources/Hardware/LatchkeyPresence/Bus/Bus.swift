@@ -14,7 +14,9 @@ package actor Bus {
         }
     }
 
-    package nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
+    package nonisolated var unownedExecutor: UnownedSerialExecutor {
+        thread.asUnownedSerialExecutor()
+    }
 
     private init() {
         thread = pump.makeThread()
@@ -27,12 +29,15 @@ package actor Bus {
     /// Connects to a system bus.
     ///
     /// - Parameters:
-    ///   - address: nil for the bus that `DBUS_SYSTEM_BUS_ADDRESS` names, or the system bus if it is not set.
-    ///   - acceptsDescriptors: Whether messages with file descriptors are received. Use such a connection only briefly:
-    ///     libsystemd closes it if it receives more descriptors than the process can open.
+    ///   - address: nil for the bus that `DBUS_SYSTEM_BUS_ADDRESS` names, or the system bus if it
+    ///     is not set.
+    ///   - acceptsDescriptors: Whether messages with file descriptors are received. Use such a
+    ///     connection only briefly: libsystemd closes it if it receives more descriptors than the
+    ///     process can open.
     ///   - onClose: Called when the connection is lost or closed.
     package static func system(
-        at address: String? = nil, acceptsDescriptors: Bool = false, onClose: @escaping @Sendable () -> Void = {}
+        at address: String? = nil, acceptsDescriptors: Bool = false,
+        onClose: @escaping @Sendable () -> Void = {}
     ) async throws(BusError) -> Bus {
         let bus = Bus()
         try await bus.connect(address, acceptsDescriptors, onClose)
@@ -52,13 +57,15 @@ package actor Bus {
     package func call(
         _ target: BusTarget, _ arguments: [BusValue] = [], timeout: Duration = .seconds(10)
     ) async throws(BusError) -> [BusValue] {
-        let result = await withCheckedContinuation { (continuation: CheckedContinuation<Reply, Never>) in
+        let result = await withCheckedContinuation {
+            (continuation: CheckedContinuation<Reply, Never>) in
             send(target, arguments, timeout: timeout) { continuation.resume(returning: $0) }
         }
         return try result.get()
     }
 
-    /// Calls a method. `receive` gets the answer once. Answers and signals arrive in the bus's order.
+    /// Calls a method. `receive` gets the answer once. Answers and signals arrive in the bus's
+    /// order.
     package func send(
         _ target: BusTarget, _ arguments: [BusValue] = [], timeout: Duration = .seconds(10),
         _ receive: @escaping @Sendable (Reply) -> Void
@@ -73,7 +80,8 @@ package actor Bus {
         }
     }
 
-    /// Passes the signals that match a rule to `receive`, in order. Forged signals of other programs are discarded.
+    /// Passes the signals that match a rule to `receive`, in order. Forged signals of other
+    /// programs are discarded.
     ///
     /// - Returns: The subscription, for ``forget(_:)``.
     package func subscribe(
@@ -84,8 +92,8 @@ package actor Bus {
 
     package func forget(_ subscription: UInt64) { pump.connection?.forget(subscription) }
 
-    /// The unique name of the owner of a name; nil if the name has no owner. A change of owner is known here before any
-    /// message of the new owner.
+    /// The unique name of the owner of a name; nil if the name has no owner. A change of owner is
+    /// known here before any message of the new owner.
     package func owner(of name: String) async throws(BusError) -> String? {
         try await open.owner(of: name)
     }
@@ -98,7 +106,9 @@ package actor Bus {
     /// Passes all method calls on an object to `receive`, in order.
     ///
     /// - Parameter receive: Returns the answer, or nil if ``reply(to:_:)`` will answer the call.
-    package func serve(_ path: String, _ receive: @escaping @Sendable (BusMessage) -> Reply?) throws(BusError) {
+    package func serve(_ path: String, _ receive: @escaping @Sendable (BusMessage) -> Reply?)
+        throws(BusError)
+    {
         try open.serve(path) { receive($0) }
     }
 
@@ -117,8 +127,8 @@ package actor Bus {
         try open.signal(target, arguments)
     }
 
-    /// Gets a client's credentials from the bus. `receive` gets the answer once, in the bus's order of answers and
-    /// signals.
+    /// Gets a client's credentials from the bus. `receive` gets the answer once, in the bus's order
+    /// of answers and signals.
     package func askCredentials(
         of client: String, _ receive: @escaping @Sendable (Result<BusCredentials, BusError>) -> Void
     ) {
@@ -131,7 +141,8 @@ package actor Bus {
         }
     }
 
-    /// Tells systemd that the service is ready. Does nothing in a process that systemd did not start.
+    /// Tells systemd that the service is ready. Does nothing in a process that systemd did not
+    /// start.
     package nonisolated static func notifyReady() throws(BusError) {
         try Systemd.load()
         _ = systemd.sd_notify(0, "READY=1")
@@ -179,7 +190,9 @@ package struct BusError: Error, Hashable, Sendable {
 
     /// A local error, by its `errno` (negative, as sd-bus returns it).
     init(_ code: Int32, _ doing: String) {
-        self.init(name: "org.latchkey.Bus.Error.Local", message: "could not \(doing): \(systemReason(-code))")
+        self.init(
+            name: "org.latchkey.Bus.Error.Local",
+            message: "could not \(doing): \(systemReason(-code))")
     }
 
     static func check(_ code: Int32, _ doing: String = "encode an argument") throws(BusError) {
@@ -190,16 +203,19 @@ package struct BusError: Error, Hashable, Sendable {
         name: "org.latchkey.Bus.Error.Closed", message: "the connection to the bus is closed")
 
     /// The machine has no system bus: the bus's socket does not exist.
-    static let noBus = BusError(name: "org.freedesktop.DBus.Error.NoServer", message: "there is no system bus")
+    static let noBus = BusError(
+        name: "org.freedesktop.DBus.Error.NoServer", message: "there is no system bus")
 
     static let unreadableArguments = BusError(
-        name: "org.freedesktop.DBus.Error.InvalidArgs", message: "the arguments are too long or have the wrong type")
+        name: "org.freedesktop.DBus.Error.InvalidArgs",
+        message: "the arguments are too long or have the wrong type")
 
-    /// Whether the bus or the called service is missing. Only for messages: the owner of a name can also send such an
-    /// error.
+    /// Whether the bus or the called service is missing. Only for messages: the owner of a name can
+    /// also send such an error.
     package var isAbsence: Bool {
         [
-            "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner", Self.noBus.name,
+            "org.freedesktop.DBus.Error.ServiceUnknown",
+            "org.freedesktop.DBus.Error.NameHasNoOwner", Self.noBus.name,
         ].contains(name)
     }
 }
@@ -208,8 +224,8 @@ package struct BusError: Error, Hashable, Sendable {
 package struct BusCredentials: Hashable, Sendable {
     /// The POSIX user of the connection.
     package let user: UInt32
-    /// The process that connected, if the bus reports it. The process may have ended, and its id may belong to another
-    /// process.
+    /// The process that connected, if the bus reports it. The process may have ended, and its id
+    /// may belong to another process.
     package let process: Int32?
 
     package init(user: UInt32, process: Int32?) {
@@ -217,16 +233,18 @@ package struct BusCredentials: Hashable, Sendable {
         self.process = process
     }
 
-    /// Reads the answer to `GetConnectionCredentials` (D-Bus Specification, section "Message Bus Messages"); nil if it
-    /// has no user.
+    /// Reads the answer to `GetConnectionCredentials` (D-Bus Specification, section "Message Bus
+    /// Messages"); nil if it has no user.
     init?(_ answer: [BusValue]) {
-        guard let facts = answer.first?.dictionary, let user = facts["UnixUserID"]?.uint32 else { return nil }
+        guard let facts = answer.first?.dictionary, let user = facts["UnixUserID"]?.uint32 else {
+            return nil
+        }
         self.init(user: user, process: facts["ProcessID"]?.uint32.flatMap { Int32(exactly: $0) })
     }
 }
 
-/// A closure that is called exactly once. If it has no result at its end, it gets the error that the connection is
-/// closed.
+/// A closure that is called exactly once. If it has no result at its end, it gets the error that
+/// the connection is closed.
 final class Once: Sendable {
     private let receive: Mutex<(@Sendable (Bus.Reply) -> Void)?>
 

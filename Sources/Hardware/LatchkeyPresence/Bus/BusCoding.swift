@@ -2,15 +2,15 @@ internal import CSystemd
 internal import Glibc
 internal import Synchronization
 
-/// Encodes and decodes the arguments of messages. Received messages are untrusted: arguments of an unknown type are
-/// skipped.
+/// Encodes and decodes the arguments of messages. Received messages are untrusted: arguments of an
+/// unknown type are skipped.
 enum BusCoding {
-    /// The maximum number of bytes of texts and arrays that are read from a message. Expected messages are shorter; a
-    /// message can have 32 MiB.
+    /// The maximum number of bytes of texts and arrays that are read from a message. Expected
+    /// messages are shorter; a message can have 32 MiB.
     private static let maximumBytes = 1 << 16
 
-    /// The maximum number of bytes of texts and arrays in a call to this program. Calls are stored until they are
-    /// answered.
+    /// The maximum number of bytes of texts and arrays in a call to this program. Calls are stored
+    /// until they are answered.
     static let maximumCallBytes = 1 << 14
 
     /// The decoded arguments of a message.
@@ -47,7 +47,8 @@ enum BusCoding {
         case .bytes(let bytes):
             try BusError.check(
                 bytes.withUnsafeBytes {
-                    systemd.sd_bus_message_append_array(message, type("y"), $0.baseAddress, $0.count)
+                    systemd.sd_bus_message_append_array(
+                        message, type("y"), $0.baseAddress, $0.count)
                 })
         case .strings(let texts):
             try BusError.check(systemd.sd_bus_message_open_container(message, type("a"), "s"))
@@ -63,7 +64,8 @@ enum BusCoding {
             }
             try BusError.check(systemd.sd_bus_message_close_container(message))
         case .variant(let value):
-            try BusError.check(systemd.sd_bus_message_open_container(message, type("v"), signature(of: value)))
+            try BusError.check(
+                systemd.sd_bus_message_open_container(message, type("v"), signature(of: value)))
             try append(value, to: message)
             try BusError.check(systemd.sd_bus_message_close_container(message))
         case .structure, .array, .descriptor, .other:
@@ -110,7 +112,8 @@ enum BusCoding {
         case ("a", "s"): return strings(message, kind, &all)
         case ("a", "{sv}"): return dictionary(message, kind, &all)
         case ("r", _): return members(message, kind, inner, &all).map(BusValue.structure)
-        case ("a", _) where inner.hasPrefix("("): return members(message, kind, inner, &all).map(BusValue.array)
+        case ("a", _) where inner.hasPrefix("("):
+            return members(message, kind, inner, &all).map(BusValue.array)
         case ("h", _): return descriptor(message, kind)
         default:
             all.hasSkipped = true
@@ -118,7 +121,9 @@ enum BusCoding {
         }
     }
 
-    private static func text(_ message: OpaquePointer, _ kind: CChar, _ all: inout Arguments) -> String? {
+    private static func text(_ message: OpaquePointer, _ kind: CChar, _ all: inout Arguments)
+        -> String?
+    {
         var pointer: UnsafePointer<CChar>?
         guard systemd.sd_bus_message_read_basic(message, kind, &pointer) > 0, let pointer,
             all.takes(strlen(pointer) + 1)
@@ -128,7 +133,9 @@ enum BusCoding {
         return String(cString: pointer)
     }
 
-    private static func number<I: FixedWidthInteger>(_ message: OpaquePointer, _ kind: CChar, _ zero: I) -> I? {
+    private static func number<I: FixedWidthInteger>(
+        _ message: OpaquePointer, _ kind: CChar, _ zero: I
+    ) -> I? {
         var value = zero
         guard systemd.sd_bus_message_read_basic(message, kind, &value) > 0 else { return nil }
         return value
@@ -137,13 +144,17 @@ enum BusCoding {
     private static func bytes(_ message: OpaquePointer, _ all: inout Arguments) -> BusValue? {
         var pointer: UnsafeRawPointer?
         var count = 0
-        guard systemd.sd_bus_message_read_array(message, type("y"), &pointer, &count) > 0, all.takes(count) else {
+        guard systemd.sd_bus_message_read_array(message, type("y"), &pointer, &count) > 0,
+            all.takes(count)
+        else {
             return nil
         }
         return .bytes(Array(UnsafeRawBufferPointer(start: pointer, count: count)))
     }
 
-    private static func strings(_ message: OpaquePointer, _ kind: CChar, _ all: inout Arguments) -> BusValue? {
+    private static func strings(_ message: OpaquePointer, _ kind: CChar, _ all: inout Arguments)
+        -> BusValue?
+    {
         guard systemd.sd_bus_message_enter_container(message, kind, "s") > 0 else { return nil }
         var texts: [String] = []
         while let text = text(message, type("s"), &all) { texts.append(text) }
@@ -155,8 +166,10 @@ enum BusCoding {
     private static func members(
         _ message: OpaquePointer, _ kind: CChar, _ contents: String, _ all: inout Arguments
     ) -> [BusValue]? {
-        // Each container counts as 8 bytes, so that the number of containers without text is also limited.
-        guard all.takes(8), systemd.sd_bus_message_enter_container(message, kind, contents) > 0 else { return nil }
+        // Each container counts as 8 bytes, so that the number of containers without text is also
+        // limited.
+        guard all.takes(8), systemd.sd_bus_message_enter_container(message, kind, contents) > 0
+        else { return nil }
         var values: [BusValue] = []
         while let value = next(message, &all) { values.append(value) }
         guard systemd.sd_bus_message_exit_container(message) >= 0 else { return nil }
@@ -169,7 +182,9 @@ enum BusCoding {
         return BusDescriptor(duplicating: number).map(BusValue.descriptor)
     }
 
-    private static func dictionary(_ message: OpaquePointer, _ kind: CChar, _ all: inout Arguments) -> BusValue? {
+    private static func dictionary(_ message: OpaquePointer, _ kind: CChar, _ all: inout Arguments)
+        -> BusValue?
+    {
         guard systemd.sd_bus_message_enter_container(message, kind, "{sv}") > 0 else { return nil }
         var entries: [String: BusValue] = [:]
         while systemd.sd_bus_message_enter_container(message, type("e"), "sv") > 0 {
@@ -192,7 +207,9 @@ enum BusCoding {
         return .dictionary(entries)
     }
 
-    private static func basic(_ message: OpaquePointer, _ kind: Character, _ pointer: UnsafeRawPointer) -> Int32 {
+    private static func basic(
+        _ message: OpaquePointer, _ kind: Character, _ pointer: UnsafeRawPointer
+    ) -> Int32 {
         systemd.sd_bus_message_append_basic(message, type(kind), pointer)
     }
 
@@ -237,10 +254,16 @@ package enum BusValue: Hashable, Sendable {
     package var uint64: UInt64? { if case .uint64(let value) = self { value } else { nil } }
     package var bytes: [UInt8]? { if case .bytes(let value) = self { value } else { nil } }
     package var strings: [String]? { if case .strings(let value) = self { value } else { nil } }
-    package var structure: [BusValue]? { if case .structure(let value) = self { value } else { nil } }
+    package var structure: [BusValue]? {
+        if case .structure(let value) = self { value } else { nil }
+    }
     package var array: [BusValue]? { if case .array(let value) = self { value } else { nil } }
-    package var descriptor: BusDescriptor? { if case .descriptor(let value) = self { value } else { nil } }
-    package var dictionary: [String: BusValue]? { if case .dictionary(let value) = self { value } else { nil } }
+    package var descriptor: BusDescriptor? {
+        if case .descriptor(let value) = self { value } else { nil }
+    }
+    package var dictionary: [String: BusValue]? {
+        if case .dictionary(let value) = self { value } else { nil }
+    }
 }
 
 /// A file descriptor from a message. Closed by ``close()`` or with the last reference.

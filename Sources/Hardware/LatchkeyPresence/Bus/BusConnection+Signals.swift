@@ -3,27 +3,32 @@ extension BusConnection {
     /// Passes the signals that match a rule to `receive`.
     ///
     /// - Returns: The subscription, for ``forget(_:)``.
-    func subscribe(_ rule: SignalRule, _ receive: @escaping (BusMessage) -> Void) async throws(BusError) -> UInt64 {
+    func subscribe(_ rule: SignalRule, _ receive: @escaping (BusMessage) -> Void)
+        async throws(BusError) -> UInt64
+    {
         if rule.sender != Self.bus { try await follow(rule.sender) }
         return try await installed(rule) { connection, signal in
             if rule.accepts(signal, owner: { connection.owners[$0] }) { receive(signal) }
         }
     }
 
-    /// The unique name of the owner of a name after the messages that were handled until now; nil if the name has no
-    /// owner.
+    /// The unique name of the owner of a name after the messages that were handled until now; nil
+    /// if the name has no owner.
     func owner(of name: String) async throws(BusError) -> String? {
         try await follow(name)
         return owners[name]
     }
 
-    /// Follows the owner of a name: the bus reports a change before it delivers any message of the new owner.
+    /// Follows the owner of a name: the bus reports a change before it delivers any message of the
+    /// new owner.
     private func follow(_ name: String) async throws(BusError) {
         guard !followed.contains(name) else { return }
         let changes = SignalRule.ownerChanges(of: name)
         // Concurrent subscriptions to the same name get the same signals.
         let subscription = try await installed(changes) { connection, signal in
-            guard changes.accepts(signal, owner: { _ in nil }), signal.arguments.count == 3 else { return }
+            guard changes.accepts(signal, owner: { _ in nil }), signal.arguments.count == 3 else {
+                return
+            }
             connection.owners[name] = signal.arguments[2].string.flatMap { $0.isEmpty ? nil : $0 }
         }
         do throws(BusError) {
@@ -40,7 +45,8 @@ extension BusConnection {
         _ rule: SignalRule, _ receive: @escaping (BusConnection, BusMessage) -> Void
     ) async throws(BusError) -> UInt64 {
         var subscription: UInt64?
-        let result = await withCheckedContinuation { (continuation: CheckedContinuation<Bus.Reply, Never>) in
+        let result = await withCheckedContinuation {
+            (continuation: CheckedContinuation<Bus.Reply, Never>) in
             do throws(BusError) {
                 subscription = try match(rule, receive) { continuation.resume(returning: $0) }
             } catch {
@@ -60,19 +66,21 @@ extension BusConnection {
 
 /// Calls to the bus itself.
 ///
-/// These calls are asynchronous. A blocking libsystemd call stores all other incoming messages while it waits, and any
-/// program can send messages.
+/// These calls are asynchronous. A blocking libsystemd call stores all other incoming messages
+/// while it waits, and any program can send messages.
 extension BusConnection {
     /// The message bus itself. No client can own its name.
     static let bus = "org.freedesktop.DBus"
 
     /// A method of the bus (D-Bus Specification, section "Message Bus Messages").
-    static func bus(_ method: String) -> BusTarget { BusTarget(bus, "/org/freedesktop/DBus", bus, method) }
+    static func bus(_ method: String) -> BusTarget {
+        BusTarget(bus, "/org/freedesktop/DBus", bus, method)
+    }
 
     /// Whether the bus reports that a name has no owner and cannot be activated.
     ///
-    /// Both are checked: dbus-broker answers a call to a service that failed to start like a call to a name without
-    /// owner.
+    /// Both are checked: dbus-broker answers a call to a service that failed to start like a call
+    /// to a name without owner.
     func isUnserved(_ name: String) async throws(BusError) -> Bool {
         guard try await ask("NameHasOwner", [.string(name)]).first?.bool == false,
             let startable = try await ask("ListActivatableNames", []).first?.strings
@@ -80,7 +88,8 @@ extension BusConnection {
         return !startable.contains(name)
     }
 
-    /// Stores the unique name of a name's owner in `owners`, before any message after the answer is handled.
+    /// Stores the unique name of a name's owner in `owners`, before any message after the answer is
+    /// handled.
     func learnOwner(of name: String) async throws(BusError) {
         do throws(BusError) {
             _ = try await ask("GetNameOwner", [.string(name)]) { [unowned self] answer in
@@ -95,7 +104,8 @@ extension BusConnection {
     private func ask(
         _ method: String, _ arguments: [BusValue], _ note: @escaping (Bus.Reply) -> Void = { _ in }
     ) async throws(BusError) -> [BusValue] {
-        let result = await withCheckedContinuation { (continuation: CheckedContinuation<Bus.Reply, Never>) in
+        let result = await withCheckedContinuation {
+            (continuation: CheckedContinuation<Bus.Reply, Never>) in
             let answer = Once { continuation.resume(returning: $0) }
             do throws(BusError) {
                 try call(Self.bus(method), arguments, timeout: Self.defaultTimeout) { reply in
@@ -112,8 +122,9 @@ extension BusConnection {
 
 /// A rule for accepted signals.
 ///
-/// The bus delivers every message that is addressed to a client, with any sender, path, interface and member. A match
-/// rule only adds messages and does not filter. So each received signal is checked against the rule.
+/// The bus delivers every message that is addressed to a client, with any sender, path, interface
+/// and member. A match rule only adds messages and does not filter. So each received signal is
+/// checked against the rule.
 package struct SignalRule: Hashable, Sendable {
     /// The name whose owner at the time of the signal is the sender.
     package let sender: String
@@ -125,7 +136,8 @@ package struct SignalRule: Hashable, Sendable {
     package let argument: String?
 
     package init(
-        from sender: String, path: String? = nil, interface: String, member: String, argument: String? = nil
+        from sender: String, path: String? = nil, interface: String, member: String,
+        argument: String? = nil
     ) {
         self.sender = sender
         self.path = path
@@ -134,8 +146,8 @@ package struct SignalRule: Hashable, Sendable {
         self.argument = argument
     }
 
-    /// `NameOwnerChanged(name, old owner, new owner)` of one name, or of all (D-Bus Specification, section "Message Bus
-    /// Messages").
+    /// `NameOwnerChanged(name, old owner, new owner)` of one name, or of all (D-Bus Specification,
+    /// section "Message Bus Messages").
     package static func ownerChanges(of name: String? = nil) -> SignalRule {
         SignalRule(
             from: BusConnection.bus, path: "/org/freedesktop/DBus", interface: BusConnection.bus,

@@ -30,7 +30,10 @@ final class BusConnection {
         /// Called once with the result of installing the rule.
         var installed: Once?
 
-        init(_ connection: BusConnection, _ id: UInt64, _ receive: @escaping (BusConnection, OpaquePointer) -> Void) {
+        init(
+            _ connection: BusConnection, _ id: UInt64,
+            _ receive: @escaping (BusConnection, OpaquePointer) -> Void
+        ) {
             self.connection = connection
             self.id = id
             self.receive = receive
@@ -38,10 +41,13 @@ final class BusConnection {
     }
 
     /// - Parameters:
-    ///   - address: The bus's address; nil for the system bus, or the bus that `DBUS_SYSTEM_BUS_ADDRESS` names.
+    ///   - address: The bus's address; nil for the system bus, or the bus that
+    ///     `DBUS_SYSTEM_BUS_ADDRESS` names.
     ///   - acceptsDescriptors: See ``Bus/system(at:acceptsDescriptors:onClose:)``.
     ///   - onClose: Called when the connection is closed, by either side.
-    init(address: String?, acceptsDescriptors: Bool = false, onClose: @escaping () -> Void) throws(BusError) {
+    init(address: String?, acceptsDescriptors: Bool = false, onClose: @escaping () -> Void)
+        throws(BusError)
+    {
         let address = address ?? Self.systemAddress
         do throws(BusError) {
             try Systemd.load()
@@ -57,18 +63,23 @@ final class BusConnection {
         self.onClose = onClose
     }
 
-    /// The address of the system bus (D-Bus Specification, section "Well-known Message Bus Instances").
+    /// The address of the system bus (D-Bus Specification, section "Well-known Message Bus
+    /// Instances").
     private static var systemAddress: String {
-        getenv("DBUS_SYSTEM_BUS_ADDRESS").map { String(cString: $0) } ?? "unix:path=/run/dbus/system_bus_socket"
+        getenv("DBUS_SYSTEM_BUS_ADDRESS").map { String(cString: $0) }
+            ?? "unix:path=/run/dbus/system_bus_socket"
     }
 
     /// Whether the address may have a socket: not if it is only a path that does not exist.
     private static func hasSocket(_ address: String) -> Bool {
         let prefix = "unix:path="
-        return !address.hasPrefix(prefix) || access(String(address.dropFirst(prefix.count)), F_OK) == 0
+        return !address.hasPrefix(prefix)
+            || access(String(address.dropFirst(prefix.count)), F_OK) == 0
     }
 
-    private static func open(address: String, _ acceptsDescriptors: Bool, _ bus: inout OpaquePointer?) -> Int32 {
+    private static func open(
+        address: String, _ acceptsDescriptors: Bool, _ bus: inout OpaquePointer?
+    ) -> Int32 {
         var code = systemd.sd_bus_new(&bus)
         if code >= 0 { code = systemd.sd_bus_set_address(bus, address) }
         if code >= 0 { code = systemd.sd_bus_negotiate_fds(bus, acceptsDescriptors ? 1 : 0) }
@@ -89,7 +100,8 @@ final class BusConnection {
         var message: OpaquePointer?
         try BusError.check(
             systemd.sd_bus_message_new_method_call(
-                bus, &message, target.destination, target.path, target.interface, target.member), "make a call")
+                bus, &message, target.destination, target.path, target.interface, target.member),
+            "make a call")
         guard let message else { throw .closed }
         defer { _ = systemd.sd_bus_message_unref(message) }
         try BusCoding.append(arguments, to: message)
@@ -122,13 +134,16 @@ final class BusConnection {
     ) throws(BusError) -> UInt64 {
         let bus = try bus
         let handler = handler { connection, message in
-            if let read = Self.message(message, BusCoding.read(message), ticket: nil) { receive(connection, read) }
+            if let read = Self.message(message, BusCoding.read(message), ticket: nil) {
+                receive(connection, read)
+            }
         }
         let answer = Once(installed)
         handler.installed = answer
         var slot: OpaquePointer?
         let code = systemd.sd_bus_add_match_async(
-            bus, &slot, rule.match, { message, userdata, _ in BusConnection.deliver(message, userdata, isLast: false) },
+            bus, &slot, rule.match,
+            { message, userdata, _ in BusConnection.deliver(message, userdata, isLast: false) },
             { message, userdata, _ in BusConnection.confirm(message, userdata) },
             Unmanaged.passUnretained(handler).toOpaque())
         guard code >= 0 else {
@@ -146,8 +161,8 @@ final class BusConnection {
 
     // MARK: Serving
 
-    /// Passes all method calls on an object to `receive`, which returns the answer, or nil to answer later with
-    /// `reply(to:_:)`.
+    /// Passes all method calls on an object to `receive`, which returns the answer, or nil to
+    /// answer later with `reply(to:_:)`.
     func serve(
         _ path: String, _ receive: @escaping (BusMessage) -> Bus.Reply?
     ) throws(BusError) {
@@ -188,7 +203,8 @@ final class BusConnection {
         switch result {
         case .success(let values):
             var reply: OpaquePointer?
-            try BusError.check(systemd.sd_bus_message_new_method_return(call, &reply), "answer a call")
+            try BusError.check(
+                systemd.sd_bus_message_new_method_return(call, &reply), "answer a call")
             guard let reply else { throw .closed }
             defer { _ = systemd.sd_bus_message_unref(reply) }
             try BusCoding.append(values, to: reply)
@@ -208,12 +224,14 @@ final class BusConnection {
         let bus = try bus
         var message: OpaquePointer?
         try BusError.check(
-            systemd.sd_bus_message_new_signal(bus, &message, target.path, target.interface, target.member),
+            systemd.sd_bus_message_new_signal(
+                bus, &message, target.path, target.interface, target.member),
             "make a signal")
         guard let message else { throw .closed }
         defer { _ = systemd.sd_bus_message_unref(message) }
         try BusCoding.append(arguments, to: message)
-        try BusError.check(systemd.sd_bus_send_to(bus, message, target.destination, nil), "send a signal")
+        try BusError.check(
+            systemd.sd_bus_send_to(bus, message, target.destination, nil), "send a signal")
     }
 
     // MARK: The thread's part
@@ -240,7 +258,10 @@ final class BusConnection {
         clock_gettime(CLOCK_MONOTONIC, &now)
         let passed = UInt64(now.tv_sec) * 1_000_000 + UInt64(now.tv_nsec) / 1000
         let left = deadline > passed ? (deadline - passed) / 1000 + 1 : 0
-        return (systemd.sd_bus_get_fd(bus), Int16(truncatingIfNeeded: max(events, 0)), Int32(clamping: left))
+        return (
+            systemd.sd_bus_get_fd(bus), Int16(truncatingIfNeeded: max(events, 0)),
+            Int32(clamping: left)
+        )
     }
 
     func close() {
@@ -274,19 +295,24 @@ final class BusConnection {
         return 0
     }
 
-    private static func confirm(_ message: OpaquePointer?, _ userdata: UnsafeMutableRawPointer?) -> Int32 {
+    private static func confirm(_ message: OpaquePointer?, _ userdata: UnsafeMutableRawPointer?)
+        -> Int32
+    {
         guard let message, let userdata else { return 0 }
-        Unmanaged<Handler>.fromOpaque(userdata).takeUnretainedValue().installed?.give(result(of: message))
+        Unmanaged<Handler>.fromOpaque(userdata).takeUnretainedValue().installed?.give(
+            result(of: message))
         return 1
     }
 
     private static func result(of reply: OpaquePointer) -> Bus.Reply {
-        guard let error = systemd.sd_bus_message_get_error(reply), let name = error.pointee.name else {
+        guard let error = systemd.sd_bus_message_get_error(reply), let name = error.pointee.name
+        else {
             return .success(BusCoding.read(reply).values)
         }
         return .failure(
             BusError(
-                name: String(cString: name), message: error.pointee.message.map { String(cString: $0) } ?? ""))
+                name: String(cString: name),
+                message: error.pointee.message.map { String(cString: $0) } ?? ""))
     }
 
     private static func message(
@@ -300,7 +326,8 @@ final class BusConnection {
         return BusMessage(
             sender: String(cString: sender),
             path: systemd.sd_bus_message_get_path(message).map { String(cString: $0) } ?? "",
-            interface: systemd.sd_bus_message_get_interface(message).map { String(cString: $0) } ?? "",
+            interface: systemd.sd_bus_message_get_interface(message).map { String(cString: $0) }
+                ?? "",
             member: String(cString: member), arguments: arguments.values, ticket: ticket)
     }
 }

@@ -1,8 +1,8 @@
 internal import Glibc
 internal import Latchkey
 
-/// Serves one connection to a bus on its thread, between the jobs of ``Bus``. sd-bus is not thread-safe, so all its calls run
-/// there.
+/// Serves one connection to a bus on its thread, between the jobs of ``Bus``. sd-bus is not
+/// thread-safe, so all its calls run there.
 final class BusPump: Sendable {
     private let wakeUp = WakeUp()
 

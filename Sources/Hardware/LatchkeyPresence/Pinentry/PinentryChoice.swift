@@ -1,7 +1,8 @@
 internal import Glibc
 package import Latchkey
 
-/// Asks a question with two or three buttons, with the system's pinentry program (its command `CONFIRM`).
+/// Asks a question with two or three buttons, with the system's pinentry program (its command
+/// `CONFIRM`).
 package struct PinentryChoice: Sendable {
     /// The labels of the buttons.
     package struct Buttons: Hashable, Sendable {
@@ -19,7 +20,8 @@ package struct PinentryChoice: Sendable {
         case accepted
         /// The second choice.
         case other
-        /// The second choice in a program that shows two buttons only. It replaces the cancel button, so the user cannot refuse.
+        /// The second choice in a program that shows two buttons only. It replaces the cancel
+        /// button, so the user cannot refuse.
         case otherOfTwo
         case cancelled
         /// The time has passed, or the task was cancelled and the program has closed its window.
@@ -37,8 +39,8 @@ package struct PinentryChoice: Sendable {
 
     /// Shows the question and waits for the answer. Cancelling the task closes the window at once.
     ///
-    /// - Throws: `KeystoreError`: `unavailable` if the program is missing or cannot prompt, `failed` if it does not follow
-    ///   the protocol.
+    /// - Throws: `KeystoreError`: `unavailable` if the program is missing or cannot prompt,
+    ///   `failed` if it does not follow the protocol.
     package func ask(
         _ question: String, _ buttons: Buttons, within limit: Duration
     ) async throws(KeystoreError) -> Answer {
@@ -47,7 +49,8 @@ package struct PinentryChoice: Sendable {
             let process = try PinentryProcess(program: program, environment: environment)
             let options = PinentrySettings(environment: environment).options
             var exchange = ChoiceExchange(
-                reader: DeadlineReader(descriptor: process.descriptor, wakeUp: wakeUp, deadline: .now + limit))
+                reader: DeadlineReader(
+                    descriptor: process.descriptor, wakeUp: wakeUp, deadline: .now + limit))
             return try exchange.run(process, question, buttons, options: options, limit: limit)
         }
     }
@@ -83,14 +86,18 @@ private struct ChoiceExchange {
         case .unanswered: return .unanswered
         }
         var hasThree = buttons.other != nil
-        if case .ok(let flavor) = try command("GETINFO flavor", process), flavor == Self.twoButtonFlavor {
+        if case .ok(let flavor) = try command("GETINFO flavor", process),
+            flavor == Self.twoButtonFlavor
+        {
             hasThree = false
         }
         var commands = options.map { "OPTION \(AssuanLine.escaped($0))" }
         commands.append("SETTITLE \(PromptWording.title)")
         commands.append("\(Self.describing) \(AssuanLine.escaped(question))")
         commands.append("SETOK \(AssuanLine.escaped(buttons.accept))")
-        if hasThree, let other = buttons.other { commands.append("SETNOTOK \(AssuanLine.escaped(other))") }
+        if hasThree, let other = buttons.other {
+            commands.append("SETNOTOK \(AssuanLine.escaped(other))")
+        }
         let cancel = hasThree ? buttons.cancel : buttons.other ?? buttons.cancel
         commands.append("SETCANCEL \(AssuanLine.escaped(cancel))")
         commands.append("SETTIMEOUT \(max(1, Int(limit.components.seconds)))")
@@ -98,8 +105,10 @@ private struct ChoiceExchange {
             switch try command(text, process) {
             case .unanswered: return .unanswered
             // Without the question, a button is not consent.
-            case .error(let code, let cause) where text.hasPrefix(Self.describing): throw Self.unable(code, cause)
-            // Programs support different options and labels. Without one the prompt is only plainer.
+            case .error(let code, let cause) where text.hasPrefix(Self.describing):
+                throw Self.unable(code, cause)
+            // Programs support different options and labels. Without one the prompt is only
+            // plainer.
             case .ok, .error: break
             }
         }
@@ -108,7 +117,8 @@ private struct ChoiceExchange {
         case .ok: answer = .accepted
         case .unanswered: return .unanswered
         case .error(let code, let text):
-            // libgpg-error: the low 16 bits are the code; not confirmed, cancelled, fully cancelled, timeout.
+            // libgpg-error: the low 16 bits are the code; not confirmed, cancelled, fully
+            // cancelled, timeout.
             switch code & 0xFFFF {
             case 114 where hasThree: answer = .other
             case 99 where hasThree, 198 where hasThree: answer = .cancelled
@@ -121,8 +131,12 @@ private struct ChoiceExchange {
         return answer
     }
 
-    private mutating func command(_ text: String, _ process: borrowing PinentryProcess) throws(KeystoreError) -> Reply {
-        guard process.send(text) else { throw PinentryDialogue.broken("pinentry closed the connection") }
+    private mutating func command(_ text: String, _ process: borrowing PinentryProcess)
+        throws(KeystoreError) -> Reply
+    {
+        guard process.send(text) else {
+            throw PinentryDialogue.broken("pinentry closed the connection")
+        }
         return try reply()
     }
 
@@ -138,9 +152,14 @@ private struct ChoiceExchange {
             }
             guard try line.append(byte) else { continue }
             lines += 1
-            guard lines <= Self.maximumLines else { throw PinentryDialogue.broken("pinentry sent too many lines") }
+            guard lines <= Self.maximumLines else {
+                throw PinentryDialogue.broken("pinentry sent too many lines")
+            }
             let (response, text) = line.withBytes { bytes in
-                (PinentryDialogue.Response(bytes), String(decoding: bytes.dropFirst(2), as: UTF8.self))
+                (
+                    PinentryDialogue.Response(bytes),
+                    String(decoding: bytes.dropFirst(2), as: UTF8.self)
+                )
             }
             line.clear()
             switch response {
@@ -156,7 +175,8 @@ private struct ChoiceExchange {
     private static func unable(_ code: UInt32, _ text: String) -> KeystoreError {
         .unavailable(
             "pinentry cannot prompt here",
-            recovery: "Run the program in a graphical session, or at a terminal with GPG_TTY set to its path.",
+            recovery:
+                "Run the program in a graphical session, or at a terminal with GPG_TTY set to its path.",
             underlying: .init(layer: "pinentry", rawCode: code, text: text))
     }
 }

@@ -49,7 +49,9 @@ struct PinentryDialogue: ~Copyable {
     /// Handles one line of the program, without its line feed.
     mutating func receive(_ line: UnsafeRawBufferPointer) -> Action {
         lines += 1
-        guard lines <= Self.maximumLines else { return .finish(.failure(Self.broken("pinentry sent too many lines"))) }
+        guard lines <= Self.maximumLines else {
+            return .finish(.failure(Self.broken("pinentry sent too many lines")))
+        }
         switch Response(line) {
         case .ok: return proceed()
         case .error(let code, let text): return refused(code, text)
@@ -95,20 +97,28 @@ struct PinentryDialogue: ~Copyable {
         roundsLeft -= 1
         guard roundsLeft > 0 else { return .finish(.failure(error)) }
         first = nil
-        commands = ["SETERROR \(AssuanLine.escaped(complaint))", "SETPROMPT \(wording.label)", Self.question]
+        commands = [
+            "SETERROR \(AssuanLine.escaped(complaint))", "SETPROMPT \(wording.label)",
+            Self.question,
+        ]
         return next()
     }
 
     private mutating func collect(_ escaped: UnsafeRawBufferPointer) -> Action {
-        guard case .asking = phase else { return .finish(.failure(Self.broken("pinentry sent unexpected data"))) }
+        guard case .asking = phase else {
+            return .finish(.failure(Self.broken("pinentry sent unexpected data")))
+        }
         var rest = escaped[...]
         while let byte = rest.popFirst() {
             guard byte == UInt8(ascii: "%") else {
                 answer.append(byte)
                 continue
             }
-            guard let high = rest.popFirst().flatMap(Self.hexValue), let low = rest.popFirst().flatMap(Self.hexValue)
-            else { return .finish(.failure(Self.broken("pinentry sent data with an invalid escape"))) }
+            guard let high = rest.popFirst().flatMap(Self.hexValue),
+                let low = rest.popFirst().flatMap(Self.hexValue)
+            else {
+                return .finish(.failure(Self.broken("pinentry sent data with an invalid escape")))
+            }
             answer.append(high << 4 | low)
         }
         return .wait
@@ -124,7 +134,9 @@ struct PinentryDialogue: ~Copyable {
     }
 
     /// libgpg-error: the low 16 bits are the code, the upper ones the source.
-    private static func outcome(of error: UInt32, _ text: String) -> Result<PINAnswer, KeystoreError> {
+    private static func outcome(of error: UInt32, _ text: String) -> Result<
+        PINAnswer, KeystoreError
+    > {
         switch error & 0xFFFF {
         case 99, 198, 114: .success(.declined("you declined"))
         case 62: .success(.declined("there was no answer in time"))
@@ -142,7 +154,8 @@ struct PinentryDialogue: ~Copyable {
     static func broken(_ reason: String) -> KeystoreError {
         KeystoreError(
             operation: "prompt for the PIN with pinentry", code: .failed, reason: reason,
-            recovery: "Check the program that PINENTRY_PROGRAM names. \(KeystoreError.otherPINSource)")
+            recovery:
+                "Check the program that PINENTRY_PROGRAM names. \(KeystoreError.otherPINSource)")
     }
 
     private static func hexValue(_ byte: UInt8) -> UInt8? {
@@ -176,7 +189,9 @@ extension PinentryDialogue {
             case "OK": self = .ok
             case "ERR":
                 guard words.count > 1, let code = UInt32(words[1]) else { return nil }
-                let text = words.count > 2 ? words[2].unicodeScalars.prefix(100).filter { $0.value >= 32 } : []
+                let text =
+                    words.count > 2
+                    ? words[2].unicodeScalars.prefix(100).filter { $0.value >= 32 } : []
                 self = .error(code, String(String.UnicodeScalarView(text)))
             case "S": self = .status(words.count > 1 ? String(words[1]) : "")
             case "INQUIRE": self = .inquiry
@@ -187,8 +202,8 @@ extension PinentryDialogue {
     }
 }
 
-/// One line from an Assuan server: at most 1000 bytes with its line feed (Assuan manual, section "Server responses").
-/// It may contain a PIN, so it is cleared.
+/// One line from an Assuan server: at most 1000 bytes with its line feed (Assuan manual, section
+/// "Server responses"). It may contain a PIN, so it is cleared.
 struct AssuanLine: ~Copyable {
     static let maximumBytes = 1000
 
@@ -199,7 +214,9 @@ struct AssuanLine: ~Copyable {
     mutating func append(_ byte: UInt8) throws(KeystoreError) -> Bool {
         if byte == UInt8(ascii: "\n") { return true }
         text.append(byte)
-        guard !text.isOverfull else { throw PinentryDialogue.broken("pinentry sent a line that is too long") }
+        guard !text.isOverfull else {
+            throw PinentryDialogue.broken("pinentry sent a line that is too long")
+        }
         return false
     }
 
@@ -207,13 +224,14 @@ struct AssuanLine: ~Copyable {
 
     mutating func clear() { text.clear() }
 
-    /// Escapes a command's argument: `%`, line breaks and other control characters as `%XX`. Cuts it at a character so
-    /// that the line fits.
+    /// Escapes a command's argument: `%`, line breaks and other control characters as `%XX`. Cuts
+    /// it at a character so that the line fits.
     static func escaped(_ text: String) -> String {
         var result = ""
         for character in text {
             var piece = ""
-            for byte in String(character).utf8 where byte < 0x20 || byte == 0x7F || byte == UInt8(ascii: "%") {
+            for byte in String(character).utf8
+            where byte < 0x20 || byte == 0x7F || byte == UInt8(ascii: "%") {
                 piece += "%" + (byte < 0x10 ? "0" : "") + String(byte, radix: 16, uppercase: true)
             }
             if piece.isEmpty { piece = String(character) }

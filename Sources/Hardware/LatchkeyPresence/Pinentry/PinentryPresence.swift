@@ -1,33 +1,40 @@
 internal import Glibc
 public import Latchkey
 
-/// Prompts for PINs with the system's pinentry program: a window on a desktop, or a form at a terminal.
+/// Prompts for PINs with the system's pinentry program: a window on a desktop, or a form at a
+/// terminal.
 ///
-/// A new PIN is typed twice; the program compares the two if it can. Input that cannot be a PIN is prompted for again,
-/// three times in all. The program gets the PIN and no other secret, and its output is limited and checked.
+/// A new PIN is typed twice; the program compares the two if it can. Input that cannot be a PIN is
+/// prompted for again, three times in all. The program gets the PIN and no other secret, and its
+/// output is limited and checked.
 public struct PinentryPresence: PresenceAuthority {
     private let program: String
     private let environment: [String: String]
     private let timeout: Duration
 
     /// - Parameters:
-    ///   - program: A path, or a name to look up in `PATH`; by default the value of `PINENTRY_PROGRAM`, otherwise
-    ///     `pinentry`.
-    ///   - environment: The program's environment. `GPG_TTY`, `TERM`, `DISPLAY`, `WAYLAND_DISPLAY` and the locale are
-    ///     also passed as options.
+    ///   - program: A path, or a name to look up in `PATH`; by default the value of
+    ///     `PINENTRY_PROGRAM`, otherwise `pinentry`.
+    ///   - environment: The program's environment. `GPG_TTY`, `TERM`, `DISPLAY`, `WAYLAND_DISPLAY`
+    ///     and the locale are also passed as options.
     ///   - timeout: How long the user may take for one answer, in whole seconds.
-    public init(program: String? = nil, environment: [String: String], timeout: Duration = .seconds(120)) {
+    public init(
+        program: String? = nil, environment: [String: String], timeout: Duration = .seconds(120)
+    ) {
         self.program = program ?? environment["PINENTRY_PROGRAM"] ?? "pinentry"
         self.environment = environment
         self.timeout = timeout
     }
 
-    /// - Throws: `KeystoreError`: `unavailable` if the program is missing or cannot prompt, `failed` if it does not
-    ///   follow the protocol, `invalidInput` if three answers in a row were not valid PINs.
+    /// - Throws: `KeystoreError`: `unavailable` if the program is missing or cannot prompt,
+    ///   `failed` if it does not follow the protocol, `invalidInput` if three answers in a row were
+    ///   not valid PINs.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let conversation = PinentryConversation(
-            program: program, environment: environment, timeout: timeout, wording: PromptWording(request))
-        return try await onOwnThread { wakeUp throws(KeystoreError) in try conversation.run(wakeUp) }
+            program: program, environment: environment, timeout: timeout,
+            wording: PromptWording(request))
+        return try await onOwnThread { wakeUp throws(KeystoreError) in try conversation.run(wakeUp)
+        }
     }
 
     /// Writes a line to the process's standard error.
@@ -36,8 +43,8 @@ public struct PinentryPresence: PresenceAuthority {
     }
 }
 
-/// Runs one PIN prompt with a pinentry program: moves bytes between the program and the ``PinentryDialogue``. Blocks
-/// its thread.
+/// Runs one PIN prompt with a pinentry program: moves bytes between the program and the
+/// ``PinentryDialogue``. Blocks its thread.
 struct PinentryConversation: Sendable {
     /// The time that the program may take in addition to the user's time.
     private static let grace: Duration = .seconds(3)
@@ -53,7 +60,8 @@ struct PinentryConversation: Sendable {
         let settings = TerminalSettings(path: terminal.terminal)
         defer { settings?.restore() }
         let seconds = max(1, Int(timeout.components.seconds))
-        var dialogue = PinentryDialogue(wording: wording, options: terminal.options, timeoutSeconds: seconds)
+        var dialogue = PinentryDialogue(
+            wording: wording, options: terminal.options, timeoutSeconds: seconds)
         return try exchange(process, &dialogue, wakeUp)
     }
 
@@ -73,17 +81,21 @@ struct PinentryConversation: Sendable {
                 switch action {
                 case .wait: break
                 case .send(let command):
-                    guard process.send(command) else { throw PinentryDialogue.broken("pinentry closed the connection") }
+                    guard process.send(command) else {
+                        throw PinentryDialogue.broken("pinentry closed the connection")
+                    }
                     if command == PinentryDialogue.question {
                         reader = DeadlineReader(
-                            descriptor: process.descriptor, wakeUp: wakeUp, deadline: .now + timeout + Self.grace)
+                            descriptor: process.descriptor, wakeUp: wakeUp,
+                            deadline: .now + timeout + Self.grace)
                     }
                 case .finish(let result):
                     process.leave(wakeUp)
                     return try result.get()
                 }
             case .woken: return .declined("the prompt was cancelled")
-            case .late: return .declined("there was no answer within \(timeout.components.seconds) seconds")
+            case .late:
+                return .declined("there was no answer within \(timeout.components.seconds) seconds")
             case .end, .failed: throw PinentryDialogue.broken("pinentry ended without an answer")
             }
         }

@@ -2,17 +2,21 @@ internal import CPlatform
 internal import Glibc
 internal import Latchkey
 
-/// A running pinentry program. At its end the program is asked to exit, then terminated, then killed.
+/// A running pinentry program. At its end the program is asked to exit, then terminated, then
+/// killed.
 struct PinentryProcess: ~Copyable {
-    /// A socket to its standard input and output. Unlike a pipe, writing to a socket whose program has ended does not
-    /// raise SIGPIPE in the app.
+    /// A socket to its standard input and output. Unlike a pipe, writing to a socket whose program
+    /// has ended does not raise SIGPIPE in the app.
     let descriptor: Int32
     private let id: pid_t
 
     /// - Throws: ``KeystoreError`` with code `unavailable` if the program cannot be started.
     init(program: String, environment: [String: String]) throws(KeystoreError) {
         var ends: [Int32] = [-1, -1]
-        guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
+        guard
+            socketpair(
+                AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0
+        else {
             throw Self.unavailable(program, errno)
         }
         defer { close(ends[1]) }
@@ -43,7 +47,8 @@ struct PinentryProcess: ~Copyable {
     /// Sends `BYE` and gives the program half a second to restore the terminal.
     func leave(_ wakeUp: WakeUp) {
         guard send("BYE") else { return }
-        let reader = DeadlineReader(descriptor: descriptor, wakeUp: wakeUp, deadline: .now + .milliseconds(500))
+        let reader = DeadlineReader(
+            descriptor: descriptor, wakeUp: wakeUp, deadline: .now + .milliseconds(500))
         while case .bytes = reader.readByte().event {}
     }
 
@@ -68,7 +73,8 @@ struct PinentryProcess: ~Copyable {
         posix_spawn_file_actions_adddup2(&actions, input, 0)
         posix_spawn_file_actions_adddup2(&actions, input, 1)
         posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
-        // Some libraries open files without close-on-exec. A descriptor of tpm2-tss would keep a software TPM busy.
+        // Some libraries open files without close-on-exec. A descriptor of tpm2-tss would keep a
+        // software TPM busy.
         latchkey_spawn_close_from(&actions, STDERR_FILENO + 1)
 
         var attributes = posix_spawnattr_t()
@@ -89,6 +95,7 @@ struct PinentryProcess: ~Copyable {
     private static func unavailable(_ program: String, _ number: Int32) -> KeystoreError {
         .unavailable(
             "the program ‘\(program)’ cannot be started: \(systemReason(number))",
-            recovery: "Install pinentry-curses or another pinentry. \(KeystoreError.otherPINSource)")
+            recovery: "Install pinentry-curses or another pinentry. \(KeystoreError.otherPINSource)"
+        )
     }
 }

@@ -1,6 +1,7 @@
 internal import Glibc
 
-/// The login manager of this machine, systemd-logind, on the system bus (`org.freedesktop.login1(5)`).
+/// The login manager of this machine, systemd-logind, on the system bus
+/// (`org.freedesktop.login1(5)`).
 struct LoginManager: Sendable {
     static let name = "org.freedesktop.login1"
     private static let path = "/org/freedesktop/login1"
@@ -14,13 +15,16 @@ struct LoginManager: Sendable {
     // MARK: Signals
 
     /// The machine is about to sleep (true), or is awake again (false).
-    static let sleepRule = SignalRule(from: name, path: path, interface: manager, member: "PrepareForSleep")
+    static let sleepRule = SignalRule(
+        from: name, path: path, interface: manager, member: "PrepareForSleep")
 
     /// A session has begun; the last argument is its path.
-    static let beginRule = SignalRule(from: name, path: path, interface: manager, member: "SessionNew")
+    static let beginRule = SignalRule(
+        from: name, path: path, interface: manager, member: "SessionNew")
 
     /// A session has ended; the last argument is its path.
-    static let endRule = SignalRule(from: name, path: path, interface: manager, member: "SessionRemoved")
+    static let endRule = SignalRule(
+        from: name, path: path, interface: manager, member: "SessionRemoved")
 
     /// The signals of a session that can mean that it locks; see ``isLock(_:)``.
     ///
@@ -29,11 +33,13 @@ struct LoginManager: Sendable {
         [
             SignalRule(from: name, path: path, interface: session, member: "Lock"),
             SignalRule(
-                from: name, path: path, interface: properties, member: "PropertiesChanged", argument: session),
+                from: name, path: path, interface: properties, member: "PropertiesChanged",
+                argument: session),
         ]
     }
 
-    /// Whether a signal of ``lockRules(of:)`` means that the session locks. True for a signal that cannot be decoded.
+    /// Whether a signal of ``lockRules(of:)`` means that the session locks. True for a signal that
+    /// cannot be decoded.
     static func isLock(_ signal: BusMessage) -> Bool {
         guard signal.member == "PropertiesChanged" else { return true }
         guard signal.arguments.count == 3, let changed = signal.arguments[1].dictionary,
@@ -45,7 +51,8 @@ struct LoginManager: Sendable {
 
     // MARK: Calls
 
-    /// The path of the session of this process; nil if the process belongs to no session, for example a user service.
+    /// The path of the session of this process; nil if the process belongs to no session, for
+    /// example a user service.
     func ownSession() async throws(BusError) -> String? {
         do throws(BusError) {
             // PID 0 means the calling process.
@@ -71,34 +78,42 @@ struct LoginManager: Sendable {
         }
     }
 
-    /// The user of a session, and whether the session is locked. A session without a readable `LockedHint` is locked.
+    /// The user of a session, and whether the session is locked. A session without a readable
+    /// `LockedHint` is locked.
     func session(at path: String) async throws(BusError) -> (user: UInt32, isLocked: Bool) {
         let answer = try await bus.call(
             BusTarget(Self.name, path, Self.properties, "GetAll"), [.string(Self.session)])
-        guard let members = answer.first?.dictionary, let user = members["User"]?.structure?.first?.uint32 else {
+        guard let members = answer.first?.dictionary,
+            let user = members["User"]?.structure?.first?.uint32
+        else {
             throw Self.unreadable
         }
         return (user, members[Self.lockedHint]?.bool != false)
     }
 
-    /// Delays the machine's sleep until the descriptor is closed, or logind's time limit has passed.
+    /// Delays the machine's sleep until the descriptor is closed, or logind's time limit has
+    /// passed.
     ///
     /// - Parameter address: nil for the system bus.
     static func delaySleep(at address: String?) async throws(BusError) -> BusDescriptor {
         let bus = try await Bus.system(at: address, acceptsDescriptors: true)
         let reason = "Keys are removed from memory"
         let answer = try await bus.call(
-            target("Inhibit"), [.string("sleep"), .string("Latchkey"), .string(reason), .string("delay")])
+            target("Inhibit"),
+            [.string("sleep"), .string("Latchkey"), .string(reason), .string("delay")])
         guard let descriptor = answer.first?.descriptor else { throw unreadable }
         return descriptor
     }
 
-    private static func target(_ method: String) -> BusTarget { BusTarget(name, path, manager, method) }
+    private static func target(_ method: String) -> BusTarget {
+        BusTarget(name, path, manager, method)
+    }
 
     private static let unreadable = BusError(
         name: "org.latchkey.Bus.Error.Unreadable", message: "logind's answer cannot be read")
 
     /// The owner of logind's name has changed.
     static let restarted = BusError(
-        name: "org.latchkey.Bus.Error.Restarted", message: "systemd-logind has ended or was restarted")
+        name: "org.latchkey.Bus.Error.Restarted",
+        message: "systemd-logind has ended or was restarted")
 }

@@ -1,41 +1,46 @@
 internal import Glibc
 public import Latchkey
 
-/// Locks records when the user's session locks or the machine sleeps, like `kSecAttrAccessibleWhenUnlocked` on iOS.
+/// Locks records when the user's session locks or the machine sleeps, like
+/// `kSecAttrAccessibleWhenUnlocked` on iOS.
 ///
-/// It receives the signals of systemd-logind on the system bus. Run it in a task for as long as the app runs:
+/// It receives the signals of systemd-logind on the system bus. Run it in a task for as long as the
+/// app runs:
 ///
 /// ```swift
 /// Task { try await SessionLockObserver().run(locking: [records]) }
 /// ```
 ///
-/// The observed session is the one to which this process belongs. A process that belongs to no session, for example a
-/// user service, observes all sessions of the user, and locks the records when one of them locks. A session locks when
-/// logind sends `Lock` (`loginctl lock-session`), when the desktop sets `LockedHint`, and when the session ends.
-/// Signals from other programs and for other users' sessions have no effect. If a new session ends before logind can name
-/// its user, the records are locked.
+/// The observed session is the one to which this process belongs. A process that belongs to no
+/// session, for example a user service, observes all sessions of the user, and locks the records
+/// when one of them locks. A session locks when logind sends `Lock` (`loginctl lock-session`), when
+/// the desktop sets `LockedHint`, and when the session ends. Signals from other programs and for
+/// other users' sessions have no effect. If a new session ends before logind can name its user, the
+/// records are locked.
 public struct SessionLockObserver: Sendable {
     private let busAddress: String?
 
-    /// - Parameter busAddress: The address of the bus; nil for the bus that `DBUS_SYSTEM_BUS_ADDRESS` names, or the
-    ///   system bus if that variable is not set.
+    /// - Parameter busAddress: The address of the bus; nil for the bus that
+    ///   `DBUS_SYSTEM_BUS_ADDRESS` names, or the system bus if that variable is not set.
     public init(busAddress: String? = nil) {
         self.busAddress = busAddress
     }
 
-    /// Locks the containers each time the session locks or the machine is about to sleep, until the task is cancelled.
+    /// Locks the containers each time the session locks or the machine is about to sleep, until the
+    /// task is cancelled.
     ///
-    /// The machine sleeps only after the containers are locked and `onLock` has returned, or after logind's time limit
-    /// (`InhibitDelayMaxSec`, 5 seconds by default). If the session is already locked, the call locks at once. After a
-    /// lock, the app must open its records again, for example with `VaultSpace.open()`.
+    /// The machine sleeps only after the containers are locked and `onLock` has returned, or after
+    /// logind's time limit (`InhibitDelayMaxSec`, 5 seconds by default). If the session is already
+    /// locked, the call locks at once. After a lock, the app must open its records again, for
+    /// example with `VaultSpace.open()`.
     ///
     /// - Parameters:
     ///   - containers: The containers to lock, as `RecordContainer.lock()` does.
-    ///   - onLock: Called after each lock, for other secrets and the app's windows. Return soon: the observer handles
-    ///     the next lock only after the return.
-    /// - Throws: `KeystoreError` with code `unavailable` if the bus or logind is missing: the call then locks nothing.
-    ///   It has the same code if the connection is lost: the containers are then locked, and `onLock` was called. Call
-    ///   this method again to continue.
+    ///   - onLock: Called after each lock, for other secrets and the app's windows. Return soon:
+    ///     the observer handles the next lock only after the return.
+    /// - Throws: `KeystoreError` with code `unavailable` if the bus or logind is missing: the call
+    ///   then locks nothing. It has the same code if the connection is lost: the containers are
+    ///   then locked, and `onLock` was called. Call this method again to continue.
     public func run(
         locking containers: [RecordContainer], onLock: @Sendable () async -> Void = {}
     ) async throws(KeystoreError) {
@@ -51,7 +56,8 @@ public struct SessionLockObserver: Sendable {
         }
     }
 
-    /// Whether the session is locked now; for a process that belongs to no session, whether one of the user's sessions is.
+    /// Whether the session is locked now; for a process that belongs to no session, whether one of
+    /// the user's sessions is.
     ///
     /// False without the bus or logind. True if logind's answer is missing or cannot be read.
     package func isLocked() async -> Bool {
@@ -60,7 +66,9 @@ public struct SessionLockObserver: Sendable {
             defer { withExtendedLifetime(bus) {} }
             guard try await bus.owner(of: LoginManager.name) != nil else { return false }
             let logind = LoginManager(bus: bus)
-            if let own = try await logind.ownSession() { return try await logind.session(at: own).isLocked }
+            if let own = try await logind.ownSession() {
+                return try await logind.session(at: own).isLocked
+            }
             for (path, user) in try await logind.sessions() where user == geteuid() {
                 if try await logind.session(at: path).isLocked { return true }
             }
@@ -109,16 +117,23 @@ public struct SessionLockObserver: Sendable {
             // An unreadable signal counts as the announcement of sleep.
             sink.yield(.sleep(signal.arguments.first?.bool != false))
         }
-        _ = try await bus.subscribe(.ownerChanges(of: LoginManager.name)) { _ in sink.yield(.logindLost) }
-        guard try await bus.owner(of: LoginManager.name) != nil else { throw LoginManager.restarted }
+        _ = try await bus.subscribe(.ownerChanges(of: LoginManager.name)) { _ in
+            sink.yield(.logindLost)
+        }
+        guard try await bus.owner(of: LoginManager.name) != nil else {
+            throw LoginManager.restarted
+        }
         delay = try await LoginManager.delaySleep(at: busAddress)
 
         /// Whether to observe each session, by its path. logind does not reuse the ids of sessions.
         var isOwn: [String: Bool] = [:]
-        let sessions = if let own { [(path: own, user: geteuid())] } else { try await logind.sessions() }
+        let sessions =
+            if let own { [(path: own, user: geteuid())] } else { try await logind.sessions() }
         for (path, user) in sessions {
             isOwn[path] = user == geteuid()
-            if user == geteuid(), try await logind.session(at: path).isLocked { sink.yield(.lock(session: path)) }
+            if user == geteuid(), try await logind.session(at: path).isLocked {
+                sink.yield(.lock(session: path))
+            }
         }
         for await event in events {
             switch event {

@@ -1,8 +1,8 @@
 internal import Glibc
 package import Latchkey
 
-/// An open terminal that can be set to no echo, no line editing and no signals from keys. The old settings are restored
-/// at its end at the latest.
+/// An open terminal that can be set to no echo, no line editing and no signals from keys. The old
+/// settings are restored at its end at the latest.
 struct QuietTerminal: ~Copyable {
     let descriptor: Int32
     private let saved: termios
@@ -22,8 +22,8 @@ struct QuietTerminal: ~Copyable {
         self.saved = saved
     }
 
-    /// Turns the echo off and passes each key to the reader. Discards earlier input, which was meant for another
-    /// program.
+    /// Turns the echo off and passes each key to the reader. Discards earlier input, which was
+    /// meant for another program.
     func silence() {
         var quiet = saved
         quiet.c_lflag &= ~tcflag_t(ECHO | ECHONL | ICANON | ISIG | IEXTEN)
@@ -93,7 +93,8 @@ package enum TerminalQuestion {
     ///   - question: One or two sentences without control characters.
     ///   - path: The terminal's device; by default that of the process.
     ///   - timeout: How long the user may take.
-    /// - Returns: Whether the line is `yes`. Every other line, the end of input, the deadline and cancellation mean no.
+    /// - Returns: Whether the line is `yes`. Every other line, the end of input, the deadline and
+    ///   cancellation mean no.
     /// - Throws: `KeystoreError` with code `unavailable` without a terminal.
     package static func isConfirmed(
         _ question: String, path: String = "/dev/tty", timeout: Duration = .seconds(120)
@@ -101,7 +102,8 @@ package enum TerminalQuestion {
         try await onOwnThread { wakeUp throws(KeystoreError) in
             let terminal = try QuietTerminal(path: path)
             terminal.show("\(question)\nType ‘yes’ to confirm: ")
-            let reader = DeadlineReader(descriptor: terminal.descriptor, wakeUp: wakeUp, deadline: .now + timeout)
+            let reader = DeadlineReader(
+                descriptor: terminal.descriptor, wakeUp: wakeUp, deadline: .now + timeout)
             return line(from: reader) == Array("yes".utf8)
         }
     }

@@ -21,7 +21,9 @@ package enum SignalCatcher {
     /// - Parameter handler: Calls ``forward(_:to:)``, and otherwise uses only atomic values.
     /// - Returns: The previous action; nil if the signal stays ignored.
     @discardableResult
-    package static func install(_ signal: Int32, _ handler: @escaping @convention(c) (Int32) -> Void) -> sigaction? {
+    package static func install(
+        _ signal: Int32, _ handler: @escaping @convention(c) (Int32) -> Void
+    ) -> sigaction? {
         guard !isIgnored(signal) else { return nil }
         var (action, previous) = (sigaction(), sigaction())
         action.__sigaction_handler.sa_handler = handler
@@ -37,8 +39,8 @@ package enum SignalCatcher {
         errno = error
     }
 
-    /// Raises a signal on this thread, even if the thread blocks it. The handler has run when this returns; with kill(2) it
-    /// could run later, on another thread.
+    /// Raises a signal on this thread, even if the thread blocks it. The handler has run when this
+    /// returns; with kill(2) it could run later, on another thread.
     static func raise(_ signal: Int32) {
         var (signals, previous) = (sigset_t(), sigset_t())
         sigemptyset(&signals)
@@ -48,12 +50,14 @@ package enum SignalCatcher {
         pthread_sigmask(SIG_SETMASK, &previous, nil)
     }
 
-    /// Catches the signals that end or stop the process during a prompt, so that the terminal is restored first. The
-    /// reader of the pipe raises the signal again.
+    /// Catches the signals that end or stop the process during a prompt, so that the terminal is
+    /// restored first. The reader of the pipe raises the signal again.
     static func whileCatching<R>(into wakeUp: WakeUp, _ body: () -> R) -> R {
         promptPipe.store(wakeUp.writeEnd, ordering: .sequentiallyConsistent)
         let previous = promptSignals.compactMap { signal in
-            install(signal) { SignalCatcher.forward($0, to: SignalCatcher.promptPipe) }.map { (signal, $0) }
+            install(signal) { SignalCatcher.forward($0, to: SignalCatcher.promptPipe) }.map {
+                (signal, $0)
+            }
         }
         defer {
             for (signal, action) in previous {

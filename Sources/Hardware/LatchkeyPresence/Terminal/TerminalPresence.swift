@@ -4,8 +4,9 @@ internal import Synchronization
 
 /// Prompts for PINs at a terminal, with the echo off.
 ///
-/// A new PIN is typed twice. Input that cannot be a PIN is prompted for again, three times in all. Ctrl-C, Ctrl-D and
-/// the deadline decline. The terminal's settings are always restored, also when a signal ends or stops the process.
+/// A new PIN is typed twice. Input that cannot be a PIN is prompted for again, three times in all.
+/// Ctrl-C, Ctrl-D and the deadline decline. The terminal's settings are always restored, also when
+/// a signal ends or stops the process.
 public struct TerminalPresence: PresenceAuthority {
     /// The number of attempts to type a valid PIN.
     static let rounds = 3
@@ -31,10 +32,11 @@ public struct TerminalPresence: PresenceAuthority {
         return isatty(descriptor) == 1
     }
 
-    /// - Throws: `KeystoreError`: `unavailable` without a terminal, `invalidInput` if three lines in a row were not
-    ///   valid PINs, or were not the same PIN twice.
+    /// - Throws: `KeystoreError`: `unavailable` without a terminal, `invalidInput` if three lines
+    ///   in a row were not valid PINs, or were not the same PIN twice.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
-        let conversation = TerminalConversation(path: path, timeout: timeout, wording: PromptWording(request))
+        let conversation = TerminalConversation(
+            path: path, timeout: timeout, wording: PromptWording(request))
         return try await onOwnThread { wakeUp throws(KeystoreError) in
             try Self.turn.withLock { _ throws(KeystoreError) in try conversation.run(wakeUp).get() }
         }
@@ -65,12 +67,17 @@ struct TerminalConversation: Sendable {
                 return try ask(terminal, wakeUp)
             }
         }
-        // The signal that ended the prompt, and signals that came since, now that the terminal is restored.
-        for signal in wakeUp.remainingSignals() where signal != SIGTSTP { SignalCatcher.raise(signal) }
+        // The signal that ended the prompt, and signals that came since, now that the terminal is
+        // restored.
+        for signal in wakeUp.remainingSignals() where signal != SIGTSTP {
+            SignalCatcher.raise(signal)
+        }
         return result
     }
 
-    private func ask(_ terminal: borrowing QuietTerminal, _ wakeUp: WakeUp) throws(KeystoreError) -> PINAnswer {
+    private func ask(_ terminal: borrowing QuietTerminal, _ wakeUp: WakeUp) throws(KeystoreError)
+        -> PINAnswer
+    {
         terminal.silence()
         terminal.show(wording.description + "\n")
         var objection = KeystoreError.invalidInput("no PIN was given").during("read a PIN")
@@ -99,7 +106,8 @@ struct TerminalConversation: Sendable {
     ) throws(KeystoreError) -> Line {
         terminal.show(label + " ")
         defer { terminal.show("\n") }
-        let reader = DeadlineReader(descriptor: terminal.descriptor, wakeUp: wakeUp, deadline: .now + timeout)
+        let reader = DeadlineReader(
+            descriptor: terminal.descriptor, wakeUp: wakeUp, deadline: .now + timeout)
         var line = TerminalLine()
         while true {
             let (event, byte) = reader.readByte()
@@ -108,7 +116,9 @@ struct TerminalConversation: Sendable {
                 switch line.receive(byte) {
                 case .wait: break
                 case .finished:
-                    do throws(KeystoreError) { return .typed(try line.text.pin()) } catch { return .unusable(error) }
+                    do throws(KeystoreError) { return .typed(try line.text.pin()) } catch {
+                        return .unusable(error)
+                    }
                 case .declined: return .declined("you declined")
                 case .suspend: suspend(terminal, label, &line)
                 }
@@ -118,17 +128,21 @@ struct TerminalConversation: Sendable {
                 // For ``run(_:)``.
                 wakeUp.wake(number)
                 return .declined("the prompt was interrupted")
-            case .late: return .declined("there was no answer within \(timeout.components.seconds) seconds")
+            case .late:
+                return .declined("there was no answer within \(timeout.components.seconds) seconds")
             case .end: return .declined("the terminal was closed")
             case .failed(let number):
                 throw .unavailable(
-                    "the terminal cannot be read: \(systemReason(number))", recovery: KeystoreError.otherPINSource)
+                    "the terminal cannot be read: \(systemReason(number))",
+                    recovery: KeystoreError.otherPINSource)
             }
         }
     }
 
     /// Gives the terminal to the shell until the job continues, then prompts again.
-    private func suspend(_ terminal: borrowing QuietTerminal, _ label: String, _ line: inout TerminalLine) {
+    private func suspend(
+        _ terminal: borrowing QuietTerminal, _ label: String, _ line: inout TerminalLine
+    ) {
         line.clear()
         terminal.show("\n")
         terminal.restore()

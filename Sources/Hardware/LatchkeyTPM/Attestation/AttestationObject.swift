@@ -2,11 +2,12 @@ internal import Crypto
 internal import FoundationEssentials
 internal import Latchkey
 
-/// The CBOR attestation object of the format `tpm` (WebAuthn Level 3 sections 6.5.4 and 8.3, CTAP2 canonical CBOR). In ACME's it
-/// has no `authData`.
+/// The CBOR attestation object of the format `tpm` (WebAuthn Level 3 sections 6.5.4 and 8.3, CTAP2
+/// canonical CBOR). In ACME's it has no `authData`.
 enum AttestationObject {
     static func encode(
-        certificates: [Data], signature: Data, statement: Data, publicArea: Data, authenticatorData: Data?
+        certificates: [Data], signature: Data, statement: Data, publicArea: Data,
+        authenticatorData: Data?
     ) -> Data {
         var members: [(String, CBOR)] = [
             ("fmt", .text("tpm")),
@@ -15,7 +16,8 @@ enum AttestationObject {
                 .map([
                     // ES256 (RFC 9053 section 2.1).
                     ("alg", .negative(7)), ("sig", .bytes(signature)), ("ver", .text("2.0")),
-                    ("x5c", .array(certificates.map { .bytes($0) })), ("pubArea", .bytes(publicArea)),
+                    ("x5c", .array(certificates.map { .bytes($0) })),
+                    ("pubArea", .bytes(publicArea)),
                     ("certInfo", .bytes(statement)),
                 ])
             ),
@@ -29,7 +31,8 @@ enum AttestationObject {
 struct WebAuthnContent: Sendable {
     /// The model of the authenticator (AAGUID): Latchkey with a TPM.
     private static let model: [UInt8] = [
-        0x9d, 0x3f, 0x41, 0x6a, 0x0c, 0x52, 0x4e, 0x0b, 0x8a, 0x67, 0x5e, 0x1d, 0x2b, 0x90, 0xc4, 0x38,
+        0x9d, 0x3f, 0x41, 0x6a, 0x0c, 0x52, 0x4e, 0x0b, 0x8a, 0x67, 0x5e, 0x1d, 0x2b, 0x90, 0xc4,
+        0x38,
     ]
 
     let authenticatorData: Data
@@ -42,7 +45,8 @@ struct WebAuthnContent: Sendable {
         // The serialization of WebAuthn Level 3 section 5.8.1.1.
         let escaped = origin.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
         clientData = Data(
-            (#"{"type":"webauthn.create","challenge":""# + Base64URL.encode(request.challenge) + #"","origin":""#
+            (#"{"type":"webauthn.create","challenge":""# + Base64URL.encode(request.challenge)
+                + #"","origin":""#
                 + escaped + #"","crossOrigin":false}"#).utf8)
     }
 
@@ -51,10 +55,11 @@ struct WebAuthnContent: Sendable {
         Array(SHA256.hash(data: authenticatorData + Data(SHA256.hash(data: clientData))))
     }
 
-    /// `SHA-256(rpId) ‖ flags ‖ u32 0 ‖ AAGUID ‖ u16 ‖ credential ID ‖ COSE key` (WebAuthn Level 3 section 6.1; RFC 9053 section
-    /// 7.1.1).
+    /// `SHA-256(rpId) ‖ flags ‖ u32 0 ‖ AAGUID ‖ u16 ‖ credential ID ‖ COSE key` (WebAuthn Level 3
+    /// section 6.1; RFC 9053 section 7.1.1).
     private static func authenticatorData(_ rpID: String, _ key: HardwareKey) -> Data {
-        // The user was present (1). The hardware verifies the user at each use (4). There is a credential (0x40).
+        // The user was present (1). The hardware verifies the user at each use (4). There is a
+        // credential (0x40).
         let flags: UInt8 = key.policy.requirement == .none ? 0x41 : 0x45
         let credentialID = Data(key.id.rawValue.utf8)
         let coseKey: [UInt8] = [0xa5, 0x01, 0x02, 0x03, 0x26, 0x20, 0x01, 0x21, 0x58, 0x20]
@@ -88,7 +93,9 @@ private indirect enum CBOR {
         case .text(let text): Self.head(3, UInt64(text.utf8.count)) + Data(text.utf8)
         case .array(let items): items.reduce(Self.head(4, UInt64(items.count))) { $0 + $1.encoded }
         case .map(let members):
-            members.reduce(Self.head(5, UInt64(members.count))) { $0 + CBOR.text($1.0).encoded + $1.1.encoded }
+            members.reduce(Self.head(5, UInt64(members.count))) {
+                $0 + CBOR.text($1.0).encoded + $1.1.encoded
+            }
         }
     }
 

@@ -2,7 +2,8 @@ internal import FoundationEssentials
 internal import SwiftASN1
 internal import TPM2
 
-/// The parts of an X.509 certificate that the keystore reads: the key and the dates. It trusts neither.
+/// The parts of an X.509 certificate that the keystore reads: the key and the dates. It trusts
+/// neither.
 ///
 /// Certificates of endorsement keys have many defects in the field, so other parts are not read.
 struct CertificateFacts: Hashable, Sendable {
@@ -28,7 +29,9 @@ struct CertificateFacts: Hashable, Sendable {
         }
         let fields = try Self.children(of: Self.children(of: try DER.parse(Array(der)))[at: 0])
         // Before version 3 there is no version: [0] EXPLICIT INTEGER.
-        let first = fields.first?.identifier == ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific) ? 1 : 0
+        let first =
+            fields.first?.identifier == ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific)
+            ? 1 : 0
         let validity = try Self.children(of: fields[at: first + 3])
         validFrom = try Self.time(validity[at: 0])
         expiresAt = try Self.time(validity[at: 1])
@@ -46,12 +49,14 @@ struct CertificateFacts: Hashable, Sendable {
         case [1, 2, 840, 113549, 1, 1, 1], [1, 2, 840, 113549, 1, 1, 7]:
             let parts = try Self.children(of: try DER.parse(Array(bits.bytes)))
             let modulus = try ArraySlice<UInt8>(derEncoded: parts[at: 0])
-            key = .modulus(Array(modulus.drop { $0 == 0 }), exponent: try UInt32(derEncoded: parts[at: 1]))
+            key = .modulus(
+                Array(modulus.drop { $0 == 0 }), exponent: try UInt32(derEncoded: parts[at: 1]))
         default: throw ASN1Error.invalidASN1Object(reason: "the key is of another kind")
         }
     }
 
-    /// The certificates that are concatenated in `bytes`, with padding after them: `30 82` and two bytes of length.
+    /// The certificates that are concatenated in `bytes`, with padding after them: `30 82` and two
+    /// bytes of length.
     static func split(_ bytes: [UInt8]) -> [[UInt8]] {
         var rest = bytes[...]
         var certificates: [[UInt8]] = []
@@ -82,14 +87,18 @@ struct CertificateFacts: Hashable, Sendable {
     }
 
     /// A time in UTC in the Gregorian calendar (H. Hinnant's algorithm for days of a civil date).
-    private static func date(_ year: Int, _ month: Int, _ day: Int, _ hour: Int, _ minute: Int, _ second: Int) -> Date {
+    private static func date(
+        _ year: Int, _ month: Int, _ day: Int, _ hour: Int, _ minute: Int, _ second: Int
+    ) -> Date {
         // The year begins in March, so that the leap day is its last one.
         let (year, month) = month > 2 ? (year, month - 3) : (year - 1, month + 9)
         let era = year / 400
         let yearOfEra = year - era * 400
-        let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + (153 * month + 2) / 5 + day - 1
+        let dayOfEra =
+            yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + (153 * month + 2) / 5 + day - 1
         let days = era * 146_097 + dayOfEra - 719_468
-        return Date(timeIntervalSince1970: Double(days * 86_400 + hour * 3600 + minute * 60 + second))
+        return Date(
+            timeIntervalSince1970: Double(days * 86_400 + hour * 3600 + minute * 60 + second))
     }
 }
 
@@ -115,7 +124,9 @@ extension [ASN1Node] {
     /// The element at an index.
     fileprivate subscript(at index: Int) -> ASN1Node {
         get throws {
-            guard indices.contains(index) else { throw ASN1Error.invalidASN1Object(reason: "a part is missing") }
+            guard indices.contains(index) else {
+                throw ASN1Error.invalidASN1Object(reason: "a part is missing")
+            }
             return self[index]
         }
     }

@@ -22,7 +22,8 @@ private struct EndorsementProfile {
     let index: TPMHandle
     let template: PublicArea
 
-    /// The handle at which provisioning tools keep the key: the same low byte, and 1 and 2 for the templates L-1 and L-2.
+    /// The handle at which provisioning tools keep the key: the same low byte, and 1 and 2 for the
+    /// templates L-1 and L-2.
     var handle: TPMHandle {
         switch index.rawValue {
         case 0x01c0_0002: TPMHandle(rawValue: 0x8101_0001)
@@ -33,9 +34,14 @@ private struct EndorsementProfile {
 
     /// Keys on elliptic curves first: creating and using an RSA key takes seconds in some chips.
     static let all: [EndorsementProfile] = [
-        EndorsementProfile(0x01c0_000a, low(.ecc(aes(128, .nistP256), ECCPoint(x: zeros(32), y: zeros(32))))),
-        EndorsementProfile(0x01c0_0014, high(.sha256, policyB256, .ecc(aes(128, .nistP256), ECCPoint(x: [], y: [])))),
-        EndorsementProfile(0x01c0_0016, high(.sha384, policyB384, .ecc(aes(256, .nistP384), ECCPoint(x: [], y: [])))),
+        EndorsementProfile(
+            0x01c0_000a, low(.ecc(aes(128, .nistP256), ECCPoint(x: zeros(32), y: zeros(32))))),
+        EndorsementProfile(
+            0x01c0_0014,
+            high(.sha256, policyB256, .ecc(aes(128, .nistP256), ECCPoint(x: [], y: [])))),
+        EndorsementProfile(
+            0x01c0_0016,
+            high(.sha384, policyB384, .ecc(aes(256, .nistP384), ECCPoint(x: [], y: [])))),
         EndorsementProfile(0x01c0_0002, low(.rsa(rsa(2048), modulus: zeros(256)))),
         EndorsementProfile(0x01c0_0012, high(.sha256, policyB256, .rsa(rsa(2048), modulus: []))),
     ]
@@ -52,14 +58,18 @@ private struct EndorsementProfile {
     /// A template of the low range, whose policy is `PolicySecret(TPM_RH_ENDORSEMENT)`.
     private static func low(_ detail: PublicArea.Detail) -> PublicArea {
         PublicArea(
-            attributes: attributes, authPolicy: PolicyDigest().secret(of: Hierarchy.endorsement.name).bytes,
+            attributes: attributes,
+            authPolicy: PolicyDigest().secret(of: Hierarchy.endorsement.name).bytes,
             detail: detail)
     }
 
     /// A template of the high range, which the empty password authorizes too.
-    private static func high(_ hash: TPMAlgorithm, _ policy: [UInt8], _ detail: PublicArea.Detail) -> PublicArea {
+    private static func high(_ hash: TPMAlgorithm, _ policy: [UInt8], _ detail: PublicArea.Detail)
+        -> PublicArea
+    {
         PublicArea(
-            nameAlgorithm: hash, attributes: attributes.union(.userWithAuth), authPolicy: policy, detail: detail)
+            nameAlgorithm: hash, attributes: attributes.union(.userWithAuth), authPolicy: policy,
+            detail: detail)
     }
 
     private static func aes(_ bits: UInt16, _ curve: ECCCurve) -> ECCParameters {
@@ -83,11 +93,14 @@ private struct EndorsementProfile {
 }
 
 extension TPM {
-    /// The first index of certificates, and the number of indices up to the last one of issuers' certificates.
-    private static let certificateIndices = (first: TPMHandle(rawValue: 0x01c0_0000), count: UInt32(0x200))
+    /// The first index of certificates, and the number of indices up to the last one of issuers'
+    /// certificates.
+    private static let certificateIndices = (
+        first: TPMHandle(rawValue: 0x01c0_0000), count: UInt32(0x200)
+    )
 
-    /// Finds an endorsement key that this TPM holds, with its certificate: GetCapability, then NV_ReadPublic and NV_Read for each
-    /// certificate, and ReadPublic for the key.
+    /// Finds an endorsement key that this TPM holds, with its certificate: GetCapability, then
+    /// NV_ReadPublic and NV_Read for each certificate, and ReadPublic for the key.
     ///
     /// - Returns: nil if no certificate in the TPM is for a key that it holds.
     func endorsementKey() throws(TPMError) -> EndorsementKey? {
@@ -95,13 +108,18 @@ extension TPM {
         let range = first.rawValue..<first.rawValue + count
         let present = try handles(from: first, count: count).filter { range.contains($0.rawValue) }
         for profile in EndorsementProfile.all where present.contains(profile.index) {
-            guard let certificate = CertificateFacts.split(try nvRead(try nvReadPublic(profile.index))).first,
+            guard
+                let certificate = CertificateFacts.split(
+                    try nvRead(try nvReadPublic(profile.index))
+                ).first,
                 let facts = try? CertificateFacts(certificate),
                 let location = try location(of: profile, facts)
             else { continue }
             var certificates = [Data(certificate)]
             for index in present where index.rawValue & 0x1ff >= 0x100 {
-                certificates += CertificateFacts.split(try nvRead(try nvReadPublic(index))).map { Data($0) }
+                certificates += CertificateFacts.split(try nvRead(try nvReadPublic(index))).map {
+                    Data($0)
+                }
             }
             return EndorsementKey(location: location, certificates: certificates)
         }
@@ -119,7 +137,8 @@ extension TPM {
         }
     }
 
-    /// Finds the key of a certificate: at its usual handle, at another persistent handle, or by its template.
+    /// Finds the key of a certificate: at its usual handle, at another persistent handle, or by its
+    /// template.
     private func location(
         of profile: EndorsementProfile, _ facts: CertificateFacts
     ) throws(TPMError) -> EndorsementKey.Location? {
@@ -129,10 +148,14 @@ extension TPM {
         let first = TPMHandle(rawValue: 0x8101_0000)
         for handle in try handles(from: first, count: 256)
         where handle.rawValue >> 16 == 0x8101 && handle != profile.handle {
-            if let area = try persistentArea(handle), facts.isFor(area) { return .persistent(handle, area) }
+            if let area = try persistentArea(handle), facts.isFor(area) {
+                return .persistent(handle, area)
+            }
         }
         do {
-            let isFound = try withPrimary(profile.template, in: .endorsement) { facts.isFor($0.publicArea) }
+            let isFound = try withPrimary(profile.template, in: .endorsement) {
+                facts.isFor($0.publicArea)
+            }
             return isFound ? .template(profile.template) : nil
         } catch {
             // The TPM does not support this kind of key, so the certificate is not for a key in it.

@@ -16,18 +16,21 @@ extension TPMKeyBlob {
                         set: finger.enrolmentSet.map { Data($0) },
                         counter: finger.counter.map { counter in
                             PresenceStatement.Counter(
-                                index: Data(counter.index.publicArea.marshalled), value: counter.value)
+                                index: Data(counter.index.publicArea.marshalled),
+                                value: counter.value)
                         })))
         }
         if let pin = protection?.userPIN {
             branches.append(
                 .pin(
                     PresenceStatement.UserPIN(
-                        index: Data(pin.index.publicArea.marshalled), reset: Data(pin.resetPolicy.bytes), reuse: reuse))
+                        index: Data(pin.index.publicArea.marshalled),
+                        reset: Data(pin.resetPolicy.bytes), reuse: reuse))
             )
         }
         if protection?.certifies == true { branches.append(.certify) }
-        return PresenceStatement(branches: branches, endsWithAuthValue: protection?.authValue != nil)
+        return PresenceStatement(
+            branches: branches, endsWithAuthValue: protection?.authValue != nil)
     }
 }
 

@@ -13,8 +13,10 @@ extension TPMKeystore {
             let (blob, root) = try await checkedBlob(of: key)
             let permission = try permission(to: request.form, key, blob)
             let signer = try await attestationKey(for: request.issuer, under: root)
-            let certificates = try await storedCertificates(for: request.issuer, of: signer).certificates
-            guard request.form == .creation || request.form == .certify || !certificates.isEmpty else {
+            let certificates = try await storedCertificates(for: request.issuer, of: signer)
+                .certificates
+            guard request.form == .creation || request.form == .certify || !certificates.isEmpty
+            else {
                 throw Self.notActivated(request.issuer)
             }
             let content = WebAuthnContent(request, of: key)
@@ -22,9 +24,11 @@ extension TPMKeystore {
             let explain: Explanation = { await explainAttestation($0, blob, root, permission) }
             let said = try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
                 try tpm.attest(
-                    blob, with: permission, counter: request.counter(of: blob), under: root, by: signer, challenge)
+                    blob, with: permission, counter: request.counter(of: blob), under: root,
+                    by: signer, challenge)
             }
-            return try attestation(of: key, blob, said, by: signer, certificates, request.form, content)
+            return try attestation(
+                of: key, blob, said, by: signer, certificates, request.form, content)
         } catch { throw error.during("attest a key") }
     }
 
@@ -39,7 +43,9 @@ extension TPMKeystore {
     ) throws(KeystoreError) -> CertificationPermission {
         if form == .creation {
             guard let creation = blob.creation else {
-                throw .unsupported("the key has no creation ticket", recovery: "Create a new key and attest that key.")
+                throw .unsupported(
+                    "the key has no creation ticket",
+                    recovery: "Create a new key and attest that key.")
             }
             return .ticket(creation)
         }
@@ -59,7 +65,8 @@ extension TPMKeystore {
     }
 
     private func attestation(
-        of key: HardwareKey, _ blob: TPMKeyBlob, _ said: Attested, by signer: TPMKeyBlob, _ certificates: [Data],
+        of key: HardwareKey, _ blob: TPMKeyBlob, _ said: Attested, by signer: TPMKeyBlob,
+        _ certificates: [Data],
         _ form: AttestationRequest.Form, _ content: WebAuthnContent?
     ) throws(KeystoreError) -> KeyAttestation {
         do {
@@ -76,7 +83,8 @@ extension TPMKeystore {
             var object: Data?
             if !certificates.isEmpty {
                 object = AttestationObject.encode(
-                    certificates: certificates, signature: try encode(said.key), statement: said.key.bytes,
+                    certificates: certificates, signature: try encode(said.key),
+                    statement: said.key.bytes,
                     publicArea: publicArea, authenticatorData: content?.authenticatorData)
             }
             return KeyAttestation(
@@ -85,17 +93,21 @@ extension TPMKeystore {
                 attestationKey: Data(signer.key.publicArea.marshalled), certificates: certificates,
                 presence: presence, object: object, clientData: content?.clientData)
         } catch {
-            throw KeystoreError(TPMError(.malformed, reason: "the statement cannot be encoded: \(error)"))
+            throw KeystoreError(
+                TPMError(.malformed, reason: "the statement cannot be encoded: \(error)"))
         }
     }
 
     private func explainAttestation(
-        _ error: TPMError, _ blob: TPMKeyBlob, _ root: StorageRoot, _ permission: CertificationPermission
+        _ error: TPMError, _ blob: TPMKeyBlob, _ root: StorageRoot,
+        _ permission: CertificationPermission
     ) async -> KeystoreError {
         if case .kept(let kept) = permission, error.command == .nvRead {
             return await explainRevocable(error, kept, root)
         }
-        if error.command == .nvCertify, error.responseCode != nil { return .fingersChanged(underlying: error) }
+        if error.command == .nvCertify, error.responseCode != nil {
+            return .fingersChanged(underlying: error)
+        }
         return await explainResponse(error, root, hasPIN: false)
     }
 
@@ -143,17 +155,20 @@ private struct SignedStatement: Sendable {
 }
 
 extension TPM {
-    /// Attests a key: Load twice, the statement with the commands that authorize it, NV_Certify for a counter, FlushContext
-    /// twice.
+    /// Attests a key: Load twice, the statement with the commands that authorize it, NV_Certify for
+    /// a counter, FlushContext twice.
     fileprivate func attest(
-        _ blob: TPMKeyBlob, with permission: CertificationPermission, counter: NVIndex?, under root: StorageRoot,
+        _ blob: TPMKeyBlob, with permission: CertificationPermission, counter: NVIndex?,
+        under root: StorageRoot,
         by signer: TPMKeyBlob, _ challenge: [UInt8]
     ) throws(TPMError) -> Attested {
         try withStorageRoot(root) { (parent) throws(TPMError) in
-            try withLoadedObject(of: signer.key, under: parent) { (attestationKey) throws(TPMError) in
+            try withLoadedObject(of: signer.key, under: parent) {
+                (attestationKey) throws(TPMError) in
                 let statement = try withLoadedObject(of: blob.key, under: parent) {
                     (object) throws(TPMError) in
-                    let said = try say(object, permission, blob, under: parent, by: attestationKey, challenge)
+                    let said = try say(
+                        object, permission, blob, under: parent, by: attestationKey, challenge)
                     return try Self.checked(said, by: attestationKey, challenge) { statement in
                         switch statement {
                         case .creation(let name, _): name == object.name
@@ -174,19 +189,23 @@ extension TPM {
     }
 
     private func say(
-        _ object: TPMObject, _ permission: CertificationPermission, _ blob: TPMKeyBlob, under parent: TPMObject,
+        _ object: TPMObject, _ permission: CertificationPermission, _ blob: TPMKeyBlob,
+        under parent: TPMObject,
         by signer: TPMObject, _ challenge: [UInt8]
     ) throws(TPMError) -> SignedAttest {
         switch permission {
         case .ticket(let creation):
             return try certifyCreation(
-                of: object, creationHash: creation.hash, creationTicket: creation.ticket, challenge: challenge,
+                of: object, creationHash: creation.hash, creationTicket: creation.ticket,
+                challenge: challenge,
                 by: signer)
         case .emptyAuthValue:
-            return try certify(object, by: signer, challenge: challenge, authorizedBy: .emptyPassword)
+            return try certify(
+                object, by: signer, challenge: challenge, authorizedBy: .emptyPassword)
         case .branch(let branches, let authValue):
             // Only an authValue needs a salt: nothing else in the session is secret.
-            return try withSession(.policy, saltedTo: authValue == nil ? nil : parent) { (session) throws(TPMError) in
+            return try withSession(.policy, saltedTo: authValue == nil ? nil : parent) {
+                (session) throws(TPMError) in
                 try policyCommandCode(.certify, in: session)
                 if branches.count > 1 { try policyOR(branches, in: session) }
                 if authValue != nil { try policyAuthValue(session) }
@@ -198,9 +217,11 @@ extension TPM {
             return try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
                 let authValue = try authValue(
                     in: kept, boundTo: blob.binding,
-                    authorizedBy: .continuing(session, authValue: kept.authValue(nil), protecting: .encrypt))
+                    authorizedBy: .continuing(
+                        session, authValue: kept.authValue(nil), protecting: .encrypt))
                 return try certify(
-                    object, by: signer, challenge: challenge, authorizedBy: .lastUse(of: session, authValue: authValue))
+                    object, by: signer, challenge: challenge,
+                    authorizedBy: .lastUse(of: session, authValue: authValue))
             }
         }
     }

@@ -4,11 +4,13 @@ public import Latchkey
 internal import Synchronization
 internal import TPM2
 
-/// The attestation keys of a store: one for each issuer, so that two issuers cannot link the machine by its key.
+/// The attestation keys of a store: one for each issuer, so that two issuers cannot link the
+/// machine by its key.
 ///
 /// Each is a trust anchor. The certificate is stored under another name, and can be replaced.
 extension TPMKeystore {
-    /// The name of the anchor with the wrapped attestation key for local use, and the prefix of all others.
+    /// The name of the anchor with the wrapped attestation key for local use, and the prefix of all
+    /// others.
     private static let keyAnchor = "tpm/attestation-key"
     private static let certificateAnchor = "tpm/attestation-certificate"
     private static let maximumIssuerBytes = 2048
@@ -17,7 +19,9 @@ extension TPMKeystore {
         issuer.isEmpty ? prefix : "\(prefix)/\(issuer)"
     }
 
-    public func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
+    public func attestationIdentity(for issuer: String) async throws(KeystoreError)
+        -> AttestationIdentity
+    {
         do throws(KeystoreError) {
             try Self.checkIssuer(issuer)
             let pinned = try await pinnedRoot()
@@ -27,7 +31,8 @@ extension TPMKeystore {
             let endorsement = try await endorsementKey()
             return AttestationIdentity(
                 attestationKey: Data(signer.key.publicArea.marshalled),
-                endorsementCertificates: endorsement?.certificates ?? [], certificates: stored.certificates,
+                endorsementCertificates: endorsement?.certificates ?? [],
+                certificates: stored.certificates,
                 validFrom: stored.facts?.validFrom, expiresAt: stored.facts?.expiresAt)
         } catch { throw error.during("read the TPM's attestation key") }
     }
@@ -40,7 +45,9 @@ extension TPMKeystore {
             let limit = 512
             guard (1...limit).contains(challenge.credentialBlob.count),
                 (1...limit).contains(challenge.encryptedSecret.count)
-            else { throw .invalidInput("a part of the activation's challenge is empty or too long") }
+            else {
+                throw .invalidInput("a part of the activation's challenge is empty or too long")
+            }
             guard let anchor = try await anchors.anchor(Self.name(Self.keyAnchor, issuer)) else {
                 throw KeystoreError(
                     code: .wrongState, reason: "there is no attestation key for ‘\(issuer)’",
@@ -71,9 +78,13 @@ extension TPMKeystore {
                 certificates.allSatisfy({ (1...CertificateFacts.maximumBytes).contains($0.count) }),
                 let first = certificates.first, let facts = try? CertificateFacts(first),
                 facts.isFor(blob.key.publicArea)
-            else { throw .invalidInput("the certificate is not that of the attestation key for ‘\(issuer)’") }
+            else {
+                throw .invalidInput(
+                    "the certificate is not that of the attestation key for ‘\(issuer)’")
+            }
             try await anchors.replaceAnchor(
-                Self.name(Self.certificateAnchor, issuer), with: StoredCertificates.encode(certificates))
+                Self.name(Self.certificateAnchor, issuer),
+                with: StoredCertificates.encode(certificates))
         } catch { throw error.during("store the certificate of the attestation key") }
     }
 
@@ -89,44 +100,57 @@ extension TPMKeystore {
         do throws(KeystoreError) {
             return try await anchors.anchorNames(with: Self.keyAnchor).compactMap { name in
                 if name == Self.keyAnchor { return "" }
-                return name.hasPrefix(Self.keyAnchor + "/") ? String(name.dropFirst(Self.keyAnchor.count + 1)) : nil
+                return name.hasPrefix(Self.keyAnchor + "/")
+                    ? String(name.dropFirst(Self.keyAnchor.count + 1)) : nil
             }
         } catch { throw error.during("list the attestation keys") }
     }
 
     static func checkIssuer(_ issuer: String) throws(KeystoreError) {
-        guard issuer.utf8.count <= maximumIssuerBytes, issuer.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+        guard issuer.utf8.count <= maximumIssuerBytes,
+            issuer.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
+        else {
             throw .invalidInput("the issuer of attestation certificates is not a URL")
         }
     }
 
     /// The store's attestation key for an issuer. Creates it at the first use.
-    func attestationKey(for issuer: String, under root: StorageRoot) async throws(KeystoreError) -> TPMKeyBlob {
+    func attestationKey(for issuer: String, under root: StorageRoot) async throws(KeystoreError)
+        -> TPMKeyBlob
+    {
         let name = Self.name(Self.keyAnchor, issuer)
         if let anchor = try await anchors.anchor(name) { return try Self.signer(anchor, root) }
-        let created = try await createObject(KeyTemplates.attestationKey, authValue: .empty, under: root)
+        let created = try await createObject(
+            KeyTemplates.attestationKey, authValue: .empty, under: root)
         var blob = TPMKeyBlob(created, hasEmptyAuth: true, under: root)
         blob.creation = nil
         let stored = try await anchors.anchor(name, is: try serialized(blob))
         return try Self.signer(stored, root)
     }
 
-    /// The certificate of an attestation key and its issuers', if the first one is for this key and valid now.
+    /// The certificate of an attestation key and its issuers', if the first one is for this key and
+    /// valid now.
     ///
-    /// A certificate of another key stays after a crash between the two steps of ``forgetAttestation(for:)`` of an earlier
-    /// process, or was written by another program. It counts as none, and the next activation replaces it.
+    /// A certificate of another key stays after a crash between the two steps of
+    /// ``forgetAttestation(for:)`` of an earlier process, or was written by another program. It
+    /// counts as none, and the next activation replaces it.
     func storedCertificates(
         for issuer: String, of signer: TPMKeyBlob
     ) async throws(KeystoreError) -> (certificates: [Data], facts: CertificateFacts?) {
         guard let stored = try await anchors.anchor(Self.name(Self.certificateAnchor, issuer)),
             let certificates = StoredCertificates.decode(stored), let first = certificates.first,
-            let facts = try? CertificateFacts(first), facts.isFor(signer.key.publicArea), facts.expiresAt > Date()
+            let facts = try? CertificateFacts(first), facts.isFor(signer.key.publicArea),
+            facts.expiresAt > Date()
         else { return ([], nil) }
         return (certificates, facts)
     }
 
-    private static func signer(_ anchor: Data, _ root: StorageRoot) throws(KeystoreError) -> TPMKeyBlob {
-        guard let blob = try? TPMKeyBlob(anchor), blob.key.publicArea.isMade(from: KeyTemplates.attestationKey) else {
+    private static func signer(_ anchor: Data, _ root: StorageRoot) throws(KeystoreError)
+        -> TPMKeyBlob
+    {
+        guard let blob = try? TPMKeyBlob(anchor),
+            blob.key.publicArea.isMade(from: KeyTemplates.attestationKey)
+        else {
             throw .damaged("the stored attestation key cannot be decoded")
         }
         guard blob.parentName == root.name else { throw otherTPM() }
@@ -143,24 +167,28 @@ extension TPMKeystore {
 
     private func explainActivation(_ error: TPMError, _ root: StorageRoot) async -> KeystoreError {
         switch (error.command, error.responseCode?.base) {
-        case (.activateCredential, .integrity), (.activateCredential, .value), (.activateCredential, .size),
+        case (.activateCredential, .integrity), (.activateCredential, .value),
+            (.activateCredential, .size),
             (.activateCredential, .eccPoint), (.activateCredential, .hash):
             return KeystoreError(
-                code: .refused, reason: "the issuer's challenge is not for this TPM and attestation key",
+                code: .refused,
+                reason: "the issuer's challenge is not for this TPM and attestation key",
                 recovery: "Start the activation again. If it fails again, report it to the issuer.",
                 underlying: .init(error))
         case (.policySecret, .badAuth), (.policySecret, .authFail), (.createPrimary, .badAuth),
             (.createPrimary, .authFail):
             return KeystoreError(
                 code: .unavailable, reason: "the TPM's endorsement hierarchy has a password",
-                recovery: "Ask the TPM's administrator to remove it, or use an attestation without certificate.",
+                recovery:
+                    "Ask the TPM's administrator to remove it, or use an attestation without certificate.",
                 underlying: .init(error))
         default: return await explainResponse(error, root, hasPIN: false)
         }
     }
 }
 
-/// The stored certificates of an attestation key: a version, the number of certificates, and the certificates.
+/// The stored certificates of an attestation key: a version, the number of certificates, and the
+/// certificates.
 enum StoredCertificates {
     static let maximumCount = 4
     private static let version: UInt8 = 1
@@ -180,7 +208,8 @@ enum StoredCertificates {
             guard (1...maximumCount).contains(Int(count)) else { return nil }
             var certificates: [Data] = []
             for _ in 0..<count {
-                certificates.append(Data(try reader.readSized(maximum: CertificateFacts.maximumBytes)))
+                certificates.append(
+                    Data(try reader.readSized(maximum: CertificateFacts.maximumBytes)))
             }
             try reader.finish()
             return certificates
@@ -191,28 +220,34 @@ enum StoredCertificates {
 }
 
 extension TPM {
-    /// Opens a challenge: Load, StartAuthSession, PolicySecret for an endorsement key of the low range, ActivateCredential,
-    /// FlushContext. The salted session encrypts the secret on the bus.
+    /// Opens a challenge: Load, StartAuthSession, PolicySecret for an endorsement key of the low
+    /// range, ActivateCredential, FlushContext. The salted session encrypts the secret on the bus.
     fileprivate func activate(
         _ challenge: ActivationChallenge, _ signer: TPMKeyBlob, with endorsement: EndorsementKey,
         under root: StorageRoot
     ) throws(TPMError) -> SecretBytes {
         try withEndorsementKey(endorsement) { (endorsementKey) throws(TPMError) in
             try withStorageRoot(root) { (parent) throws(TPMError) in
-                try withLoadedObject(of: signer.key, under: parent) { (attestationKey) throws(TPMError) in
-                    let opensWithPassword = endorsementKey.publicArea.attributes.contains(.userWithAuth)
+                try withLoadedObject(of: signer.key, under: parent) {
+                    (attestationKey) throws(TPMError) in
+                    let opensWithPassword = endorsementKey.publicArea.attributes.contains(
+                        .userWithAuth)
                     return try withSession(opensWithPassword ? .hmac : .policy, saltedTo: parent) {
                         (session) throws(TPMError) in
                         if !opensWithPassword {
                             let approval = Approval(nonceTPM: session.nonceTPM)
                             try policySecret(
-                                approval, of: Hierarchy.endorsement, authorizedBy: .emptyPassword, in: session)
+                                approval, of: Hierarchy.endorsement, authorizedBy: .emptyPassword,
+                                in: session)
                         }
                         let salted = Authorization.lastUse(of: session, protecting: .encrypt)
                         return try activateCredential(
-                            Array(challenge.credentialBlob), secret: Array(challenge.encryptedSecret),
-                            for: attestationKey, authorizedBy: opensWithPassword ? salted : .emptyPassword,
-                            with: endorsementKey, authorizedBy: opensWithPassword ? .emptyPassword : salted
+                            Array(challenge.credentialBlob),
+                            secret: Array(challenge.encryptedSecret),
+                            for: attestationKey,
+                            authorizedBy: opensWithPassword ? salted : .emptyPassword,
+                            with: endorsementKey,
+                            authorizedBy: opensWithPassword ? .emptyPassword : salted
                         ) { SecretBytes(copying: $0) }
                     }
                 }

@@ -5,13 +5,15 @@ internal import TPM2
 
 /// Several uses with one fingerprint, and a signature whose digest follows.
 ///
-/// The outputs of a passkey's PRF are part of the data that the passkey signs, so the digest is known only after two other
-/// uses. The fingerprint then approves one signature with one key in one session of the TPM, and the requester states the
-/// digest once.
+/// The outputs of a passkey's PRF are part of the data that the passkey signs, so the digest is
+/// known only after two other uses. The fingerprint then approves one signature with one key in one
+/// session of the TPM, and the requester states the digest once.
 extension ApprovalAuthority {
-    /// Approves the signature whose digest was not known at the fingerprint: once, within ``DeferredApprovals/lifetime``.
+    /// Approves the signature whose digest was not known at the fingerprint: once, within
+    /// ``DeferredApprovals/lifetime``.
     ///
-    /// - Throws: `KeystoreError` with code `refused` for a ticket that is unknown, late, used, or another user's.
+    /// - Throws: `KeystoreError` with code `refused` for a ticket that is unknown, late, used, or
+    ///   another user's.
     package func complete(
         _ ticket: Data, _ use: ApprovalRequest.Use, for user: UInt32
     ) async throws(KeystoreError) -> PresenceApproval {
@@ -27,7 +29,8 @@ extension ApprovalAuthority {
             }
             let approval = Approval(
                 nonceTPM: Array(entry.further.nonceTPM), expiration: Self.approvalSeconds,
-                commandHash: Self.commandHash(of: use, entry.further.keyName), policyRef: entry.reference)
+                commandHash: Self.commandHash(of: use, entry.further.keyName),
+                policyRef: entry.reference)
             guard let signature = try await sign([approval]).first else { throw Self.noSignature }
             return PresenceApproval(expiration: approval.expiration, signature: signature)
         } catch { throw error.during("approve a use") }
@@ -36,11 +39,14 @@ extension ApprovalAuthority {
     func checkFurther(_ request: ApprovalRequest) throws(KeystoreError) {
         if case .mac(let message) = request.use { try Self.checkMessage(message) }
         guard !request.further.isEmpty else { return }
-        guard request.policy.reuseSeconds == 0, request.further.count <= ApprovalRequest.maximumFurtherUses else {
+        guard request.policy.reuseSeconds == 0,
+            request.further.count <= ApprovalRequest.maximumFurtherUses
+        else {
             throw .invalidInput("the request has too many uses, or a policy with a reuse time")
         }
         guard isLogin(request) else {
-            throw .invalidInput("the uses are not those of a passkey's PRF, followed by one signature")
+            throw .invalidInput(
+                "the uses are not those of a passkey's PRF, followed by one signature")
         }
         for further in request.further {
             guard further.keyName.count == 34, further.keyName.starts(with: [0x00, 0x0b]),
@@ -50,8 +56,8 @@ extension ApprovalAuthority {
         }
     }
 
-    /// Whether the uses are those of a login with PRF: one or two HMACs with one key, or one opening of a sealed secret, and
-    /// then the signature whose digest is not known yet.
+    /// Whether the uses are those of a login with PRF: one or two HMACs with one key, or one
+    /// opening of a sealed secret, and then the signature whose digest is not known yet.
     private func isLogin(_ request: ApprovalRequest) -> Bool {
         guard request.further.last?.use == nil else { return false }
         let others = request.further.dropLast()
@@ -84,7 +90,8 @@ extension ApprovalAuthority {
     }
 
     static var noSignature: KeystoreError {
-        KeystoreError(TPMError(.forged, command: .sign, reason: "the approval is not an ECDSA signature"))
+        KeystoreError(
+            TPMError(.forged, command: .sign, reason: "the approval is not an ECDSA signature"))
     }
 
     /// The cpHash. The broker computes it and does not accept one from a client.
@@ -92,7 +99,8 @@ extension ApprovalAuthority {
         let name = TPMName(bytes: Array(keyName))
         return switch use {
         case .sign(let digest): TPM.signCommandHash(digest.bytes, with: name)
-        case .signNamingScheme(let digest): TPM.signCommandHash(digest.bytes, with: name, scheme: .ecdsaSHA256)
+        case .signNamingScheme(let digest):
+            TPM.signCommandHash(digest.bytes, with: name, scheme: .ecdsaSHA256)
         case .unseal: TPM.unsealCommandHash(name)
         case .mac(let message): TPM.hmacCommandHash(Array(message), with: name)
         }
@@ -119,10 +127,13 @@ final class DeferredApprovals: Sendable {
         let now = ContinuousClock.now
         entries.withLock { entries in
             entries = entries.filter { $0.value.end > now }
-            if entries.count >= Self.maximumCount, let oldest = entries.min(by: { $0.value.end < $1.value.end }) {
+            if entries.count >= Self.maximumCount,
+                let oldest = entries.min(by: { $0.value.end < $1.value.end })
+            {
                 entries[oldest.key] = nil
             }
-            entries[ticket] = Entry(further: further, reference: reference, user: user, end: now + Self.lifetime)
+            entries[ticket] = Entry(
+                further: further, reference: reference, user: user, end: now + Self.lifetime)
         }
         return ticket
     }

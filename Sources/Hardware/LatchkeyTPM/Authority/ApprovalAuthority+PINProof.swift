@@ -2,14 +2,16 @@ package import FoundationEssentials
 package import Latchkey
 internal import TPM2
 
-/// Detects that a user has entered the right PIN, without receiving the PIN: the TPM then resets the count of wrong
-/// PINs. Apart from the right PIN, only a matching finger and root reset the count.
+/// Detects that a user has entered the right PIN, without receiving the PIN: the TPM then resets
+/// the count of wrong PINs. Apart from the right PIN, only a matching finger and root reset the
+/// count.
 extension ApprovalAuthority {
-    /// The index of the user's PIN; nil if the user has no PIN. Another PIN has another index, unless a user with the old PIN
-    /// changed it.
+    /// The index of the user's PIN; nil if the user has no PIN. Another PIN has another index,
+    /// unless a user with the old PIN changed it.
     package func pinIndex(of user: UInt32) async throws(KeystoreError) -> Data? {
         do throws(KeystoreError) {
-            return try await work { (tpm, store) in try tpm.settledPIN(of: user, store)?.publicArea }
+            return try await work { (tpm, store) in try tpm.settledPIN(of: user, store)?.publicArea
+            }
         } catch { throw error.during("find the user's PIN") }
     }
 
@@ -29,10 +31,13 @@ extension ApprovalAuthority {
     }
 
     /// Whether the user has entered the right PIN since ``watchPIN(of:)`` returned this index.
-    package func isPINGiven(by user: UInt32, since watched: Data) async throws(KeystoreError) -> Bool {
+    package func isPINGiven(by user: UInt32, since watched: Data) async throws(KeystoreError)
+        -> Bool
+    {
         do throws(KeystoreError) {
             return try await work { (tpm, store) in
-                guard let pin = try tpm.settledPIN(of: user, store), pin.publicArea == watched else { return false }
+                guard let pin = try tpm.settledPIN(of: user, store), pin.publicArea == watched
+                else { return false }
                 return try tpm.failures(of: pin, store) == 0
             }
         } catch { throw error.during("read the count of wrong PINs") }
@@ -40,12 +45,16 @@ extension ApprovalAuthority {
 }
 
 extension TPM {
-    /// The count of wrong PINs. The TPM authenticates the response: a forged count could end the lockout of fingers.
+    /// The count of wrong PINs. The TPM authenticates the response: a forged count could end the
+    /// lockout of fingers.
     ///
     /// - Throws: ``TPMError``, also if the TPM's owner has a password.
-    fileprivate func failures(of pin: AuthorityState.UserPIN, _ store: AuthorityStore) throws(TPMError) -> UInt32 {
+    fileprivate func failures(of pin: AuthorityState.UserPIN, _ store: AuthorityStore)
+        throws(TPMError) -> UInt32
+    {
         let index = try NVIndex(unmarshalling: pin.publicArea)
-        return try withSaltedSession(under: StorageRoot(anchor: store.existing.root)) { (session, _) throws(TPMError) in
+        return try withSaltedSession(under: StorageRoot(anchor: store.existing.root)) {
+            (session, _) throws(TPMError) in
             let bytes = try nvRead(index, by: Hierarchy.owner, authorizedBy: .lastUse(of: session))
             return try UserPINCount(unmarshalling: bytes).failures
         }

@@ -3,22 +3,27 @@ package import Latchkey
 internal import TPM2
 
 extension ApprovalAuthority {
-    /// Creates an index for a user's PIN, with a random value instead of the PIN. Returns the same index again until the PIN is
-    /// set.
+    /// Creates an index for a user's PIN, with a random value instead of the PIN. Returns the same
+    /// index again until the PIN is set.
     ///
-    /// - Throws: `KeystoreError` with code `conflict` when the user's PIN is set, because a new index would replace it without proof.
-    ///   `unsupported` when the TPM has no memory or does not support such indices.
+    /// - Throws: `KeystoreError` with code `conflict` when the user's PIN is set, because a new
+    ///   index would replace it without proof. `unsupported` when the TPM has no memory or does not
+    ///   support such indices.
     package func makePIN(for user: UInt32) async throws(KeystoreError) -> UnsetUserPIN {
         do throws(KeystoreError) {
             return try await work { (tpm, store) in
                 guard try tpm.settledPIN(of: user, store) == nil else {
-                    throw KeystoreError.conflict("the PIN is already set", recovery: "Change it instead.")
+                    throw KeystoreError.conflict(
+                        "the PIN is already set", recovery: "Change it instead.")
                 }
                 let name = try tpm.authorityName(store)
                 if let existing = store.user(user).pin, let initial = existing.initialValue {
-                    return UnsetUserPIN(pin: existing.terms(name), initialValue: SecretBytes(initial))
+                    return UnsetUserPIN(
+                        pin: existing.terms(name), initialValue: SecretBytes(initial))
                 }
-                guard let handle = try tpm.freeIndex(in: TPM.authorityIndices) else { throw Self.noMemory }
+                guard let handle = try tpm.freeIndex(in: TPM.authorityIndices) else {
+                    throw Self.noMemory
+                }
                 let (pin, area) = AuthorityState.UserPIN.make(of: user, at: handle, by: name)
                 try store.update(user) { $0.pin = pin }
                 do throws(TPMError) {
@@ -31,7 +36,8 @@ extension ApprovalAuthority {
                     try store.update(user) { $0.pin = nil }
                     throw Self.noMemory
                 }
-                return UnsetUserPIN(pin: pin.terms(name), initialValue: SecretBytes(pin.initialValue ?? Data()))
+                return UnsetUserPIN(
+                    pin: pin.terms(name), initialValue: SecretBytes(pin.initialValue ?? Data()))
             }
         } catch { throw error.during("create an index for a PIN") }
     }
@@ -43,7 +49,8 @@ extension ApprovalAuthority {
         do throws(KeystoreError) {
             try await work { (tpm, store) in
                 guard let pin = try tpm.settledPIN(of: user, store) else {
-                    throw KeystoreError.notFound("the user \(user) has no PIN", recovery: "Set one first.")
+                    throw KeystoreError.notFound(
+                        "the user \(user) has no PIN", recovery: "Set one first.")
                 }
                 try tpm.reset(pin, store)
             }
@@ -51,7 +58,9 @@ extension ApprovalAuthority {
     }
 
     private static var noMemory: KeystoreError {
-        .unsupported("the TPM has no memory for the user's PIN", recovery: "Create keys that each have their own PIN.")
+        .unsupported(
+            "the TPM has no memory for the user's PIN",
+            recovery: "Create keys that each have their own PIN.")
     }
 }
 
@@ -70,7 +79,8 @@ extension AuthorityState.UserPIN {
         let initial = SecretBytes.random(count: 32).withUnsafeBytes { Data($0) }
         return (
             AuthorityState.UserPIN(
-                publicArea: Data(area.written.marshalled), resetReference: Data(reference), initialValue: initial),
+                publicArea: Data(area.written.marshalled), resetReference: Data(reference),
+                initialValue: initial),
             area
         )
     }
@@ -82,8 +92,11 @@ extension AuthorityState.UserPIN {
 }
 
 extension TPM {
-    /// Returns the user's PIN, if it is set. Forgets an index that was removed, and removes an index that was not written.
-    func settledPIN(of user: UInt32, _ store: AuthorityStore) throws(TPMError) -> AuthorityState.UserPIN? {
+    /// Returns the user's PIN, if it is set. Forgets an index that was removed, and removes an
+    /// index that was not written.
+    func settledPIN(of user: UInt32, _ store: AuthorityStore) throws(TPMError) -> AuthorityState
+        .UserPIN?
+    {
         guard var pin = store.user(user).pin else { return nil }
         guard try isIntact(pin.publicArea, store) else {
             try removeUnwritten(pin.publicArea)
@@ -107,10 +120,13 @@ extension TPM {
     fileprivate func define(
         _ pin: AuthorityState.UserPIN, _ area: NVPublicArea, _ store: AuthorityStore
     ) throws(TPMError) {
-        guard let initial = pin.initialValue.flatMap({ $0.withUnsafeBytes { AuthValue($0) } }) else { return }
+        guard let initial = pin.initialValue.flatMap({ $0.withUnsafeBytes { AuthValue($0) } })
+        else { return }
         let unwritten = try withAuthority(store) { (authority) throws(TPMError) in
             try withSession(.hmac, saltedTo: authority.parent) { (session) throws(TPMError) in
-                try nvDefineSpace(area, authValue: initial, authorizedBy: .lastUse(of: session, protecting: .decrypt))
+                try nvDefineSpace(
+                    area, authValue: initial,
+                    authorizedBy: .lastUse(of: session, protecting: .decrypt))
             }
         }
         do {
@@ -128,7 +144,9 @@ extension TPM {
         try withAuthority(store) { (authority) throws(TPMError) in
             let reference = Array(pin.resetReference)
             let policy = PolicyDigest().signed(by: authority.key.name, policyRef: reference)
-            try authority.withApproval(of: reference, among: [policy, PresenceProtection.UserPIN.changePolicy]) {
+            try authority.withApproval(
+                of: reference, among: [policy, PresenceProtection.UserPIN.changePolicy]
+            ) {
                 (authorization) throws(TPMError) in
                 try nvWrite(count.marshalled, to: index, authorizedBy: authorization)
             }

@@ -3,7 +3,8 @@ package import Latchkey
 package import TPM2
 internal import TPM2TCTI
 
-/// The TPM objects of the presence broker: the approval key, the users' PINs, and the counters of changed fingerprints.
+/// The TPM objects of the presence broker: the approval key, the users' PINs, and the counters of
+/// changed fingerprints.
 ///
 /// It trusts its caller, the broker service, to identify the user and to verify the fingerprint.
 package struct ApprovalAuthority: Sendable {
@@ -19,9 +20,11 @@ package struct ApprovalAuthority: Sendable {
     /// Opens the approval key, or creates it at the first start.
     ///
     /// - Parameters:
-    ///   - directory: The directory for the key and its authorization. No other user may have access to it.
+    ///   - directory: The directory for the key and its authorization. No other user may have
+    ///     access to it.
     package init(tcti: String, directory: String) async throws(KeystoreError) {
-        try await self.init(directory: directory) { () throws(TPMError) in try TCTIConnection(tcti) }
+        try await self.init(directory: directory) { () throws(TPMError) in try TCTIConnection(tcti)
+        }
     }
 
     /// Uses a TPM through custom connections.
@@ -54,19 +57,23 @@ package struct ApprovalAuthority: Sendable {
             }
             if isBoundToSet, let enrolmentSet { try await note(enrolmentSet, of: user) }
             let reference = PresenceReference.use(
-                by: user, under: request.policy, enrolmentSet: isBoundToSet ? enrolmentSet.map { Array($0) } : nil)
+                by: user, under: request.policy,
+                enrolmentSet: isBoundToSet ? enrolmentSet.map { Array($0) } : nil)
             let isReusable = request.policy.reuseSeconds > 0
             let expiration =
                 isReusable
-                ? -Int32(request.policy.reuseSeconds + Int(elapsed.components.seconds) + 1) : Self.approvalSeconds
+                ? -Int32(request.policy.reuseSeconds + Int(elapsed.components.seconds) + 1)
+                : Self.approvalSeconds
             let first = Approval(
                 nonceTPM: Array(request.nonceTPM), expiration: expiration,
-                commandHash: isReusable ? [] : Self.commandHash(of: request.use, request.keyName), policyRef: reference)
+                commandHash: isReusable ? [] : Self.commandHash(of: request.use, request.keyName),
+                policyRef: reference)
             let further = request.further.compactMap { further in
                 further.use.map {
                     Approval(
                         nonceTPM: Array(further.nonceTPM), expiration: expiration,
-                        commandHash: Self.commandHash(of: $0, further.keyName), policyRef: reference)
+                        commandHash: Self.commandHash(of: $0, further.keyName), policyRef: reference
+                    )
                 }
             }
             let signatures = try await sign([first] + further)
@@ -80,7 +87,8 @@ package struct ApprovalAuthority: Sendable {
         } catch { throw error.during("approve a use") }
     }
 
-    /// Checks a request as far as possible without a fingerprint and without the TPM. Call it before the prompt.
+    /// Checks a request as far as possible without a fingerprint and without the TPM. Call it
+    /// before the prompt.
     ///
     /// - Throws: `KeystoreError` with code `invalidInput` for a request that is not valid.
     package func check(_ request: ApprovalRequest) throws(KeystoreError) {
@@ -89,24 +97,31 @@ package struct ApprovalAuthority: Sendable {
             guard request.keyName.count == 34, request.keyName.starts(with: [0x00, 0x0b]) else {
                 throw .invalidInput("the key's Name has another format")
             }
-            // The signed message joins nonce, expiration and cpHash without separators, so a longer nonce could contain all three.
+            // The signed message joins nonce, expiration and cpHash without separators, so a longer
+            // nonce could contain all three.
             guard request.nonceTPM.count == Session.nonceBytes else {
                 throw .invalidInput("the session's nonce does not have \(Session.nonceBytes) bytes")
             }
             try checkFurther(request)
-            guard request.policy.hasFinger else { throw .invalidInput("the policy permits no fingerprint") }
+            guard request.policy.hasFinger else {
+                throw .invalidInput("the policy permits no fingerprint")
+            }
             let texts = [request.context.reason, request.context.container]
             guard texts.allSatisfy({ $0.utf8.count <= ApprovalRequest.maximumTextBytes }) else {
                 throw .invalidInput(
-                    "the prompt's reason or container is longer than \(ApprovalRequest.maximumTextBytes) bytes")
+                    "the prompt's reason or container is longer than \(ApprovalRequest.maximumTextBytes) bytes"
+                )
             }
         } catch { throw error.during("approve a use") }
     }
 
     /// Uses the TPM on one connection and changes the state. Calls are serialized.
     ///
-    /// - Parameter body: Throws ``TPMError``, after which the device may repeat it, or `KeystoreError`.
-    func work<R: Sendable>(_ body: @Sendable (TPM, AuthorityStore) throws -> R) async throws(KeystoreError) -> R {
+    /// - Parameter body: Throws ``TPMError``, after which the device may repeat it, or
+    ///   `KeystoreError`.
+    func work<R: Sendable>(_ body: @Sendable (TPM, AuthorityStore) throws -> R)
+        async throws(KeystoreError) -> R
+    {
         let result: Result<R, KeystoreError>
         do {
             result = try await device.run { [store] (tpm) throws(TPMError) in

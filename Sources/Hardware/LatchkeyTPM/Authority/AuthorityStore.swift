@@ -3,7 +3,8 @@ internal import Glibc
 internal import Latchkey
 internal import Synchronization
 
-/// The broker's state in a file. Each change replaces the whole file, so a crash leaves the old or the new state.
+/// The broker's state in a file. Each change replaces the whole file, so a crash leaves the old or
+/// the new state.
 final class AuthorityStore: Sendable {
     private let path: String
     private let state: Mutex<AuthorityState?>
@@ -12,7 +13,8 @@ final class AuthorityStore: Sendable {
 
     /// Reads the state.
     ///
-    /// - Throws: ``KeystoreError`` with code `damaged` for a file that cannot be decoded. The file is not changed.
+    /// - Throws: ``KeystoreError`` with code `damaged` for a file that cannot be decoded. The file
+    ///   is not changed.
     init(directory: String) throws(KeystoreError) {
         path = "\(directory)/authority.json"
         guard let file = try PrivateFile.read(path) else {
@@ -30,7 +32,9 @@ final class AuthorityStore: Sendable {
 
     var current: AuthorityState? { state.withLock { $0 } }
 
-    func user(_ user: UInt32) -> AuthorityState.User { current?.users[user] ?? AuthorityState.User() }
+    func user(_ user: UInt32) -> AuthorityState.User {
+        current?.users[user] ?? AuthorityState.User()
+    }
 
     /// Replaces the state.
     func replace(_ new: AuthorityState) throws(KeystoreError) {
@@ -39,7 +43,8 @@ final class AuthorityStore: Sendable {
     }
 
     /// Changes the record of one user. Calls are serialized: the authority works on one thread.
-    func update(_ user: UInt32, _ change: (inout AuthorityState.User) -> Void) throws(KeystoreError) {
+    func update(_ user: UInt32, _ change: (inout AuthorityState.User) -> Void) throws(KeystoreError)
+    {
         guard var new = current else { return }
         change(&new.users[user, default: AuthorityState.User()])
         try replace(new)
@@ -53,8 +58,8 @@ final class AuthorityStore: Sendable {
     }
 }
 
-/// The persistent state of the presence broker, in a file that only the broker can read. The approval key's authValue is in a
-/// separate file, see ``AuthoritySecret``.
+/// The persistent state of the presence broker, in a file that only the broker can read. The
+/// approval key's authValue is in a separate file, see ``AuthoritySecret``.
 struct AuthorityState: Codable, Sendable {
     static let currentVersion = 2
 
@@ -77,7 +82,8 @@ struct AuthorityState: Codable, Sendable {
         var publicArea: Data
         /// The reference of the broker's approval of a write.
         var resetReference: Data
-        /// The initial authValue, which the user's PIN replaces. Nil once the PIN is known to be set.
+        /// The initial authValue, which the user's PIN replaces. Nil once the PIN is known to be
+        /// set.
         var initialValue: Data?
     }
 
@@ -91,7 +97,8 @@ struct AuthorityState: Codable, Sendable {
 
 /// The approval key's authValue. With it and this TPM, an attacker can approve any use.
 ///
-/// It is in a separate file that is read directly into locked memory, because a decoder would leave copies.
+/// It is in a separate file that is read directly into locked memory, because a decoder would leave
+/// copies.
 struct AuthoritySecret: Sendable {
     private static let count = 32
 
@@ -100,7 +107,8 @@ struct AuthoritySecret: Sendable {
     /// Reads or creates the authValue.
     ///
     /// - Parameter isNew: Whether there is no approval key yet, so that a new authValue is needed.
-    /// - Throws: ``KeystoreError`` with code `damaged` when there is an approval key but no authValue.
+    /// - Throws: ``KeystoreError`` with code `damaged` when there is an approval key but no
+    ///   authValue.
     init(directory: String, isNew: Bool) throws(KeystoreError) {
         let path = "\(directory)/authority.secret"
         guard isNew else {
@@ -123,7 +131,8 @@ enum PrivateFile {
     /// Reads a file.
     ///
     /// - Returns: nil if it does not exist.
-    /// - Throws: ``KeystoreError`` with code `unavailable` if another user owns it or has permissions for it.
+    /// - Throws: ``KeystoreError`` with code `unavailable` if another user owns it or has
+    ///   permissions for it.
     static func read(_ path: String) throws(KeystoreError) -> SecretBytes? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else {
@@ -132,7 +141,9 @@ enum PrivateFile {
         }
         defer { close(descriptor) }
         var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_uid == geteuid(), status.st_mode & 0o077 == 0 else {
+        guard fstat(descriptor, &status) == 0, status.st_uid == geteuid(),
+            status.st_mode & 0o077 == 0
+        else {
             throw unusable(path, "other users own it or have permissions for it")
         }
         guard status.st_size <= maximumCount else { throw unusable(path, "it is too long") }
@@ -140,7 +151,8 @@ enum PrivateFile {
             var rest = buffer[...]
             while !rest.isEmpty {
                 let count = Glibc.read(
-                    descriptor, UnsafeMutableRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+                    descriptor, UnsafeMutableRawBufferPointer(rebasing: rest).baseAddress,
+                    rest.count)
                 if count < 0, errno == EINTR { continue }
                 guard count > 0 else { throw unusable(path, "it cannot be read") }
                 rest = rest.dropFirst(count)
@@ -152,16 +164,20 @@ enum PrivateFile {
     static func replace(_ path: String, by bytes: SecretBytes) throws(KeystoreError) {
         let temporary = "\(path).new"
         unlink(temporary)
-        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        let descriptor = open(
+            temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw unusable(path, String(cString: strerror(errno))) }
         let isWritten =
-            bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) == $0.count } && fsync(descriptor) == 0
+            bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) == $0.count }
+            && fsync(descriptor) == 0
         close(descriptor)
         guard isWritten, rename(temporary, path) == 0 else {
             unlink(temporary)
             throw unusable(path, "it cannot be written")
         }
-        let directory = open(String(path.prefix(upTo: path.lastIndex(of: "/") ?? path.endIndex)), O_RDONLY | O_CLOEXEC)
+        let directory = open(
+            String(path.prefix(upTo: path.lastIndex(of: "/") ?? path.endIndex)),
+            O_RDONLY | O_CLOEXEC)
         guard directory >= 0 else { return }
         fsync(directory)
         close(directory)

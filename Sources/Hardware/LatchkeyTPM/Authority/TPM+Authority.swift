@@ -3,15 +3,17 @@ internal import Latchkey
 internal import TPM2
 
 extension TPM {
-    /// The handles for the persistent approval key, in the owner's range (TCG registry of reserved TPM 2.0 handles and
-    /// localities).
+    /// The handles for the persistent approval key, in the owner's range (TCG registry of reserved
+    /// TPM 2.0 handles and localities).
     private static let keyHandles = (0..<16).map { TPMHandle(rawValue: 0x8102_4c4b + $0) }
     /// The handles of the broker's indices, in the owner's range.
     static let authorityIndices = UInt32(0x0180_4c00)..<0x0180_4cff
-    /// The maximum number of indices in a range, for all users together. It leaves TPM memory for other programs.
+    /// The maximum number of indices in a range, for all users together. It leaves TPM memory for
+    /// other programs.
     static let maximumIndices = 32
 
-    /// Creates the approval key at the first start, and makes it persistent, so that clients need not load it.
+    /// Creates the approval key at the first start, and makes it persistent, so that clients need
+    /// not load it.
     ///
     /// - Throws: ``TPMError`` or `KeystoreError`.
     func prepareAuthority(_ store: AuthorityStore) throws {
@@ -47,12 +49,15 @@ extension TPM {
         }
         let authValue = try authValue(store)
         let publicArea = try PublicArea(unmarshalling: state.publicArea)
-        return try withStorageRoot(try StorageRoot(anchor: state.root)) { (parent) throws(TPMError) in
+        return try withStorageRoot(try StorageRoot(anchor: state.root)) {
+            (parent) throws(TPMError) in
             if let handle = try authorityHandle(store) {
                 let key = try TPMObject(handle: handle, publicArea: publicArea)
-                return try body(LoadedAuthority(tpm: self, key: key, parent: parent, authValue: authValue))
+                return try body(
+                    LoadedAuthority(tpm: self, key: key, parent: parent, authValue: authValue))
             }
-            return try withLoaded(privatePart, publicArea, under: parent) { (key) throws(TPMError) in
+            return try withLoaded(privatePart, publicArea, under: parent) {
+                (key) throws(TPMError) in
                 try body(LoadedAuthority(tpm: self, key: key, parent: parent, authValue: authValue))
             }
         }
@@ -80,13 +85,20 @@ extension TPM {
     /// Finds a free handle for an index in a range. Nil when ``maximumIndices`` are in use.
     ///
     /// - Parameter start: The first handle to try. Nil for the first of the range.
-    func freeIndex(in range: Range<UInt32>, from start: UInt32? = nil) throws(TPMError) -> TPMHandle? {
+    func freeIndex(in range: Range<UInt32>, from start: UInt32? = nil) throws(TPMError)
+        -> TPMHandle?
+    {
         let start = start ?? range.lowerBound
         let first = TPMHandle(rawValue: range.lowerBound)
-        let used = Set(try handles(from: first, count: UInt32(range.count)).filter { range.contains($0.rawValue) })
+        let used = Set(
+            try handles(from: first, count: UInt32(range.count)).filter {
+                range.contains($0.rawValue)
+            })
         guard used.count < Self.maximumIndices else { return nil }
-        return [start..<range.upperBound, range.lowerBound..<start].joined().lazy.map(TPMHandle.init(rawValue:))
-            .first { !used.contains($0) }
+        return [start..<range.upperBound, range.lowerBound..<start].joined().lazy.map(
+            TPMHandle.init(rawValue:)
+        )
+        .first { !used.contains($0) }
     }
 
     private func persistAuthority(_ store: AuthorityStore) throws(TPMError) {
@@ -97,7 +109,8 @@ extension TPM {
             do throws(TPMError) {
                 try evictControl(authority.key, at: handle)
             } catch {
-                // Without memory or the owner's password, clients load the public area for each use.
+                // Without memory or the owner's password, clients load the public area for each
+                // use.
                 guard error.responseCode != nil else { throw error }
             }
         }
@@ -108,7 +121,9 @@ extension AuthorityStore {
     /// The state, which exists after the presence broker has started.
     var existing: AuthorityState {
         get throws(TPMError) {
-            guard let current else { throw TPMError(.malformed, reason: "the presence broker's state has no key") }
+            guard let current else {
+                throw TPMError(.malformed, reason: "the presence broker's state has no key")
+            }
             return current
         }
     }
@@ -134,18 +149,21 @@ struct LoadedAuthority {
     /// Signs an approval: StartAuthSession, Sign.
     func sign(_ approval: Approval) throws(TPMError) -> TPMSignature {
         try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-            try tpm.sign(approval.digest, with: key, authorizedBy: .lastUse(of: session, authValue: authValue))
+            try tpm.sign(
+                approval.digest, with: key,
+                authorizedBy: .lastUse(of: session, authValue: authValue))
         }
     }
 
     /// Approves a write by the broker itself, in its own session.
     ///
-    /// The session is salted, so its HMAC covers the Name of the index. The TPM rejects the write to an index that another
-    /// program defined at the same handle.
+    /// The session is salted, so its HMAC covers the Name of the index. The TPM rejects the write
+    /// to an index that another program defined at the same handle.
     ///
     /// - Parameter branches: The branches of the index's policy.
     func withApproval<R>(
-        of reference: [UInt8], among branches: [PolicyDigest] = [], _ body: (Authorization) throws(TPMError) -> R
+        of reference: [UInt8], among branches: [PolicyDigest] = [],
+        _ body: (Authorization) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         try tpm.withSession(.policy, saltedTo: parent) { (session) throws(TPMError) in
             let approval = Approval(nonceTPM: session.nonceTPM, policyRef: reference)

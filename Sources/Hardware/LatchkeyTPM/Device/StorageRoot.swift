@@ -4,14 +4,15 @@ internal import TPM2
 
 /// The storage root key, which wraps all keys of this keystore. It is pinned at the first use.
 ///
-/// Sessions are salted to the pinned public area and never to one that was just read, because an attacker on the bus can
-/// answer with a different key.
+/// Sessions are salted to the pinned public area and never to one that was just read, because an
+/// attacker on the bus can answer with a different key.
 struct StorageRoot: Hashable, Sendable {
     /// The location of the key.
     enum Location: UInt8 {
         /// Persistent at ``TPMHandle/storageRootKey``.
         case persistent = 0
-        /// Derived from the owner's seed for each operation, because the handle holds a foreign key or the TPM has no memory.
+        /// Derived from the owner's seed for each operation, because the handle holds a foreign key
+        /// or the TPM has no memory.
         case transient = 1
     }
 
@@ -20,7 +21,9 @@ struct StorageRoot: Hashable, Sendable {
     let publicArea: PublicArea
     let name: TPMName
 
-    init(location: Location, assuranceRoot: AssuranceLevel.Root, publicArea: PublicArea) throws(TPMError) {
+    init(location: Location, assuranceRoot: AssuranceLevel.Root, publicArea: PublicArea)
+        throws(TPMError)
+    {
         self.location = location
         self.assuranceRoot = assuranceRoot
         self.publicArea = publicArea
@@ -39,10 +42,12 @@ extension StorageRoot {
 
     private static let version: UInt8 = 1
 
-    /// The stored trust anchor: a version, the location, whether the TPM is software, the public area.
+    /// The stored trust anchor: a version, the location, whether the TPM is software, the public
+    /// area.
     var anchor: Data {
         let isSimulated = UInt8(assuranceRoot == .tpm ? 0 : 1)
-        return Data(TPMWriter(Self.version, location.rawValue, isSimulated, TPM2B(publicArea)).bytes)
+        return Data(
+            TPMWriter(Self.version, location.rawValue, isSimulated, TPM2B(publicArea)).bytes)
     }
 
     /// - Throws: ``TPMError`` of kind `malformed`.
@@ -53,9 +58,14 @@ extension StorageRoot {
         let simulated = try reader.read(UInt8.self)
         let publicArea = try reader.readSized(PublicArea.self, maximum: PublicArea.maximumBytes)
         try reader.finish()
-        guard version == Self.version, let location, simulated <= 1, publicArea.isMade(from: KeyTemplates.storageRoot)
-        else { throw TPMError(.malformed, reason: "the pinned storage root key has another format") }
-        try self.init(location: location, assuranceRoot: simulated == 0 ? .tpm : .swtpm, publicArea: publicArea)
+        guard version == Self.version, let location, simulated <= 1,
+            publicArea.isMade(from: KeyTemplates.storageRoot)
+        else {
+            throw TPMError(.malformed, reason: "the pinned storage root key has another format")
+        }
+        try self.init(
+            location: location, assuranceRoot: simulated == 0 ? .tpm : .swtpm,
+            publicArea: publicArea)
     }
 }
 
@@ -72,15 +82,16 @@ extension TPM {
     func storageRootState() throws(TPMError) -> StorageRootState {
         do {
             let object = try readPublic(.storageRootKey)
-            return object.publicArea.isMade(from: KeyTemplates.storageRoot) ? .usable(object) : .foreign
+            return object.publicArea.isMade(from: KeyTemplates.storageRoot)
+                ? .usable(object) : .foreign
         } catch {
             guard case .response(.handle) = error.kind else { throw error }
             return .absent
         }
     }
 
-    /// Whether this TPM has the storage root key with this Name, at the handle or derived from the owner's seed.
-    /// Changes nothing. Sends one command if the key is at the handle.
+    /// Whether this TPM has the storage root key with this Name, at the handle or derived from the
+    /// owner's seed. Changes nothing. Sends one command if the key is at the handle.
     func hasStorageRoot(named name: TPMName) throws(TPMError) -> Bool {
         if case .usable(let object) = try storageRootState(), object.name == name { return true }
         guard try !isOwnerPasswordSet() else { return false }
@@ -99,7 +110,8 @@ extension TPM {
         case .foreign:
             return try transientRoot(pinned)
         case .absent:
-            return try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in
+            return try withPrimary(KeyTemplates.storageRoot, in: .owner) {
+                (primary) throws(TPMError) in
                 let candidate = try described(.persistent, primary, pinned)
                 guard pinned == nil || candidate.name == pinned?.name else { return candidate }
                 return try persist(primary) ? candidate : try described(.transient, primary, pinned)
@@ -109,8 +121,8 @@ extension TPM {
 
     /// Lends the pinned storage root key.
     ///
-    /// A persistent key needs no command: only the pinned key can decrypt the salt of a session, whichever object is at the
-    /// handle.
+    /// A persistent key needs no command: only the pinned key can decrypt the salt of a session,
+    /// whichever object is at the handle.
     func withStorageRoot<R>(
         _ root: StorageRoot, _ body: (TPMObject) throws(TPMError) -> R
     ) throws(TPMError) -> R {
@@ -118,9 +130,12 @@ extension TPM {
         case .persistent:
             return try body(try TPMObject(handle: .storageRootKey, publicArea: root.publicArea))
         case .transient:
-            return try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in
+            return try withPrimary(KeyTemplates.storageRoot, in: .owner) {
+                (primary) throws(TPMError) in
                 guard primary.name == root.name else {
-                    throw TPMError(.forged, reason: "the TPM derived a storage root key that is not the pinned one")
+                    throw TPMError(
+                        .forged,
+                        reason: "the TPM derived a storage root key that is not the pinned one")
                 }
                 return try body(primary)
             }
@@ -129,10 +144,13 @@ extension TPM {
 
     /// Lends a session that is salted to the pinned storage root key, and that key.
     func withSaltedSession<R>(
-        _ kind: Session.Kind = .hmac, under root: StorageRoot, _ body: (Session, TPMObject) throws(TPMError) -> R
+        _ kind: Session.Kind = .hmac, under root: StorageRoot,
+        _ body: (Session, TPMObject) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         try withStorageRoot(root) { (parent) throws(TPMError) in
-            try withSession(kind, saltedTo: parent) { (session) throws(TPMError) in try body(session, parent) }
+            try withSession(kind, saltedTo: parent) { (session) throws(TPMError) in
+                try body(session, parent)
+            }
         }
     }
 
@@ -142,7 +160,8 @@ extension TPM {
         }
     }
 
-    /// - Returns: False if the TPM has no memory for it. If another process was faster, it created the same key.
+    /// - Returns: False if the TPM has no memory for it. If another process was faster, it created
+    ///   the same key.
     private func persist(_ primary: TPMObject) throws(TPMError) -> Bool {
         do {
             try evictControl(primary, at: .storageRootKey)
@@ -166,16 +185,18 @@ extension TPM {
             } else {
                 try TPMIdentity(self).isSimulated ? .swtpm : .tpm
             }
-        return try StorageRoot(location: location, assuranceRoot: assuranceRoot, publicArea: object.publicArea)
+        return try StorageRoot(
+            location: location, assuranceRoot: assuranceRoot, publicArea: object.publicArea)
     }
 }
 
 extension TPMKeystore {
-    /// The storage root key for a new object. Reads it before the prompt, so that the user does not choose a PIN for a key that
-    /// cannot be created. One command once it is pinned.
+    /// The storage root key for a new object. Reads it before the prompt, so that the user does not
+    /// choose a PIN for a key that cannot be created. One command once it is pinned.
     func presentRoot() async throws(KeystoreError) -> StorageRoot {
         let pinned = try await pinnedRoot()
-        let found = try await withTPM(explainedBy: { Self.explainDiscovery($0) }) { (tpm) throws(TPMError) in
+        let found = try await withTPM(explainedBy: { Self.explainDiscovery($0) }) {
+            (tpm) throws(TPMError) in
             try tpm.discoverStorageRoot(pinned: pinned)
         }
         return try await accept(found, pinned)
@@ -192,15 +213,20 @@ extension TPMKeystore {
     }
 
     static func otherTPM(underlying: TPMError? = nil) -> KeystoreError {
-        .wrongDevice("the key or secret belongs to another TPM, or this TPM was cleared", underlying: underlying)
+        .wrongDevice(
+            "the key or secret belongs to another TPM, or this TPM was cleared",
+            underlying: underlying)
     }
 
     func pinnedRoot() async throws(KeystoreError) -> StorageRoot? {
         guard let anchor = try await anchors.anchor(StorageRoot.anchorName) else { return nil }
         do {
-            return try decodedRoot.value(of: anchor) { () throws(TPMError) in try StorageRoot(anchor: anchor) }
+            return try decodedRoot.value(of: anchor) { () throws(TPMError) in
+                try StorageRoot(anchor: anchor)
+            }
         } catch {
-            throw .damaged("the pinned storage root key cannot be decoded", underlying: .init(error))
+            throw .damaged(
+                "the pinned storage root key cannot be decoded", underlying: .init(error))
         }
     }
 
@@ -220,18 +246,22 @@ extension TPMKeystore {
                     reason:
                         "the pinned storage root key is missing from the store, and the stored keys belong to another "
                         + "storage root key than this TPM's",
-                    recovery: "Use the machine on which the keys were created, or restore the store from a backup.")
+                    recovery:
+                        "Use the machine on which the keys were created, or restore the store from a backup."
+                )
             }
             _ = try await anchors.anchor(StorageRoot.anchorName, is: found.anchor)
             existing = try await pinnedRoot()
         }
         guard let existing, existing.name == found.name else {
-            throw .wrongDevice("the keys of this store belong to another TPM, or this TPM was cleared")
+            throw .wrongDevice(
+                "the keys of this store belong to another TPM, or this TPM was cleared")
         }
         return existing
     }
 
-    /// The Names of the storage root keys of all stored keys and secrets. Skips records that cannot be decoded.
+    /// The Names of the storage root keys of all stored keys and secrets. Skips records that cannot
+    /// be decoded.
     func storedParents() async throws(KeystoreError) -> Set<TPMName> {
         try await Set(
             anchors.storedBlobs(of: backend).compactMap { blob in
@@ -240,11 +270,13 @@ extension TPMKeystore {
     }
 
     private static func explainDiscovery(_ error: TPMError) -> KeystoreError {
-        guard [.createPrimary, .evictControl].contains(error.command), let code = error.responseCode,
+        guard [.createPrimary, .evictControl].contains(error.command),
+            let code = error.responseCode,
             code.base == .badAuth || code.base == .authFail
         else { return KeystoreError(error) }
         return KeystoreError(
-            code: .unavailable, reason: "the TPM has no storage root key and its owner password is set",
+            code: .unavailable,
+            reason: "the TPM has no storage root key and its owner password is set",
             recovery:
                 "Ask the owner to create the ECC storage root key at 0x81000001, for example with tpm2_createprimary "
                 + "-G ecc and tpm2_evictcontrol.", underlying: .init(error))

@@ -3,13 +3,15 @@ internal import Latchkey
 internal import Synchronization
 internal import TPM2
 
-/// One TPM, used by one operation at a time, on its own thread: calls to a TPM block for up to minutes.
+/// One TPM, used by one operation at a time, on its own thread: calls to a TPM block for up to
+/// minutes.
 ///
-/// A connection lasts for one call of ``run(_:)``, so that a prompt does not block other processes. That call has no
-/// suspension point, so it leaves no loaded objects. Only a connection to a resource manager, which has its own object slots,
-/// may stay open during a prompt.
+/// A connection lasts for one call of ``run(_:)``, so that a prompt does not block other processes.
+/// That call has no suspension point, so it leaves no loaded objects. Only a connection to a
+/// resource manager, which has its own object slots, may stay open during a prompt.
 actor TPMDevice {
-    /// The maximum number of tries while other processes use all memory of the TPM: a wait of about 1.3 seconds.
+    /// The maximum number of tries while other processes use all memory of the TPM: a wait of about
+    /// 1.3 seconds.
     private static let maximumTries = 8
 
     /// A connection that stays open during a prompt.
@@ -36,13 +38,15 @@ actor TPMDevice {
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
 
-    init(isShared: Bool = false, connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport) {
+    init(
+        isShared: Bool = false, connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport
+    ) {
         self.isShared = isShared
         self.connect = connect
     }
 
-    /// Runs an operation on the TPM's thread: only its first command and its result switch threads. The TPM's thread
-    /// can do other work while the operation waits for the user.
+    /// Runs an operation on the TPM's thread: only its first command and its result switch threads.
+    /// The TPM's thread can do other work while the operation waits for the user.
     func operate<R: Sendable>(
         _ operation: @Sendable () async throws(KeystoreError) -> R
     ) async throws(KeystoreError) -> R {
@@ -51,9 +55,9 @@ actor TPMDevice {
 
     /// Connects, lends the TPM to `body`, and disconnects.
     ///
-    /// Without a resource manager, all processes share three slots without a lock: tpm2-tss opens a new connection to swtpm for
-    /// each command. If there is no free slot, nothing stays loaded and no PIN was proven, so the operation is repeated
-    /// after a random pause.
+    /// Without a resource manager, all processes share three slots without a lock: tpm2-tss opens a
+    /// new connection to swtpm for each command. If there is no free slot, nothing stays loaded and
+    /// no PIN was proven, so the operation is repeated after a random pause.
     func run<R: Sendable>(_ body: @Sendable (TPM) throws(TPMError) -> R) throws(TPMError) -> R {
         var pause: UInt32 = 10_000
         for _ in 1..<Self.maximumTries {
@@ -69,7 +73,8 @@ actor TPMDevice {
         return try connected(body)
     }
 
-    /// Connects, and keeps the connection with a session and a loaded object until ``use(_:_:)`` or ``drop(_:)``.
+    /// Connects, and keeps the connection with a session and a loaded object until ``use(_:_:)`` or
+    /// ``drop(_:)``.
     func hold(
         _ prepare: @Sendable (TPM) throws(TPMError) -> (session: Session, object: TPMObject)
     ) throws(TPMError) -> HeldUse {
@@ -78,7 +83,8 @@ actor TPMDevice {
             let tpm = TPM(transport)
             let prepared = try prepare(tpm)
             nextID += 1
-            held[nextID] = Held(transport: transport, tpm: tpm, session: prepared.session, object: prepared.object)
+            held[nextID] = Held(
+                transport: transport, tpm: tpm, session: prepared.session, object: prepared.object)
             return HeldUse(id: nextID, nonceTPM: prepared.session.nonceTPM)
         } catch {
             transport.close()
@@ -111,14 +117,17 @@ actor TPMDevice {
         if let held = held.removeValue(forKey: use.id) { Self.release(held) {} }
     }
 
-    /// Flushes explicitly, although the resource manager would flush too. Does `work` while the TPM flushes the object.
+    /// Flushes explicitly, although the resource manager would flush too. Does `work` while the TPM
+    /// flushes the object.
     private static func release<R>(_ held: Held, meanwhile work: () -> R) -> R {
         defer { held.transport.close() }
         if held.session.isLoaded { try? held.tpm.flushContext(held.session.handle) }
         return held.tpm.flushContext(held.object.handle, meanwhile: work).result
     }
 
-    private func connected<R: Sendable>(_ body: @Sendable (TPM) throws(TPMError) -> R) throws(TPMError) -> R {
+    private func connected<R: Sendable>(_ body: @Sendable (TPM) throws(TPMError) -> R)
+        throws(TPMError) -> R
+    {
         let transport = ResubmittingTransport(try connect())
         defer { transport.close() }
         return try body(TPM(transport))
@@ -128,7 +137,8 @@ actor TPMDevice {
     private static func foundNoSlot(_ error: TPMError) -> Bool {
         switch (error.command, error.responseCode?.base) {
         case (.createPrimary, .objectMemory), (.create, .objectMemory), (.load, .objectMemory),
-            (.startAuthSession, .sessionMemory), (.startAuthSession, .objectMemory), (.readPublic, .objectMemory),
+            (.startAuthSession, .sessionMemory), (.startAuthSession, .objectMemory),
+            (.readPublic, .objectMemory),
             (.contextLoad, .sessionMemory), (.contextLoad, .objectMemory):
             true
         default: false

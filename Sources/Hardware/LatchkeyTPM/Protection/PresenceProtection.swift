@@ -3,10 +3,11 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import TPM2
 
-/// The authorizations of a key other than its own PIN: the presence broker's approval, the PIN of an index, or either, and
-/// for certification none.
+/// The authorizations of a key other than its own PIN: the presence broker's approval, the PIN of
+/// an index, or either, and for certification none.
 ///
-/// It is stored with the key and is not trusted: the digest of the policy is computed from it and must match that of the key.
+/// It is stored with the key and is not trusted: the digest of the policy is computed from it and
+/// must match that of the key.
 struct PresenceProtection: Hashable, Sendable {
     /// The branch of the policy that a fingerprint satisfies.
     struct Finger: Hashable, Sendable {
@@ -27,12 +28,12 @@ struct PresenceProtection: Hashable, Sendable {
         var bytes: [UInt8] { value.marshalled }
     }
 
-    /// The branch of the policy that the PIN of an index satisfies: the user's PIN, which the presence broker manages, or the
-    /// PIN of a revocable key.
+    /// The branch of the policy that the PIN of an index satisfies: the user's PIN, which the
+    /// presence broker manages, or the PIN of a revocable key.
     struct UserPIN: Hashable, Sendable {
         let index: NVIndex
-        /// The branch of the index's policy with which the broker writes the count, or with which the index of a revocable key
-        /// was written once.
+        /// The branch of the index's policy with which the broker writes the count, or with which
+        /// the index of a revocable key was written once.
         let resetPolicy: PolicyDigest
 
         /// The branch with which the current PIN authorizes its change.
@@ -43,15 +44,17 @@ struct PresenceProtection: Hashable, Sendable {
 
     let finger: Finger?
     let userPIN: UserPIN?
-    /// The key's authValue, 32 random bytes, for a policy with a reuse time. Nil for other policies and for keys of earlier
-    /// versions.
+    /// The key's authValue, 32 random bytes, for a policy with a reuse time. Nil for other policies
+    /// and for keys of earlier versions.
     ///
-    /// The ticket of a reusable proof crosses the bus in plain text and is valid in any session. The key's policy also requires
-    /// this secret, which never crosses the bus, so that a ticket alone authorizes nothing.
+    /// The ticket of a reusable proof crosses the bus in plain text and is valid in any session.
+    /// The key's policy also requires this secret, which never crosses the bus, so that a ticket
+    /// alone authorizes nothing.
     let authValue: [UInt8]?
 
-    /// Whether the last branch of the policy permits `TPM2_Certify` without any authorization. It permits nothing else, so that
-    /// a verifier can learn the policy of the key without a prompt. False for secrets and for keys of earlier versions.
+    /// Whether the last branch of the policy permits `TPM2_Certify` without any authorization. It
+    /// permits nothing else, so that a verifier can learn the policy of the key without a prompt.
+    /// False for secrets and for keys of earlier versions.
     let certifies: Bool
 
     static let authValueBytes = 32
@@ -70,12 +73,17 @@ struct PresenceProtection: Hashable, Sendable {
         var branches: [PolicyDigest] = []
         if let finger {
             var digest = PolicyDigest()
-            if let counter = finger.counter { digest = digest.nvEquals(counter.bytes, in: counter.index.name) }
-            branches.append(digest.signed(by: try finger.authority.name, policyRef: finger.reference(under: policy)))
+            if let counter = finger.counter {
+                digest = digest.nvEquals(counter.bytes, in: counter.index.name)
+            }
+            branches.append(
+                digest.signed(
+                    by: try finger.authority.name, policyRef: finger.reference(under: policy)))
         }
         if let userPIN {
             branches.append(
-                PolicyDigest().secret(of: userPIN.index.name, policyRef: PresenceReference.pin(under: policy)))
+                PolicyDigest().secret(
+                    of: userPIN.index.name, policyRef: PresenceReference.pin(under: policy)))
         }
         if certifies { branches.append(Self.certification) }
         return branches
@@ -103,14 +111,17 @@ extension PresenceProtection {
     init(_ terms: PresenceTerms, for policy: AccessPolicy, certifies: Bool) throws(TPMError) {
         self.certifies = certifies
         finger = policy.hasFinger ? try Finger(terms, for: policy) : nil
-        userPIN = policy.hasPIN ? try terms.userPIN.map { (pin) throws(TPMError) in try UserPIN(pin) } : nil
+        userPIN =
+            policy.hasPIN
+            ? try terms.userPIN.map { (pin) throws(TPMError) in try UserPIN(pin) } : nil
         authValue =
             policy.reuseSeconds > 0
             ? SecretBytes.random(count: Self.authValueBytes).withUnsafeBytes { Array($0) } : nil
     }
 
     /// The protection of a key with its own PIN: only the branch for certification.
-    static let certificationOnly = PresenceProtection(finger: nil, userPIN: nil, authValue: nil, certifies: true)
+    static let certificationOnly = PresenceProtection(
+        finger: nil, userPIN: nil, authValue: nil, certifies: true)
 }
 
 extension PresenceProtection.Finger {
@@ -123,11 +134,15 @@ extension PresenceProtection.Finger {
         counter =
             isBoundToSet
             ? try terms.counter.map { (counter) throws(TPMError) in
-                PresenceProtection.Counter(index: try NVIndex(unmarshalling: counter.publicArea), value: counter.value)
+                PresenceProtection.Counter(
+                    index: try NVIndex(unmarshalling: counter.publicArea), value: counter.value)
             } : nil
-        guard authority.isMade(from: KeyTemplates.approvalKey), (enrolmentSet?.count == 32) == isBoundToSet else {
+        guard authority.isMade(from: KeyTemplates.approvalKey),
+            (enrolmentSet?.count == 32) == isBoundToSet
+        else {
             throw TPMError(
-                .malformed, reason: "the presence broker's key or set of enrolled fingers has another format")
+                .malformed,
+                reason: "the presence broker's key or set of enrolled fingers has another format")
         }
     }
 }
@@ -135,24 +150,30 @@ extension PresenceProtection.Finger {
 extension PresenceProtection.UserPIN {
     /// The user's PIN in the terms of the presence broker.
     init(_ pin: PresenceTerms.UserPIN) throws(TPMError) {
-        try self.init(index: try NVIndex(unmarshalling: pin.publicArea), resetPolicy: Array(pin.resetPolicy))
+        try self.init(
+            index: try NVIndex(unmarshalling: pin.publicArea), resetPolicy: Array(pin.resetPolicy))
         guard !isOnce else { throw Self.otherFormat }
     }
 
     init(index: NVIndex, resetPolicy bytes: [UInt8]) throws(TPMError) {
         guard let resetPolicy = PolicyDigest(bytes: bytes),
-            [Self.attributes, Self.onceAttributes].contains(index.publicArea.attributes.subtracting(.written)),
-            index.publicArea.attributes.contains(.written), index.publicArea.dataSize == Self.dataSize,
+            [Self.attributes, Self.onceAttributes].contains(
+                index.publicArea.attributes.subtracting(.written)),
+            index.publicArea.attributes.contains(.written),
+            index.publicArea.dataSize == Self.dataSize,
             index.publicArea.authPolicy == PolicyDigest.or([resetPolicy, Self.changePolicy])?.bytes
         else { throw Self.otherFormat }
         self.init(index: index, resetPolicy: resetPolicy)
     }
 
-    private static let otherFormat = TPMError(.malformed, reason: "the index of a PIN has another format")
+    private static let otherFormat = TPMError(
+        .malformed, reason: "the index of a PIN has another format")
 
-    /// Only the broker writes the count. Wrong PINs count for this index alone, not for the whole TPM.
+    /// Only the broker writes the count. Wrong PINs count for this index alone, not for the whole
+    /// TPM.
     static let attributes: NVAttributes = [.policyWrite, .authRead, .ownerRead, .noDA, .pinFail]
-    /// The index of a revocable key, which nobody can write again. Wrong PINs count for the whole TPM.
+    /// The index of a revocable key, which nobody can write again. Wrong PINs count for the whole
+    /// TPM.
     static let onceAttributes: NVAttributes = [.policyWrite, .authRead]
     static let dataSize: UInt16 = 8
 
@@ -167,8 +188,12 @@ extension PresenceProtection {
     var bytes: [UInt8] {
         var writer = TPMWriter(Self.version, parts)
         if let finger {
-            writer.write(finger.user, TPM2B(finger.authority), finger.handle ?? .null, TPM2B(finger.enrolmentSet ?? []))
-            if let counter = finger.counter { writer.write(TPM2B(counter.index.publicArea), counter.value) }
+            writer.write(
+                finger.user, TPM2B(finger.authority), finger.handle ?? .null,
+                TPM2B(finger.enrolmentSet ?? []))
+            if let counter = finger.counter {
+                writer.write(TPM2B(counter.index.publicArea), counter.value)
+            }
         }
         if let userPIN {
             writer.write(TPM2B(userPIN.index.publicArea))
@@ -199,7 +224,8 @@ extension PresenceProtection {
             parts & 4 == 0
             ? nil
             : try UserPIN(
-                index: try reader.readSized(NVIndex.self, maximum: 256), resetPolicy: try reader.readBytes(32))
+                index: try reader.readSized(NVIndex.self, maximum: 256),
+                resetPolicy: try reader.readBytes(32))
         certifies = parts & 16 != 0
         authValue = parts & 8 == 0 ? nil : try reader.readBytes(Self.authValueBytes)
         try reader.finish()
@@ -217,18 +243,22 @@ extension PresenceProtection.Finger {
         counter =
             hasCounter
             ? PresenceProtection.Counter(
-                index: try reader.readSized(NVIndex.self, maximum: 256), value: try reader.read()) : nil
+                index: try reader.readSized(NVIndex.self, maximum: 256), value: try reader.read())
+            : nil
     }
 }
 
-/// The policyRef values of policies: digests of 32 bytes, a size that all TPMs support. Each kind starts with a different text,
-/// so that an approval of one kind is not valid for another.
+/// The policyRef values of policies: digests of 32 bytes, a size that all TPMs support. Each kind
+/// starts with a different text, so that an approval of one kind is not valid for another.
 enum PresenceReference {
-    /// The reference for the use of one user's keys under one policy, and for one set of enrolled fingers if the policy is bound
-    /// to it. Includes the reuse time, so that a reusable approval does not authorize a key without reuse.
-    static func use(by user: UInt32, under policy: AccessPolicy, enrolmentSet: [UInt8]?) -> [UInt8] {
+    /// The reference for the use of one user's keys under one policy, and for one set of enrolled
+    /// fingers if the policy is bound to it. Includes the reuse time, so that a reusable approval
+    /// does not authorize a key without reuse.
+    static func use(by user: UInt32, under policy: AccessPolicy, enrolmentSet: [UInt8]?) -> [UInt8]
+    {
         digest(
-            "approval", user, TPM2B(Array(policy.requirement.rawValue.utf8)), UInt16(policy.reuseSeconds),
+            "approval", user, TPM2B(Array(policy.requirement.rawValue.utf8)),
+            UInt16(policy.reuseSeconds),
             TPM2B(enrolmentSet ?? []))
     }
 
@@ -237,7 +267,8 @@ enum PresenceReference {
         digest("pin", UInt16(policy.reuseSeconds))
     }
 
-    /// The reference for the broker's writes of the count of one PIN. `making` is random for each index.
+    /// The reference for the broker's writes of the count of one PIN. `making` is random for each
+    /// index.
     static func reset(of user: UInt32, making: [UInt8]) -> [UInt8] {
         digest("pin-reset", user, TPM2B(making))
     }

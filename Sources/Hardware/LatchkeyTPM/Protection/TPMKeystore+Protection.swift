@@ -4,8 +4,9 @@ internal import TPM2
 extension TPMKeystore {
     /// Obtains the protection for a new object with a policy.
     ///
-    /// A policy with a fingerprint requires the presence broker. A PIN does not. If there is a broker, all keys of the user share
-    /// one PIN with its own count: the user sets it once, and proves it to create another key.
+    /// A policy with a fingerprint requires the presence broker. A PIN does not. If there is a
+    /// broker, all keys of the user share one PIN with its own count: the user sets it once, and
+    /// proves it to create another key.
     ///
     /// - Parameter certifies: Whether the policy of the object gets the branch for certification.
     func protection(
@@ -34,14 +35,16 @@ extension TPMKeystore {
         } catch {
             throw KeystoreError(
                 code: .refused, reason: "the presence broker's terms are not valid: \(error)",
-                recovery: "Ask an administrator to check latchkey-presenced.", underlying: .init(error))
+                recovery: "Ask an administrator to check latchkey-presenced.",
+                underlying: .init(error))
         }
     }
 
     /// Requests the broker's terms for a policy.
     ///
-    /// - Returns: nil if this machine has no broker, so that each object has its own PIN, which the TPM's lockout counts. A broker
-    ///   that fails or does not answer is an error, because another user could cause that.
+    /// - Returns: nil if this machine has no broker, so that each object has its own PIN, which the
+    ///   TPM's lockout counts. A broker that fails or does not answer is an error, because another
+    ///   user could cause that.
     func terms(
         of broker: any ApprovalService, _ policy: AccessPolicy
     ) async throws(KeystoreError) -> PresenceTerms? {
@@ -53,13 +56,14 @@ extension TPMKeystore {
         }
     }
 
-    /// Verifies that the user knows the existing PIN. Call it before a key is bound to the PIN: another program that
-    /// had set the PIN could otherwise use the key.
+    /// Verifies that the user knows the existing PIN. Call it before a key is bound to the PIN:
+    /// another program that had set the PIN could otherwise use the key.
     func confirmUserPIN(
         _ existing: PresenceTerms.UserPIN, _ root: StorageRoot, _ prompt: PromptContext,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        let pin = try KeystoreError.explaining { () throws(TPMError) in try PresenceProtection.UserPIN(existing)
+        let pin = try KeystoreError.explaining { () throws(TPMError) in
+            try PresenceProtection.UserPIN(existing)
         }
         let typed = try await currentUserPIN(pin, prompt, presence)
         let explain: Explanation = { error in
@@ -70,7 +74,8 @@ extension TPMKeystore {
                 let value = try pin.authValue(typed)
                 try tpm.withSaltedSession(under: root) { (session, _) throws(TPMError) in
                     // The index counts a wrong PIN.
-                    _ = try tpm.nvRead(pin.index, authorizedBy: .lastUse(of: session, authValue: value))
+                    _ = try tpm.nvRead(
+                        pin.index, authorizedBy: .lastUse(of: session, authValue: value))
                 }
             }
         }
@@ -80,7 +85,8 @@ extension TPMKeystore {
     ///
     /// - Returns: nil if the TPM has no memory for an index.
     private func newUserPIN(
-        _ broker: any ApprovalService, _ root: StorageRoot, _ prompt: PromptContext, _ presence: any PresenceAuthority
+        _ broker: any ApprovalService, _ root: StorageRoot, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceTerms.UserPIN? {
         let unset: UnsetUserPIN
         do {
@@ -94,7 +100,8 @@ extension TPMKeystore {
             let index = try PresenceProtection.UserPIN(unset.pin)
             let initial = unset.initialValue.withUnsafeBytes { AuthValue($0) } ?? .empty
             try tpm.changeIndexPIN(
-                of: index.index, index.branches, from: initial, to: index.authValue(pin), under: root)
+                of: index.index, index.branches, from: initial, to: index.authValue(pin),
+                under: root)
         }
         presence.accepted()
         return unset.pin
@@ -102,29 +109,35 @@ extension TPMKeystore {
 }
 
 extension PresenceProtection.UserPIN {
-    /// The authValue for a PIN. The salt comes from the policy of the index, which is different for each user and index. Like the
-    /// salt of a key's own PIN, it does not prevent guessing.
+    /// The authValue for a PIN. The salt comes from the policy of the index, which is different for
+    /// each user and index. Like the salt of a key's own PIN, it does not prevent guessing.
     ///
-    /// - Parameter binding: That of the only key that the PIN opens; nil for the user's PIN, which many keys share.
+    /// - Parameter binding: That of the only key that the PIN opens; nil for the user's PIN, which
+    ///   many keys share.
     func authValue(_ pin: PIN, boundTo binding: KeyBinding? = nil) throws(TPMError) -> AuthValue {
         try PINHardening.authValue(
-            pin, salt: Array(index.publicArea.authPolicy.prefix(PINHardening.saltBytes)), boundTo: binding)
+            pin, salt: Array(index.publicArea.authPolicy.prefix(PINHardening.saltBytes)),
+            boundTo: binding)
     }
 }
 
 extension TPM {
-    /// Changes the PIN of an index in the TPM. The old PIN no longer works, also for copies of the stored keys and secrets.
+    /// Changes the PIN of an index in the TPM. The old PIN no longer works, also for copies of the
+    /// stored keys and secrets.
     ///
-    /// - Parameter branches: The branches of the index's policy. The second one permits the change with the current PIN.
+    /// - Parameter branches: The branches of the index's policy. The second one permits the change
+    ///   with the current PIN.
     func changeIndexPIN(
-        of index: NVIndex, _ branches: [PolicyDigest], from old: AuthValue, to new: AuthValue, under root: StorageRoot
+        of index: NVIndex, _ branches: [PolicyDigest], from old: AuthValue, to new: AuthValue,
+        under root: StorageRoot
     ) throws(TPMError) {
         try withSaltedSession(.policy, under: root) { (session, _) throws(TPMError) in
             try policyAuthValue(session)
             try policyCommandCode(.nvChangeAuth, in: session)
             try policyOR(branches, in: session)
             try nvChangeAuth(
-                of: index, to: new, authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
+                of: index, to: new,
+                authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
         }
     }
 }

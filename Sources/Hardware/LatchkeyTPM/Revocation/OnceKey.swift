@@ -2,8 +2,8 @@ internal import Crypto
 internal import FoundationEssentials
 internal import TPM2
 
-/// A software key that authorizes the only write of an index. It exists in memory only, and is erased with the last copy, so that
-/// nobody can write the index again.
+/// A software key that authorizes the only write of an index. It exists in memory only, and is
+/// erased with the last copy, so that nobody can write the index again.
 struct OnceKey: Sendable {
     /// The policyRef of the write.
     static let reference = Array("latchkey/once".utf8)
@@ -16,12 +16,15 @@ struct OnceKey: Sendable {
         return PublicArea(
             attributes: [.sign, .userWithAuth],
             detail: .ecc(
-                ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: Array(point.prefix(32)), y: Array(point.suffix(32)))))
+                ECCParameters(scheme: .ecdsaSHA256),
+                ECCPoint(x: Array(point.prefix(32)), y: Array(point.suffix(32)))))
     }
 
     /// The branch of the index's policy that this key satisfies.
     var branch: PolicyDigest {
-        get throws(TPMError) { PolicyDigest().signed(by: try publicArea.name, policyRef: Self.reference) }
+        get throws(TPMError) {
+            PolicyDigest().signed(by: try publicArea.name, policyRef: Self.reference)
+        }
     }
 
     func sign(_ approval: Approval) throws(TPMError) -> TPMSignature {

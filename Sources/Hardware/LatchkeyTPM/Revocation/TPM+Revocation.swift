@@ -2,18 +2,23 @@ internal import Latchkey
 internal import TPM2
 
 extension TPM {
-    /// Whether defining NV indices requires the owner's password (`TPMA_PERMANENT`, Part 2 section 8.6: bit 0 ownerAuthSet).
+    /// Whether defining NV indices requires the owner's password (`TPMA_PERMANENT`, Part 2 section
+    /// 8.6: bit 0 ownerAuthSet).
     func isOwnerPasswordSet() throws(TPMError) -> Bool {
         try properties(from: .permanent, count: 1)[.permanent, default: 0] & 1 != 0
     }
 
     /// Finds a free handle for a new index. One command.
     ///
-    /// - Parameter isContended: Whether another program took the first handle. The search then starts at a random handle.
-    /// - Throws: ``TPMError`` with ``ResponseCode/nvSpace`` when the maximum number of indices is in use.
+    /// - Parameter isContended: Whether another program took the first handle. The search then
+    ///   starts at a random handle.
+    /// - Throws: ``TPMError`` with ``ResponseCode/nvSpace`` when the maximum number of indices is
+    ///   in use.
     func freeHandle(isContended: Bool) throws(TPMError) -> TPMHandle {
         let handles = RevocableSecret.indices
-        guard let handle = try freeIndex(in: handles, from: isContended ? .random(in: handles) : nil) else {
+        guard
+            let handle = try freeIndex(in: handles, from: isContended ? .random(in: handles) : nil)
+        else {
             throw TPMError(
                 .response(.nvSpace), command: .nvDefineSpace,
                 reason: "the maximum number of revocable secrets is reached")
@@ -21,20 +26,24 @@ extension TPM {
         return handle
     }
 
-    /// Defines an index and writes a secret to it: StartAuthSession, NV_DefineSpace, NV_Write. Removes the index on failure.
+    /// Defines an index and writes a secret to it: StartAuthSession, NV_DefineSpace, NV_Write.
+    /// Removes the index on failure.
     ///
     /// - Parameter area: The public area of the new index.
     func writeNewIndex(
-        _ secret: SecretBytes, in area: NVPublicArea, _ authValue: AuthValue, under root: StorageRoot
+        _ secret: SecretBytes, in area: NVPublicArea, _ authValue: AuthValue,
+        under root: StorageRoot
     ) throws(TPMError) {
         try withSaltedSession(under: root) { (session, _) throws(TPMError) in
             let index = try nvDefineSpace(
-                area, authValue: authValue, authorizedBy: .continuing(session, protecting: .decrypt))
+                area, authValue: authValue, authorizedBy: .continuing(session, protecting: .decrypt)
+            )
             do throws(TPMError) {
                 try secret.withUnsafeBytes { (bytes) throws(TPMError) in
                     try nvWrite(
                         bytes, to: index,
-                        authorizedBy: .lastUse(of: session, authValue: authValue, protecting: .decrypt))
+                        authorizedBy: .lastUse(
+                            of: session, authValue: authValue, protecting: .decrypt))
                 }
             } catch {
                 try? nvUndefineSpace(index)
@@ -43,33 +52,41 @@ extension TPM {
         }
     }
 
-    /// Defines an index whose PIN opens a key, and writes it once: StartAuthSession, NV_DefineSpace, LoadExternal,
-    /// StartAuthSession, PolicySigned, FlushContext, PolicyOR, NV_Write, StartAuthSession, NV_Read. Removes the index on failure.
+    /// Defines an index whose PIN opens a key, and writes it once: StartAuthSession,
+    /// NV_DefineSpace, LoadExternal, StartAuthSession, PolicySigned, FlushContext, PolicyOR,
+    /// NV_Write, StartAuthSession, NV_Read. Removes the index on failure.
     ///
-    /// The read proves that the written index has this authValue. Another user of the TPM can remove the index before the write,
-    /// and define it again with an authValue of their own: the Name does not contain the authValue, and the write does not prove
-    /// it. After the write, only the key can make an index of this Name.
+    /// The read proves that the written index has this authValue. Another user of the TPM can
+    /// remove the index before the write, and define it again with an authValue of their own: the
+    /// Name does not contain the authValue, and the write does not prove it. After the write, only
+    /// the key can make an index of this Name.
     ///
     /// - Parameter key: Authorizes the write, and must be erased afterwards.
     func writeNewGate(
-        _ gate: RevocableSecret, in area: NVPublicArea, _ authValue: AuthValue, by key: OnceKey, under root: StorageRoot
+        _ gate: RevocableSecret, in area: NVPublicArea, _ authValue: AuthValue, by key: OnceKey,
+        under root: StorageRoot
     ) throws(TPMError) {
         let index = try withSaltedSession(under: root) { (session, _) throws(TPMError) in
-            try nvDefineSpace(area, authValue: authValue, authorizedBy: .lastUse(of: session, protecting: .decrypt))
+            try nvDefineSpace(
+                area, authValue: authValue,
+                authorizedBy: .lastUse(of: session, protecting: .decrypt))
         }
         do throws(TPMError) {
             try withSaltedSession(.policy, under: root) { (session, _) throws(TPMError) in
                 let approval = Approval(nonceTPM: session.nonceTPM, policyRef: OnceKey.reference)
                 let signature = try key.sign(approval)
-                try lending(try loadExternal(key.publicArea, in: .owner)) { (authority) throws(TPMError) in
+                try lending(try loadExternal(key.publicArea, in: .owner)) {
+                    (authority) throws(TPMError) in
                     _ = try policySigned(approval, signature: signature, by: authority, in: session)
                 }
                 try policyOR(gate.branches, in: session)
                 try nvWrite(
-                    [UInt8](repeating: 0, count: Int(area.dataSize)), to: index, authorizedBy: .lastUse(of: session))
+                    [UInt8](repeating: 0, count: Int(area.dataSize)), to: index,
+                    authorizedBy: .lastUse(of: session))
             }
             try withSaltedSession(under: root) { (session, _) throws(TPMError) in
-                _ = try nvRead(gate.index, authorizedBy: .lastUse(of: session, authValue: authValue))
+                _ = try nvRead(
+                    gate.index, authorizedBy: .lastUse(of: session, authValue: authValue))
             }
         } catch {
             try? nvUndefineSpace(index)
@@ -85,7 +102,8 @@ extension TPM {
     ) throws(TPMError) -> SecretBytes {
         try withSaltedSession(under: root) { (session, _) throws(TPMError) in
             try nvRead(
-                secret.index, authorizedBy: .lastUse(of: session, authValue: authValue, protecting: .encrypt)
+                secret.index,
+                authorizedBy: .lastUse(of: session, authValue: authValue, protecting: .encrypt)
             ) {
                 SecretBytes(copying: $0)
             }
@@ -94,14 +112,18 @@ extension TPM {
 
     /// Reads the secret of an index and derives a key's authValue from it: NV_Read.
     func authValue(
-        in secret: RevocableSecret, boundTo binding: KeyBinding?, authorizedBy authorization: Authorization
+        in secret: RevocableSecret, boundTo binding: KeyBinding?,
+        authorizedBy authorization: Authorization
     ) throws(TPMError) -> AuthValue {
         try nvRead(secret.index, authorizedBy: authorization) { bytes in
-            Result { () throws(TPMError) in try PINHardening.authValue(ofSecret: bytes, boundTo: binding) }
+            Result { () throws(TPMError) in
+                try PINHardening.authValue(ofSecret: bytes, boundTo: binding)
+            }
         }.get()
     }
 
-    /// Finds the index, written or not. Returns nil if it does not exist. One command, whose response is not authenticated.
+    /// Finds the index, written or not. Returns nil if it does not exist. One command, whose
+    /// response is not authenticated.
     private func existingIndex(of secret: RevocableSecret) throws(TPMError) -> NVIndex? {
         do {
             let found = try nvReadPublic(secret.index.handle)
@@ -114,8 +136,9 @@ extension TPM {
 
     /// Removes the index, if it exists: NV_ReadPublic, StartAuthSession, NV_UndefineSpace.
     ///
-    /// Returns only with an authenticated response that the index is gone: that of NV_UndefineSpace, or of
-    /// ``TPM/provenIndex(at:auditedBy:)`` if the index seems to be gone already.
+    /// Returns only with an authenticated response that the index is gone: that of
+    /// NV_UndefineSpace, or of ``TPM/provenIndex(at:auditedBy:)`` if the index seems to be gone
+    /// already.
     func remove(_ secret: RevocableSecret, under root: StorageRoot) throws(TPMError) {
         if let existing = try existingIndex(of: secret) {
             do {
@@ -124,7 +147,9 @@ extension TPM {
                 }
             } catch {
                 // Another process may have removed it first.
-                guard error.command == .nvUndefineSpace, error.responseCode?.base == .handle else { throw error }
+                guard error.command == .nvUndefineSpace, error.responseCode?.base == .handle else {
+                    throw error
+                }
             }
         }
         try withSaltedSession(under: root) { (session, _) throws(TPMError) in
@@ -142,7 +167,8 @@ extension TPM {
         }
     }
 
-    /// The authenticated content of an index without an authValue. Nil if the index does not exist unchanged.
+    /// The authenticated content of an index without an authValue. Nil if the index does not exist
+    /// unchanged.
     func provenBytes(of index: NVIndex, under root: StorageRoot) throws(TPMError) -> [UInt8]? {
         try withSaltedSession(under: root) { (session, _) throws(TPMError) in
             guard try provenIndex(at: index.handle, auditedBy: session) == index else { return nil }

@@ -8,8 +8,9 @@ extension TPMKeystore {
 
     /// Writes the secret to the TPM's non-volatile memory.
     ///
-    /// - Throws: `KeystoreError` with code `unsupported` if the TPM's owner has a password, the presence broker manages the PIN,
-    ///   or the policy is neither `none` nor a PIN: the broker only approves the use of keys and sealed secrets.
+    /// - Throws: `KeystoreError` with code `unsupported` if the TPM's owner has a password, the
+    ///   presence broker manages the PIN, or the policy is neither `none` nor a PIN: the broker
+    ///   only approves the use of keys and sealed secrets.
     public func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
@@ -19,7 +20,8 @@ extension TPMKeystore {
             try RevocableSecret.checkCount(of: secret)
             try await checkRevocable(policy, presence)
             let root = try await presentRoot()
-            return try await storeRevocably(secret, policy, under: root, prompt, presence, willCreate)
+            return try await storeRevocably(
+                secret, policy, under: root, prompt, presence, willCreate)
         } catch { throw error.during("seal a secret") }
     }
 
@@ -33,10 +35,13 @@ extension TPMKeystore {
                 "a TPM can only revoke a key or secret with the policy ‘none’, or with a PIN for each use",
                 recovery: "Use the policy ‘none’ or ‘pin’, or create it without revocation.")
         }
-        if policy.hasPIN, let broker = presence.broker?.approvals, try await terms(of: broker, policy) != nil {
+        if policy.hasPIN, let broker = presence.broker?.approvals,
+            try await terms(of: broker, policy) != nil
+        {
             throw .unsupported(
                 "the presence broker manages your PIN, which all your keys share",
-                recovery: "Create it without revocation. A change of that PIN also affects all copies.")
+                recovery:
+                    "Create it without revocation. A change of that PIN also affects all copies.")
         }
         guard try await withTPM({ (tpm) throws(TPMError) in try !tpm.isOwnerPasswordSet() }) else {
             throw .unsupported(
@@ -45,13 +50,15 @@ extension TPMKeystore {
         }
     }
 
-    /// Stores a secret in a new index, or creates an index whose PIN opens a key. Prompts for a new PIN if the policy has one.
+    /// Stores a secret in a new index, or creates an index whose PIN opens a key. Prompts for a new
+    /// PIN if the policy has one.
     ///
     /// - Parameters:
     ///   - secret: nil for an index whose PIN opens a key.
     ///   - binding: That of the key, if the PIN opens one.
     func storeRevocably(
-        _ secret: SecretBytes?, _ policy: AccessPolicy, boundTo binding: KeyBinding? = nil, under root: StorageRoot,
+        _ secret: SecretBytes?, _ policy: AccessPolicy, boundTo binding: KeyBinding? = nil,
+        under root: StorageRoot,
         _ prompt: PromptContext, _ presence: any PresenceAuthority,
         _ willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
@@ -65,13 +72,15 @@ extension TPMKeystore {
                 branch, hasPIN: pin != nil, isGate: secret == nil, at: handle)
             let planned = try KeystoreError.explaining { () throws(TPMError) in
                 var planned = try RevocableSecret(
-                    parentName: root.name, index: area.written, branch: branch, storedAuthValue: storedAuthValue,
+                    parentName: root.name, index: area.written, branch: branch,
+                    storedAuthValue: storedAuthValue,
                     isGate: secret == nil)
                 planned.binding = binding
                 return planned
             }
             let sealed = SealedSecret(
-                backend: backend, policy: policy, assurance: Self.assurance(of: policy, nil, under: root),
+                backend: backend, policy: policy,
+                assurance: Self.assurance(of: policy, nil, under: root),
                 isRevocable: true, blob: try serialized(planned))
             try await willCreate(sealed)
             if try await define(planned, area, holding: content, pin, under: root) {
@@ -83,27 +92,34 @@ extension TPMKeystore {
         throw .conflict("other programs took every free NV index of the TPM")
     }
 
-    /// Removes the index. Succeeds only with an authenticated response that the index is gone, because an attacker on the bus can
-    /// forge any other response. Throws `wrongDevice` for another TPM or a TPM that was cleared.
+    /// Removes the index. Succeeds only with an authenticated response that the index is gone,
+    /// because an attacker on the bus can forge any other response. Throws `wrongDevice` for
+    /// another TPM or a TPM that was cleared.
     public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
         do throws(KeystoreError) {
             guard secret.isRevocable else {
-                throw .unsupported("the secret is not revocable", recovery: "Delete every copy of the sealed secret.")
+                throw .unsupported(
+                    "the secret is not revocable",
+                    recovery: "Delete every copy of the sealed secret.")
             }
             let revocable = try revocable(secret)
             let root = try await root(named: revocable.parentName)
             let explain: Explanation = { await explainResponse($0, root, hasPIN: false) }
-            try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in try tpm.remove(revocable, under: root) }
+            try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
+                try tpm.remove(revocable, under: root)
+            }
         } catch { throw error.during("revoke a secret") }
     }
 
-    /// Opens a revocable secret: StartAuthSession and NV_Read. For a PIN, first checks that the index exists and how many attempts
-    /// are left.
+    /// Opens a revocable secret: StartAuthSession and NV_Read. For a PIN, first checks that the
+    /// index exists and how many attempts are left.
     func unsealRevocable(
         _ secret: SealedSecret, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         let revocable = try revocable(secret)
-        guard !revocable.isGate else { throw .damaged("the index opens a key, and contains no secret") }
+        guard !revocable.isGate else {
+            throw .damaged("the index opens a key, and contains no secret")
+        }
         let root = try await root(named: revocable.parentName)
         try check(secret.assurance, of: secret.policy, nil, under: root)
         try await checkExisting([revocable], under: root)
@@ -123,8 +139,9 @@ extension TPMKeystore {
         }
     }
 
-    /// Checks before a PIN prompt that the indices with a PIN exist. Another index at the same handle would count this PIN as a
-    /// wrong one, in the count that all PINs of the TPM share. One command for each index.
+    /// Checks before a PIN prompt that the indices with a PIN exist. Another index at the same
+    /// handle would count this PIN as a wrong one, in the count that all PINs of the TPM share. One
+    /// command for each index.
     func checkExisting(
         _ secrets: [RevocableSecret], under root: StorageRoot
     ) async throws(KeystoreError) {
@@ -151,28 +168,34 @@ extension TPMKeystore {
         _ index: NVIndex, under root: StorageRoot
     ) async throws(KeystoreError) -> Bool {
         let explain: Explanation = { await explainResponse($0, root, hasPIN: false) }
-        return try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in try tpm.hasIndex(index, under: root)
+        return try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
+            try tpm.hasIndex(index, under: root)
         }
     }
 
-    /// The error for an unauthenticated response that denies an index which the TPM proved to exist.
+    /// The error for an unauthenticated response that denies an index which the TPM proved to
+    /// exist.
     static func forgedAbsence(_ error: TPMError?) -> KeystoreError {
         KeystoreError(
             TPMError(
                 .forged, command: error?.command ?? .nvReadPublic,
-                reason: "it says that an index is missing, but the TPM proved that the index exists"))
+                reason: "it says that an index is missing, but the TPM proved that the index exists"
+            ))
     }
 
-    /// Changes the PIN in the TPM, or the key that the PIN opens. The old PIN or key no longer works for any copy.
+    /// Changes the PIN in the TPM, or the key that the PIN opens. The old PIN or key no longer
+    /// works for any copy.
     ///
     /// - Parameter changed: The same index, with another key or the same.
     func changeAuthValue(
-        of secret: RevocableSecret, to changed: RevocableSecret, from old: PIN, to new: PIN, under root: StorageRoot
+        of secret: RevocableSecret, to changed: RevocableSecret, from old: PIN, to new: PIN,
+        under root: StorageRoot
     ) async throws(KeystoreError) {
         let explain: Explanation = { await explainRevocable($0, secret, root) }
         try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
             try tpm.changeIndexPIN(
-                of: secret.index, secret.branches, from: secret.authValue(old), to: changed.authValue(new), under: root)
+                of: secret.index, secret.branches, from: secret.authValue(old),
+                to: changed.authValue(new), under: root)
         }
     }
 
@@ -195,7 +218,8 @@ extension TPMKeystore {
     ///
     /// - Returns: Whether its handle was still free.
     private func define(
-        _ planned: RevocableSecret, _ area: NVPublicArea, holding content: IndexContent, _ pin: PIN?,
+        _ planned: RevocableSecret, _ area: NVPublicArea, holding content: IndexContent,
+        _ pin: PIN?,
         under root: StorageRoot
     ) async throws(KeystoreError) -> Bool {
         try await withTPM(explainedBy: { await explainDefinition($0) }) { (tpm) throws(TPMError) in
@@ -204,7 +228,8 @@ extension TPMKeystore {
                 case .secret(let secret):
                     try tpm.writeNewIndex(secret, in: area, try planned.authValue(pin), under: root)
                 case .gate(let key):
-                    try tpm.writeNewGate(planned, in: area, try planned.authValue(pin), by: key, under: root)
+                    try tpm.writeNewGate(
+                        planned, in: area, try planned.authValue(pin), by: key, under: root)
                 }
                 return true
             } catch {
@@ -214,8 +239,8 @@ extension TPMKeystore {
         }
     }
 
-    /// Explains a failed definition of an index. A full TPM is reported as `unsupported`, since it can still create keys that are
-    /// not revocable.
+    /// Explains a failed definition of an index. A full TPM is reported as `unsupported`, since it
+    /// can still create keys that are not revocable.
     private func explainDefinition(_ error: TPMError) async -> KeystoreError {
         if error.responseCode == .lockout, let status = try? await lockoutStatus() {
             return .lockedOut(status, underlying: error)
@@ -223,22 +248,27 @@ extension TPMKeystore {
         if error.command == .nvRead, [.badAuth, .authFail].contains(error.responseCode?.base) {
             return KeystoreError(
                 code: .refused,
-                reason: "the TPM refused the new PIN: another program replaced the index, or the refusal is forged",
-                recovery: "Stop other programs that use the TPM, and try again.", underlying: .init(error))
+                reason:
+                    "the TPM refused the new PIN: another program replaced the index, or the refusal is forged",
+                recovery: "Stop other programs that use the TPM, and try again.",
+                underlying: .init(error))
         }
         guard error.responseCode == .nvSpace else { return KeystoreError(error) }
         return KeystoreError(
             code: .unsupported, reason: "the TPM has no memory for another revocable key or secret",
-            recovery: "Create it without revocation, or delete unused keys and secrets: see ‘latchkey doctor’.",
+            recovery:
+                "Create it without revocation, or delete unused keys and secrets: see ‘latchkey doctor’.",
             underlying: .init(error))
     }
 
-    /// Explains a failed read or PIN change. After a refused proof, checks in an audited session whether the index exists.
+    /// Explains a failed read or PIN change. After a refused proof, checks in an audited session
+    /// whether the index exists.
     func explainRevocable(
         _ error: TPMError, _ secret: RevocableSecret, _ root: StorageRoot
     ) async -> KeystoreError {
         switch (error.command, error.responseCode?.base) {
-        case (.nvRead, .handle), (.nvRead, .badAuth), (.nvRead, .authFail), (.nvChangeAuth, .handle),
+        case (.nvRead, .handle), (.nvRead, .badAuth), (.nvRead, .authFail),
+            (.nvChangeAuth, .handle),
             (.nvChangeAuth, .authFail), (.nvChangeAuth, .policyFail), (.policySecret, .handle),
             (.policySecret, .badAuth), (.policySecret, .authFail), (.policyOR, .value):
             do throws(KeystoreError) {
@@ -258,11 +288,13 @@ extension TPMKeystore {
         return await explainResponse(error, root, hasPIN: secret.hasPIN)
     }
 
-    /// The error for a refusal of the stored authValue. The refusal is an error response, which is not authenticated.
+    /// The error for a refusal of the stored authValue. The refusal is an error response, which is
+    /// not authenticated.
     private static func refusedIndex(_ error: TPMError) -> KeystoreError {
         KeystoreError(
             code: .refused,
-            reason: "the TPM refused the stored proof: another program replaced the index, or the refusal is forged",
+            reason:
+                "the TPM refused the stored proof: another program replaced the index, or the refusal is forged",
             recovery: "Try again. If it fails again, delete the key or secret and create it again.",
             underlying: .init(error))
     }

@@ -3,24 +3,29 @@ internal import TPM2
 
 /// The public areas of the objects that the keystore creates.
 enum KeyTemplates {
-    private static let created: ObjectAttributes = [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth]
+    private static let created: ObjectAttributes = [
+        .fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth,
+    ]
 
-    /// The TCG's ECC storage root key (TCG EK Credential Profile annex B.3.4, template L-2 for storage; TPM v2.0 Provisioning
-    /// Guidance section 7.5.1), with an empty unique field as in Linux.
+    /// The TCG's ECC storage root key (TCG EK Credential Profile annex B.3.4, template L-2 for
+    /// storage; TPM v2.0 Provisioning Guidance section 7.5.1), with an empty unique field as in
+    /// Linux.
     ///
     /// `noDA`: otherwise no key could be loaded during a lockout.
     static let storageRoot = PublicArea(
         attributes: created.union([.noDA, .restricted, .decrypt]),
         detail: .ecc(ECCParameters(symmetric: .aes128CFB), ECCPoint(x: [], y: [])))
 
-    /// A signing key on P-256, for ECDSA with SHA-256 only or, in the form `webAuthn`, for any scheme.
+    /// A signing key on P-256, for ECDSA with SHA-256 only or, in the form `webAuthn`, for any
+    /// scheme.
     static func signingKey(
         _ policy: AccessPolicy, _ protection: PresenceProtection?, _ form: KeyForm = .fixedScheme
     ) throws(TPMError) -> PublicArea {
         try ecdsaKey(form).guarded(by: policy, protection)
     }
 
-    /// A signing key with an authValue of 32 random bytes from a ``RevocableSecret``, which cannot be guessed.
+    /// A signing key with an authValue of 32 random bytes from a ``RevocableSecret``, which cannot
+    /// be guessed.
     static func revocableKey(_ form: KeyForm = .fixedScheme) -> PublicArea {
         let key = ecdsaKey(form)
         return PublicArea(attributes: key.attributes.union(.noDA), detail: key.detail)
@@ -30,19 +35,29 @@ enum KeyTemplates {
         PublicArea(
             attributes: created.union(.sign),
             detail: .ecc(
-                ECCParameters(scheme: form == .webAuthn ? .null : .ecdsaSHA256), ECCPoint(x: [], y: [])))
+                ECCParameters(scheme: form == .webAuthn ? .null : .ecdsaSHA256),
+                ECCPoint(x: [], y: [])))
     }
 
     /// A sealed secret.
-    static func sealedData(_ policy: AccessPolicy, _ protection: PresenceProtection?) throws(TPMError) -> PublicArea {
-        try PublicArea(attributes: created.subtracting(.sensitiveDataOrigin), detail: .keyedHash(.null, unique: []))
-            .guarded(by: policy, protection)
+    static func sealedData(_ policy: AccessPolicy, _ protection: PresenceProtection?)
+        throws(TPMError) -> PublicArea
+    {
+        try PublicArea(
+            attributes: created.subtracting(.sensitiveDataOrigin),
+            detail: .keyedHash(.null, unique: [])
+        )
+        .guarded(by: policy, protection)
     }
 
     /// A key for HMAC-SHA-256 only, which the TPM generates.
-    static func macKey(_ policy: AccessPolicy, _ protection: PresenceProtection?) throws(TPMError) -> PublicArea {
-        try PublicArea(attributes: created.union(.sign), detail: .keyedHash(.hmacSHA256, unique: []))
-            .guarded(by: policy, protection)
+    static func macKey(_ policy: AccessPolicy, _ protection: PresenceProtection?) throws(TPMError)
+        -> PublicArea
+    {
+        try PublicArea(
+            attributes: created.union(.sign), detail: .keyedHash(.hmacSHA256, unique: [])
+        )
+        .guarded(by: policy, protection)
     }
 
     /// The presence broker's key, with an authValue of 32 random bytes, which cannot be guessed.
@@ -50,15 +65,17 @@ enum KeyTemplates {
 
     /// A key that signs only statements of the TPM.
     static let attestationKey = PublicArea(
-        attributes: created.union([.sign, .restricted, .noDA]), detail: ecdsaKey(.fixedScheme).detail)
+        attributes: created.union([.sign, .restricted, .noDA]),
+        detail: ecdsaKey(.fixedScheme).detail)
 }
 
 extension PublicArea {
     /// Returns the same public area with a policy.
     ///
-    /// The TPM counts wrong PINs of an object with its own PIN. Other proofs cannot be guessed (an approval is a signature), or
-    /// have their own count (the user's PIN). Those objects have `noDA`, because otherwise the TPM would count an unclean
-    /// power-off after a use as a failure (TPM 2.0 Part 1 section 17.8).
+    /// The TPM counts wrong PINs of an object with its own PIN. Other proofs cannot be guessed (an
+    /// approval is a signature), or have their own count (the user's PIN). Those objects have
+    /// `noDA`, because otherwise the TPM would count an unclean power-off after a use as a failure
+    /// (TPM 2.0 Part 1 section 17.8).
     fileprivate func guarded(
         by policy: AccessPolicy, _ protection: PresenceProtection?
     ) throws(TPMError) -> PublicArea {
@@ -74,7 +91,11 @@ extension PublicArea {
 
     /// The form of a signing key: without a scheme, `webAuthn`.
     var keyForm: KeyForm {
-        if case .ecc(let parameters, _) = detail, parameters.scheme == .null { .webAuthn } else { .fixedScheme }
+        if case .ecc(let parameters, _) = detail, parameters.scheme == .null {
+            .webAuthn
+        } else {
+            .fixedScheme
+        }
     }
 
     /// Whether an object was created from `template`: only the unique field differs.
@@ -84,7 +105,8 @@ extension PublicArea {
         else { return false }
         switch (detail, template.detail) {
         case (.ecc(let own, let point), .ecc(let wanted, _)): return own == wanted && !point.isUnset
-        case (.keyedHash(let own, let unique), .keyedHash(let wanted, _)): return own == wanted && !unique.isEmpty
+        case (.keyedHash(let own, let unique), .keyedHash(let wanted, _)):
+            return own == wanted && !unique.isEmpty
         default: return false
         }
     }

@@ -17,8 +17,8 @@ internal import TPM2
 ///         presence    [2] EXPLICIT OCTET STRING OPTIONAL,   -- its authorizations other than its own PIN
 ///         binding     [3] EXPLICIT OCTET STRING OPTIONAL }  -- only in version 2: the key's ID and label
 ///
-/// The TPM authenticates the key. The digest detects accidental damage: with a damaged salt, the TPM would count the right PIN
-/// as a wrong one.
+/// The TPM authenticates the key. The digest detects accidental damage: with a damaged salt, the
+/// TPM would count the right PIN as a wrong one.
 struct TPMKeyBlob: Hashable, Sendable {
     /// The input of CertifyCreation for the key.
     struct Creation: Hashable, Sendable {
@@ -38,7 +38,8 @@ struct TPMKeyBlob: Hashable, Sendable {
     var scheme: Scheme { key.publicArea.keyForm == .webAuthn ? .ecdsaSHA256 : .null }
 
     /// Returns the same object, wrapped with another authValue or bound to another label.
-    func replacing(privatePart: PrivateBlob, pinSalt: [UInt8]?, binding: KeyBinding?) -> TPMKeyBlob {
+    func replacing(privatePart: PrivateBlob, pinSalt: [UInt8]?, binding: KeyBinding?) -> TPMKeyBlob
+    {
         var blob = self
         blob.key.privatePart = privatePart
         blob.pinSalt = pinSalt
@@ -49,16 +50,19 @@ struct TPMKeyBlob: Hashable, Sendable {
 
 extension TPMKeyBlob {
     init(
-        _ created: CreatedObject, _ kind: TSS2PrivateKey.Kind = .loadable, hasEmptyAuth: Bool = false,
+        _ created: CreatedObject, _ kind: TSS2PrivateKey.Kind = .loadable,
+        hasEmptyAuth: Bool = false,
         under root: StorageRoot, pinSalt: [UInt8]? = nil, protection: PresenceProtection? = nil,
         binding: KeyBinding? = nil
     ) {
         self.init(
             key: TSS2PrivateKey(
-                kind: kind, hasEmptyAuth: hasEmptyAuth, parent: root.parentHandle, publicArea: created.publicArea,
+                kind: kind, hasEmptyAuth: hasEmptyAuth, parent: root.parentHandle,
+                publicArea: created.publicArea,
                 privatePart: created.privatePart),
             parentName: root.name, pinSalt: pinSalt,
-            creation: Creation(hash: created.creationHash, ticket: created.creationTicket), protection: protection,
+            creation: Creation(hash: created.creationHash, ticket: created.creationTicket),
+            protection: protection,
             binding: binding)
     }
 }
@@ -69,13 +73,19 @@ extension TPMKeyBlob: StoredStructure {
     init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
         self = try DER.sequence(node, identifier: identifier) { nodes in
             let version = try Int(derEncoded: &nodes)
-            guard (1...2).contains(version) else { throw ASN1Error.invalidASN1Object(reason: "unknown version") }
+            guard (1...2).contains(version) else {
+                throw ASN1Error.invalidASN1Object(reason: "unknown version")
+            }
             let key = try TSS2PrivateKey(derEncoded: &nodes)
             let parentName = TPMName(bytes: try DER.octets(&nodes))
             let salt = try DER.octets(&nodes, tag: 0)
-            let creation = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 1, tagClass: .contextSpecific) { node in
+            let creation = try DER.optionalExplicitlyTagged(
+                &nodes, tagNumber: 1, tagClass: .contextSpecific
+            ) { node in
                 try DER.sequence(node, identifier: .sequence) { nodes in
-                    Creation(hash: try DER.octets(&nodes), ticket: try Ticket(unmarshalling: try DER.octets(&nodes)))
+                    Creation(
+                        hash: try DER.octets(&nodes),
+                        ticket: try Ticket(unmarshalling: try DER.octets(&nodes)))
                 }
             }
             let protection = try DER.octets(&nodes, tag: 2).map {
@@ -94,7 +104,9 @@ extension TPMKeyBlob: StoredStructure {
         }
     }
 
-    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
+    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier)
+        throws
+    {
         try coder.appendConstructedNode(identifier: identifier) { coder in
             try coder.serialize(binding == nil ? 1 : 2)
             try coder.serialize(key)
@@ -125,7 +137,8 @@ extension StoredStructure {
         get throws {
             var serializer = DER.Serializer()
             try serializer.serialize(self)
-            return Data(serializer.serializedBytes) + Data(SHA256.hash(data: serializer.serializedBytes))
+            return Data(serializer.serializedBytes)
+                + Data(SHA256.hash(data: serializer.serializedBytes))
         }
     }
 
@@ -155,12 +168,15 @@ extension DER {
 
 extension DER.Serializer {
     /// Writes an OCTET STRING.
-    mutating func serialize(octets: [UInt8]) throws { try serialize(ASN1OctetString(contentBytes: octets[...])) }
+    mutating func serialize(octets: [UInt8]) throws {
+        try serialize(ASN1OctetString(contentBytes: octets[...]))
+    }
 
     /// Writes an OCTET STRING with an explicit context-specific tag, unless it is nil.
     mutating func serialize(octets: [UInt8]?, tag: UInt) throws {
         guard let octets else { return }
         try serialize(
-            ASN1OctetString(contentBytes: octets[...]), explicitlyTaggedWithTagNumber: tag, tagClass: .contextSpecific)
+            ASN1OctetString(contentBytes: octets[...]), explicitlyTaggedWithTagNumber: tag,
+            tagClass: .contextSpecific)
     }
 }

@@ -2,8 +2,8 @@ package import Latchkey
 internal import SwiftASN1
 internal import TPM2
 
-/// A key file of the type `TSS2 PRIVATE KEY` (draft "ASN.1 Specification for TPM 2.0 Key Files", J. Bottomley), which openssl's
-/// tpm2 provider, ssh-tpm-agent and tpm2-tools read.
+/// A key file of the type `TSS2 PRIVATE KEY` (draft "ASN.1 Specification for TPM 2.0 Key Files", J.
+/// Bottomley), which openssl's tpm2 provider, ssh-tpm-agent and tpm2-tools read.
 struct TSS2PrivateKey: Hashable, Sendable {
     /// The type of the object in the file, an object identifier.
     enum Kind: Sendable {
@@ -42,14 +42,18 @@ extension TSS2PrivateKey: DERImplicitlyTaggable {
             case Kind.sealed.identifier: kind = .sealed
             default: throw ASN1Error.unexpectedFieldType(node.identifier)
             }
-            let emptyAuth = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) {
+            let emptyAuth = try DER.optionalExplicitlyTagged(
+                &nodes, tagNumber: 0, tagClass: .contextSpecific
+            ) {
                 try Bool(derEncoded: $0)
             }
-            // Latchkey writes no policies, imported secrets or RSA parents, so it does not read them.
+            // Latchkey writes no policies, imported secrets or RSA parents, so it does not read
+            // them.
             let parent = try UInt32(derEncoded: &nodes)
             var publicReader = TPMReader(try DER.octets(&nodes))
             let privatePart = try PrivateBlob(unmarshalling: try DER.octets(&nodes))
-            let publicArea = try publicReader.readSized(PublicArea.self, maximum: PublicArea.maximumBytes)
+            let publicArea = try publicReader.readSized(
+                PublicArea.self, maximum: PublicArea.maximumBytes)
             try publicReader.finish()
             return TSS2PrivateKey(
                 kind: kind, hasEmptyAuth: emptyAuth ?? false, parent: TPMHandle(rawValue: parent),
@@ -57,10 +61,15 @@ extension TSS2PrivateKey: DERImplicitlyTaggable {
         }
     }
 
-    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
+    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier)
+        throws
+    {
         try coder.appendConstructedNode(identifier: identifier) { coder in
             try coder.serialize(kind.identifier)
-            if hasEmptyAuth { try coder.serialize(true, explicitlyTaggedWithTagNumber: 0, tagClass: .contextSpecific) }
+            if hasEmptyAuth {
+                try coder.serialize(
+                    true, explicitlyTaggedWithTagNumber: 0, tagClass: .contextSpecific)
+            }
             try coder.serialize(parent.rawValue)
             try coder.serialize(octets: TPM2B(publicArea).marshalled)
             try coder.serialize(octets: privatePart.marshalled)
@@ -69,12 +78,15 @@ extension TSS2PrivateKey: DERImplicitlyTaggable {
 }
 
 extension TPMKeystore {
-    /// Exports a key as a `TSS2 PRIVATE KEY` in PEM, which openssl's tpm2 provider, ssh-tpm-agent and tpm2-tools read.
+    /// Exports a key as a `TSS2 PRIVATE KEY` in PEM, which openssl's tpm2 provider, ssh-tpm-agent
+    /// and tpm2-tools read.
     ///
-    /// The private key stays wrapped by the TPM. Those programs can use a key without a PIN. The authValue of a key with a PIN is
-    /// derived from the PIN and a salt that the file does not contain, so only Latchkey can use it.
+    /// The private key stays wrapped by the TPM. Those programs can use a key without a PIN. The
+    /// authValue of a key with a PIN is derived from the PIN and a salt that the file does not
+    /// contain, so only Latchkey can use it.
     ///
-    /// - Throws: `KeystoreError` with code `damaged`, or `wrongDevice` for a key of another keystore.
+    /// - Throws: `KeystoreError` with code `damaged`, or `wrongDevice` for a key of another
+    ///   keystore.
     package static func tss2PrivateKey(of key: HardwareKey) throws(KeystoreError) -> String {
         do throws(KeystoreError) {
             guard key.backend == "tpm" else {
@@ -83,7 +95,9 @@ extension TPMKeystore {
             do {
                 var serializer = DER.Serializer()
                 try serializer.serialize(try TPMKeyBlob(key.blob).key)
-                return PEMDocument(type: TSS2PrivateKey.pemType, derBytes: serializer.serializedBytes).pemString
+                return PEMDocument(
+                    type: TSS2PrivateKey.pemType, derBytes: serializer.serializedBytes
+                ).pemString
             } catch {
                 throw KeystoreError.damaged("the key's stored bytes cannot be decoded: \(error)")
             }

@@ -6,10 +6,11 @@ internal import TPM2
 struct LockoutState: Hashable, Sendable {
     let counter: UInt32
     let limit: UInt32
-    /// The seconds of powered-on time until one failure is forgotten. 0 if failures do not lock the TPM.
+    /// The seconds of powered-on time until one failure is forgotten. 0 if failures do not lock the
+    /// TPM.
     let interval: UInt32
-    /// The seconds for which the TPM refuses the lockout password after a wrong one (lockoutRecovery). 0 if it refuses
-    /// the password until it is restarted.
+    /// The seconds for which the TPM refuses the lockout password after a wrong one
+    /// (lockoutRecovery). 0 if it refuses the password until it is restarted.
     let recovery: UInt32
 
     /// Reads the state. One command.
@@ -18,7 +19,9 @@ struct LockoutState: Hashable, Sendable {
         guard let counter = properties[.lockoutCounter], let limit = properties[.maxAuthFail],
             let interval = properties[.lockoutInterval], let recovery = properties[.lockoutRecovery]
         else {
-            throw TPMError(.malformed, command: .getCapability, reason: "the TPM does not report its lockout state")
+            throw TPMError(
+                .malformed, command: .getCapability,
+                reason: "the TPM does not report its lockout state")
         }
         self.counter = counter
         self.limit = limit
@@ -31,10 +34,12 @@ struct LockoutState: Hashable, Sendable {
     /// Nil if failures do not lock the TPM.
     var attemptsLeft: Int? { interval == 0 ? nil : Int(limit) - Int(min(counter, limit)) }
 
-    /// The TPM does not report the elapsed part of the interval, so the time of release is the latest possible.
+    /// The TPM does not report the elapsed part of the interval, so the time of release is the
+    /// latest possible.
     var status: PINStatus {
         PINStatus(
-            attemptsLeft: attemptsLeft, attemptLimit: interval == 0 ? nil : Int(limit), isLockedOut: isLockedOut,
+            attemptsLeft: attemptsLeft, attemptLimit: interval == 0 ? nil : Int(limit),
+            isLockedOut: isLockedOut,
             lockedOutUntil: isLockedOut ? Date(timeIntervalSinceNow: Double(interval)) : nil,
             recoverySeconds: interval == 0 ? nil : Int(interval))
     }
@@ -46,6 +51,7 @@ extension TPM {
 
     /// Whether the reset of the count of wrong PINs requires a password. One command.
     func isLockoutPasswordSet() throws(TPMError) -> Bool {
-        try properties(from: .permanent, count: 1)[.permanent, default: 0] & Self.lockoutAuthSet != 0
+        try properties(from: .permanent, count: 1)[.permanent, default: 0] & Self.lockoutAuthSet
+            != 0
     }
 }

@@ -6,18 +6,20 @@ extension TPMKeystore {
     /// Rejects a policy that a TPM cannot enforce, before any prompt.
     func checkSupport(_ policy: AccessPolicy) throws(KeystoreError) {
         guard policy.attemptLimit == nil else {
-            throw .unsupported("a TPM has no attempt limit for a single key", recovery: "Omit the attempt limit.")
+            throw .unsupported(
+                "a TPM has no attempt limit for a single key", recovery: "Omit the attempt limit.")
         }
     }
 
     /// Prompts for a new PIN.
     ///
-    /// Reads the state of the TPM's lockout password only for a short PIN. The response is not authenticated: the rule
-    /// prevents a weak choice by the user, and an attacker on the bus who forges the response gains a PIN that is easier to
-    /// guess.
+    /// Reads the state of the TPM's lockout password only for a short PIN. The response is not
+    /// authenticated: the rule prevents a weak choice by the user, and an attacker on the bus who
+    /// forges the response gains a PIN that is easier to guess.
     ///
-    /// - Parameter isCounted: Whether the TPM's dictionary-attack protection counts wrong PINs. The user's PIN of the presence
-    ///   broker has its own count, which the lockout password does not reset.
+    /// - Parameter isCounted: Whether the TPM's dictionary-attack protection counts wrong PINs. The
+    ///   user's PIN of the presence broker has its own count, which the lockout password does not
+    ///   reset.
     func newPIN(
         isCounted: Bool = true, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
@@ -29,7 +31,8 @@ extension TPMKeystore {
                 + "(\(PIN.minimumCharacters) if the TPM's lockout password is set)."
             : "Use at least \(PIN.minimumCharacters) characters."
         let pin = try await presence.givenPIN(request)
-        guard mayRefuseShortPIN, pin.characterCount < Self.minimumPINCharacters, !presence.gaveExistingPIN,
+        guard mayRefuseShortPIN, pin.characterCount < Self.minimumPINCharacters,
+            !presence.gaveExistingPIN,
             try await !withTPM({ (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() })
         else { return pin }
         throw KeystoreError(
@@ -37,7 +40,8 @@ extension TPMKeystore {
             reason:
                 "the PIN has fewer than \(Self.minimumPINCharacters) characters, and the TPM's lockout password is empty: "
                 + "every user of the TPM can reset the count of wrong PINs",
-            recovery: "Choose a longer PIN, or pass --allow-short-pin. Or have an administrator set the lockout "
+            recovery:
+                "Choose a longer PIN, or pass --allow-short-pin. Or have an administrator set the lockout "
                 + "password: \(TPMDiagnosis.lockoutPasswordCommand). For a TPM other than the machine's, add -T and "
                 + "its TCTI.")
     }
@@ -53,7 +57,8 @@ extension TPMKeystore {
 
     /// Prompts for the current PIN of the user, unless it is locked.
     func currentUserPIN(
-        _ index: PresenceProtection.UserPIN, _ prompt: PromptContext, _ presence: any PresenceAuthority
+        _ index: PresenceProtection.UserPIN, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
         let status = try await userPINStatus(index)
         guard !status.isLockedOut else { throw .userPINLocked() }
@@ -63,7 +68,8 @@ extension TPMKeystore {
     func askForCurrentPIN(
         _ status: PINStatus, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
-        try await presence.givenPIN(PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft))
+        try await presence.givenPIN(
+            PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft))
     }
 }
 
@@ -99,7 +105,8 @@ extension TPMKeystore {
 
     /// Reads the count of a user's PIN. One command.
     ///
-    /// The owner's empty password authorizes the read. If the owner has a password, the count is unknown.
+    /// The owner's empty password authorizes the read. If the owner has a password, the count is
+    /// unknown.
     func userPINStatus(
         _ pin: PresenceProtection.UserPIN
     ) async throws(KeystoreError) -> PINStatus {
@@ -109,7 +116,8 @@ extension TPMKeystore {
             }
         } catch {
             switch error.responseCode {
-            case .badAuth?, .authFail?: return PINStatus(attemptsLeft: nil, attemptLimit: nil, isLockedOut: false)
+            case .badAuth?, .authFail?:
+                return PINStatus(attemptsLeft: nil, attemptLimit: nil, isLockedOut: false)
             // The index is gone, or another program defined it again and did not write it.
             case .handle?, .nvUninitialized?: throw try await explainAbsence(error, pin)
             default: throw KeystoreError(error)
@@ -143,7 +151,8 @@ extension TPMKeystore {
         }
         return KeystoreError(
             code: .invalidated, reason: "your PIN was removed from the TPM and cannot be restored",
-            recovery: "Use your fingerprint if the key permits it. Otherwise delete the key and create it again.",
+            recovery:
+                "Use your fingerprint if the key permits it. Otherwise delete the key and create it again.",
             underlying: .init(error))
     }
 }
@@ -159,7 +168,8 @@ extension KeystoreError {
     }
 }
 
-/// The content of an index of the type `TPM_NT_PIN_FAIL`, `TPMS_NV_PIN_COUNTER_PARAMETERS` (TPM 2.0 Part 2 section 13.3).
+/// The content of an index of the type `TPM_NT_PIN_FAIL`, `TPMS_NV_PIN_COUNTER_PARAMETERS` (TPM 2.0
+/// Part 2 section 13.3).
 struct UserPINCount: Hashable, Sendable {
     let failures: UInt32
     let limit: UInt32

@@ -3,8 +3,11 @@ internal import Latchkey
 internal import TPM2
 
 extension TPMKeystore {
-    /// Obtains the proof that the object's policy requires. Checks that need no user come before the prompt.
-    func obtainProof(for use: KeyUse, _ presence: any PresenceAuthority) async throws(KeystoreError) -> PresenceProof {
+    /// Obtains the proof that the object's policy requires. Checks that need no user come before
+    /// the prompt.
+    func obtainProof(for use: KeyUse, _ presence: any PresenceAuthority) async throws(KeystoreError)
+        -> PresenceProof
+    {
         switch use.policy.requirement {
         case .none: return .authValue(try ownValue(nil, for: use))
         case .pin: return try await pinProof(for: use, await status(of: use.protection), presence)
@@ -30,7 +33,8 @@ extension TPMKeystore {
         return try await approvalProof(for: use) { (finger) async throws(KeystoreError) in
             try await presence.offer(
                 finger, to: broker,
-                or: PINRequest(purpose: .current, context: use.prompt, attemptsLeft: status.attemptsLeft))
+                or: PINRequest(
+                    purpose: .current, context: use.prompt, attemptsLeft: status.attemptsLeft))
         }
     }
 
@@ -48,7 +52,8 @@ extension TPMKeystore {
         }
     }
 
-    /// Opens a session for an approval, prompts, and discards the session unless the answer is an approval.
+    /// Opens a session for an approval, prompts, and discards the session unless the answer is an
+    /// approval.
     private func approvalProof(
         for use: KeyUse, _ ask: (ApprovalRequest) async throws(KeystoreError) -> PresenceAnswer
     ) async throws(KeystoreError) -> PresenceProof {
@@ -97,11 +102,16 @@ extension TPMKeystore {
         }
         guard Data(finger.authority.marshalled) == terms.authority else {
             throw KeystoreError(
-                code: .invalidated, reason: "the presence broker's key has changed since the key or secret was created",
-                recovery: "Use the PIN if the policy allows it, or delete the key or secret and create it again.")
+                code: .invalidated,
+                reason: "the presence broker's key has changed since the key or secret was created",
+                recovery:
+                    "Use the PIN if the policy allows it, or delete the key or secret and create it again."
+            )
         }
         let counter = terms.counter.map { $0.value }
-        guard finger.enrolmentSet == nil || finger.enrolmentSet.map({ Data($0) }) == terms.enrolmentSet,
+        guard
+            finger.enrolmentSet == nil
+                || finger.enrolmentSet.map({ Data($0) }) == terms.enrolmentSet,
             finger.counter == nil || finger.counter?.value == counter
         else { throw .fingersChanged() }
     }
@@ -114,15 +124,17 @@ extension TPMKeystore {
                 ? .lockedOut(status) : .userPINLocked()
         }
         if let kept = use.authorization { try await checkExisting([kept], under: use.root) }
-        // The PIN of an index is proven in its own session, so the object cannot be loaded before the prompt.
+        // The PIN of an index is proven in its own session, so the object cannot be loaded before
+        // the prompt.
         guard device.isShared, use.protection?.userPIN == nil else {
-            return try knowledgeProof(of: await askForCurrentPIN(status, use.prompt, presence), for: use)
+            return try knowledgeProof(
+                of: await askForCurrentPIN(status, use.prompt, presence), for: use)
         }
         return try await primedProof(for: use, status, presence)
     }
 
-    /// Loads the object before the PIN prompt, which requires a resource manager (StartAuthSession, Load). One command and
-    /// the flush remain after the prompt, or two for a revocable key.
+    /// Loads the object before the PIN prompt, which requires a resource manager (StartAuthSession,
+    /// Load). One command and the flush remain after the prompt, or two for a revocable key.
     private func primedProof(
         for use: KeyUse, _ status: PINStatus, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProof {
@@ -142,8 +154,11 @@ extension TPMKeystore {
     }
 
     /// The proof of the user's PIN, or of the object's own PIN.
-    private func knowledgeProof(of pin: PIN, for use: KeyUse) throws(KeystoreError) -> PresenceProof {
-        guard let index = use.protection?.userPIN else { return .authValue(try ownValue(pin, for: use)) }
+    private func knowledgeProof(of pin: PIN, for use: KeyUse) throws(KeystoreError) -> PresenceProof
+    {
+        guard let index = use.protection?.userPIN else {
+            return .authValue(try ownValue(pin, for: use))
+        }
         return .userPIN(
             try KeystoreError.explaining { () throws(TPMError) in
                 guard let kept = use.authorization else { return try index.authValue(pin) }
@@ -157,22 +172,30 @@ extension TPMKeystore {
             if let kept = use.authorization {
                 return try kept.authValue(pin)
             }
-            return try PINHardening.ownAuthValue(pin, salt: use.blob.pinSalt, boundTo: use.blob.binding)
+            return try PINHardening.ownAuthValue(
+                pin, salt: use.blob.pinSalt, boundTo: use.blob.binding)
         }
     }
 
-    func request(for use: KeyUse, in session: PreparedSession) throws(KeystoreError) -> ApprovalRequest {
-        let name = try KeystoreError.explaining { () throws(TPMError) in try use.blob.key.publicArea.name }
+    func request(for use: KeyUse, in session: PreparedSession) throws(KeystoreError)
+        -> ApprovalRequest
+    {
+        let name = try KeystoreError.explaining { () throws(TPMError) in
+            try use.blob.key.publicArea.name
+        }
         return ApprovalRequest(
             use: use.use, keyName: Data(name.bytes), nonceTPM: Data(session.nonceTPM),
             policy: use.policy, context: use.prompt)
     }
 
-    /// Opens a session for the broker's approval. Without a resource manager the session is suspended during the prompt
-    /// (StartAuthSession, ContextSave). With one, the object is loaded too (StartAuthSession, Load).
+    /// Opens a session for the broker's approval. Without a resource manager the session is
+    /// suspended during the prompt (StartAuthSession, ContextSave). With one, the object is loaded
+    /// too (StartAuthSession, Load).
     func preparedSession(for use: KeyUse) async throws(KeystoreError) -> PreparedSession {
         do {
-            if device.isShared { return .held(try await device.hold { (tpm) throws(TPMError) in try tpm.prime(use) }) }
+            if device.isShared {
+                return .held(try await device.hold { (tpm) throws(TPMError) in try tpm.prime(use) })
+            }
             return .suspended(
                 try await device.run { (tpm) throws(TPMError) in
                     let session = try tpm.approvalSession(for: use)
@@ -191,16 +214,20 @@ extension TPMKeystore {
 
 extension TPM {
     /// The session authorizes Load for the reason that ``useWithAuthValue(_:_:_:)`` states.
-    fileprivate func primeForPIN(_ use: KeyUse) throws(TPMError) -> (session: Session, object: TPMObject) {
+    fileprivate func primeForPIN(_ use: KeyUse) throws(TPMError) -> (
+        session: Session, object: TPMObject
+    ) {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
             let session = try startAuthSession(.hmac, saltedTo: parent)
             let object = try load(
-                use.blob.key.privatePart, use.blob.key.publicArea, under: parent, authorizedBy: .continuing(session))
+                use.blob.key.privatePart, use.blob.key.publicArea, under: parent,
+                authorizedBy: .continuing(session))
             return (session, object)
         }
     }
 
-    fileprivate func prime(_ use: KeyUse) throws(TPMError) -> (session: Session, object: TPMObject) {
+    fileprivate func prime(_ use: KeyUse) throws(TPMError) -> (session: Session, object: TPMObject)
+    {
         let session = try approvalSession(for: use)
         let object = try withStorageRoot(use.root) { (parent) throws(TPMError) in
             try load(use.blob.key.privatePart, use.blob.key.publicArea, under: parent)
@@ -235,7 +262,8 @@ enum PresenceProof: Sendable {
 enum PreparedSession: Sendable {
     /// Suspended, without a connection. Used without a resource manager.
     case suspended(SuspendedSession)
-    /// On an open connection of a resource manager, with the object loaded. Two commands remain after the approval.
+    /// On an open connection of a resource manager, with the object loaded. Two commands remain
+    /// after the approval.
     case held(HeldUse)
 
     /// The nonce to which the approval is bound.

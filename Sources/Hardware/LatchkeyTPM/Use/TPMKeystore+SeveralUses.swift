@@ -6,15 +6,18 @@ internal import TPM2
 /// A passkey's keys: a signing key, and a MAC key under the same policy.
 extension TPMKeystore: PasskeyKeystore {
     package func createMACKey(
-        policy: AccessPolicy, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret {
         guard try await withTPM({ (tpm) throws(TPMError) in try tpm.hasCommand(.hmac) }) else {
-            return try await seal(.random(count: 32), policy: policy, for: prompt, authorizedBy: presence)
+            return try await seal(
+                .random(count: 32), policy: policy, for: prompt, authorizedBy: presence)
         }
         do throws(KeystoreError) {
             try checkSupport(policy)
             let root = try await presentRoot()
-            let protection = try await protection(for: policy, certifies: false, under: root, prompt, presence)
+            let protection = try await protection(
+                for: policy, certifies: false, under: root, prompt, presence)
             guard policy.fits(protection) else {
                 throw .unsupported(
                     "a TPM cannot reuse the proof of a key's own PIN",
@@ -32,16 +35,19 @@ extension TPMKeystore: PasskeyKeystore {
             let created = try await createObject(template, authValue: authValue, under: root)
             if pin != nil { presence.accepted() }
             let blob = TPMKeyBlob(
-                created, .loadable, hasEmptyAuth: policy.requirement == .none, under: root, pinSalt: salt,
+                created, .loadable, hasEmptyAuth: policy.requirement == .none, under: root,
+                pinSalt: salt,
                 protection: protection)
             return SealedSecret(
-                backend: backend, policy: policy, assurance: Self.assurance(of: policy, protection, under: root),
+                backend: backend, policy: policy,
+                assurance: Self.assurance(of: policy, protection, under: root),
                 blob: try serialized(blob))
         } catch { throw error.during("create a key") }
     }
 
     package func sign(
-        with key: HardwareKey, after messages: [Data], with macKey: SealedSecret, for prompt: PromptContext,
+        with key: HardwareKey, after messages: [Data], with macKey: SealedSecret,
+        for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
         digest: @Sendable ([SecretBytes]) throws(KeystoreError) -> MessageDigest
     ) async throws(KeystoreError) -> (signature: ECDSASignature, codes: [SecretBytes]) {
@@ -50,7 +56,9 @@ extension TPMKeystore: PasskeyKeystore {
                 let group = try await keyGroup(key, messages, macKey, prompt)
                 // A reusable proof serves all uses, and a PIN is proven for each use in turn.
                 let session = PresenceSession(presence)
-                guard key.policy.hasFinger, key.policy.reuseSeconds == 0, presence.preference != .pin else {
+                guard key.policy.hasFinger, key.policy.reuseSeconds == 0,
+                    presence.preference != .pin
+                else {
                     return try await useInTurn(group, session, digest)
                 }
                 return try await useTogether(group, session, digest)
@@ -69,14 +77,19 @@ extension TPMKeystore: PasskeyKeystore {
             throw .damaged("the keys of the passkey have different policies")
         }
         let macBlob = try macBlob(macKey)
-        guard macBlob.parentName == root.name else { throw .damaged("the keys of the passkey have different parents") }
+        guard macBlob.parentName == root.name else {
+            throw .damaged("the keys of the passkey have different parents")
+        }
         try check(macKey.assurance, of: macKey.policy, macBlob.protection, under: root)
         let isSealed = macBlob.key.kind == .sealed
         let uses: [ApprovalRequest.Use] = isSealed ? [.unseal] : messages.map { .mac($0) }
         return KeyGroup(
-            key: key, blob: blob, authorization: try authorization(of: key, blob), root: root, prompt: prompt,
+            key: key, blob: blob, authorization: try authorization(of: key, blob), root: root,
+            prompt: prompt,
             messages: messages,
-            secretUses: uses.map { KeyUse(blob: macBlob, policy: key.policy, use: $0, root: root, prompt: prompt) })
+            secretUses: uses.map {
+                KeyUse(blob: macBlob, policy: key.policy, use: $0, root: root, prompt: prompt)
+            })
     }
 
     /// Decodes a MAC key, or the sealed secret in place of one.
@@ -84,9 +97,11 @@ extension TPMKeystore: PasskeyKeystore {
         let decoded: TPMKeyBlob = try decoded(macKey.blob, backend: macKey.backend)
         guard decoded.key.kind == .loadable else { return try blob(macKey) }
         let (policy, protection) = (macKey.policy, decoded.protection)
-        let template = try KeystoreError.explaining { () throws(TPMError) in try KeyTemplates.macKey(policy, protection)
+        let template = try KeystoreError.explaining { () throws(TPMError) in
+            try KeyTemplates.macKey(policy, protection)
         }
-        guard policy.fits(protection), decoded.key.publicArea.isMade(from: template), decoded.binding == nil,
+        guard policy.fits(protection), decoded.key.publicArea.isMade(from: template),
+            decoded.binding == nil,
             (decoded.pinSalt?.count == PINHardening.saltBytes) == policy.hasOwnPIN(protection)
         else { throw .damaged("the stored bytes of the key or secret do not match its policy") }
         return decoded
@@ -110,17 +125,20 @@ extension TPMKeystore: PasskeyKeystore {
         return (try Self.verified(signature), codes)
     }
 
-    private static func verified(_ signature: ECDSASignature?) throws(KeystoreError) -> ECDSASignature {
+    private static func verified(_ signature: ECDSASignature?) throws(KeystoreError)
+        -> ECDSASignature
+    {
         guard let signature else {
-            throw KeystoreError(TPMError(.forged, command: .sign, reason: "the signature is not the key's"))
+            throw KeystoreError(
+                TPMError(.forged, command: .sign, reason: "the signature is not the key's"))
         }
         return signature
     }
 
     // MARK: With one fingerprint
 
-    /// Opens a session for each use, and gets all approvals with one fingerprint. A PIN that the user enters instead is
-    /// proven for each use.
+    /// Opens a session for each use, and gets all approvals with one fingerprint. A PIN that the
+    /// user enters instead is proven for each use.
     private func useTogether(
         _ group: KeyGroup, _ presence: PresenceSession,
         _ digest: ([SecretBytes]) throws(KeystoreError) -> MessageDigest
@@ -150,13 +168,16 @@ extension TPMKeystore: PasskeyKeystore {
                 let own = try self.request(for: use, in: session)
                 request.further.append(
                     .init(
-                        use: use.isSignature ? nil : own.use, keyName: own.keyName, nonceTPM: own.nonceTPM))
+                        use: use.isSignature ? nil : own.use, keyName: own.keyName,
+                        nonceTPM: own.nonceTPM))
             }
             let answer: PresenceAnswer
             if let status, !status.isLockedOut {
                 answer = try await presence.offer(
                     request, to: broker,
-                    or: PINRequest(purpose: .current, context: group.prompt, attemptsLeft: status.attemptsLeft))
+                    or: PINRequest(
+                        purpose: .current, context: group.prompt, attemptsLeft: status.attemptsLeft)
+                )
             } else {
                 answer = PresenceAnswer(try await broker.approve(request))
             }
@@ -181,7 +202,8 @@ extension TPMKeystore: PasskeyKeystore {
     /// Uses the keys with approvals, in the order of their sessions.
     private func use(
         _ group: KeyGroup, _ approval: PresenceApproval, _ broker: any ApprovalService,
-        _ waiting: inout [PreparedSession], _ digest: ([SecretBytes]) throws(KeystoreError) -> MessageDigest
+        _ waiting: inout [PreparedSession],
+        _ digest: ([SecretBytes]) throws(KeystoreError) -> MessageDigest
     ) async throws(KeystoreError) -> (signature: ECDSASignature, codes: [SecretBytes]) {
         let signatures = [approval.signature] + approval.further
         guard let ticket = approval.ticket, signatures.count == group.secretUses.count,
@@ -194,18 +216,21 @@ extension TPMKeystore: PasskeyKeystore {
         var secrets: [SecretBytes] = []
         for (use, signature) in zip(group.secretUses, signatures) {
             let own = PresenceApproval(expiration: approval.expiration, signature: signature)
-            secrets.append(try await self.use(use, own, in: waiting.removeFirst(), KeyGroup.body(of: use)))
+            secrets.append(
+                try await self.use(use, own, in: waiting.removeFirst(), KeyGroup.body(of: use)))
         }
         let codes = group.codes(secrets)
         let digest = try digest(codes)
         let use = group.signing(digest)
         let last = try await broker.complete(ticket, use.use)
-        let signature = try await self.use(use, last, in: waiting.removeFirst(), group.signingBody(digest))
+        let signature = try await self.use(
+            use, last, in: waiting.removeFirst(), group.signingBody(digest))
         return (try Self.verified(signature), codes)
     }
 
     private func use<Response, R: Sendable>(
-        _ use: KeyUse, _ approval: PresenceApproval, in session: PreparedSession, _ body: UseBody<Response, R>
+        _ use: KeyUse, _ approval: PresenceApproval, in session: PreparedSession,
+        _ body: UseBody<Response, R>
     ) async throws(KeystoreError) -> R {
         do {
             return try await send(use, with: .approval(session, approval), body).result
@@ -234,7 +259,8 @@ private struct KeyGroup: Sendable {
 
     func signing(_ digest: MessageDigest) -> KeyUse {
         KeyUse(
-            blob: blob, policy: key.policy, use: blob.scheme == .null ? .sign(digest) : .signNamingScheme(digest),
+            blob: blob, policy: key.policy,
+            use: blob.scheme == .null ? .sign(digest) : .signNamingScheme(digest),
             root: root, prompt: prompt, authorization: authorization)
     }
 
@@ -242,7 +268,8 @@ private struct KeyGroup: Sendable {
         TPMKeystore.signing(digest, with: key, blob.scheme)
     }
 
-    /// The outputs for the messages. The hardware computed them, or the secret computes them here, in locked memory.
+    /// The outputs for the messages. The hardware computed them, or the secret computes them here,
+    /// in locked memory.
     func codes(_ secrets: [SecretBytes]) -> [SecretBytes] {
         guard secretUses.first?.use == .unseal, let secret = secrets.first else { return secrets }
         return messages.map { secret.authenticationCode(for: $0) }
@@ -251,9 +278,13 @@ private struct KeyGroup: Sendable {
     static func body(of use: KeyUse) -> UseBody<SecretBytes, SecretBytes> {
         UseBody { (tpm, object, authorization) throws(TPMError) in
             guard case .mac(let message) = use.use else {
-                return try tpm.unseal(object, authorizedBy: authorization(.encrypt)) { SecretBytes(copying: $0) }
+                return try tpm.unseal(object, authorizedBy: authorization(.encrypt)) {
+                    SecretBytes(copying: $0)
+                }
             }
-            return try tpm.hmac(of: Array(message), with: object, authorizedBy: authorization(.encrypt)) {
+            return try tpm.hmac(
+                of: Array(message), with: object, authorizedBy: authorization(.encrypt)
+            ) {
                 SecretBytes(copying: $0)
             }
         } result: {

@@ -3,7 +3,8 @@ internal import Latchkey
 internal import TPM2
 
 extension TPMKeystore {
-    /// Uses an object once, with a cached ticket if there is one and `presence` accepts it, otherwise with a new proof.
+    /// Uses an object once, with a cached ticket if there is one and `presence` accepts it,
+    /// otherwise with a new proof.
     func perform<Response, R: Sendable>(
         _ use: KeyUse, authorizedBy presence: any PresenceAuthority, _ body: UseBody<Response, R>
     ) async throws(KeystoreError) -> R {
@@ -23,11 +24,15 @@ extension TPMKeystore {
         let proof = try await obtainProof(for: use, presence)
         do {
             let performed = try await send(use, with: proof, body)
-            if let ticket = performed.ticket { tickets.store(ticket, for: policy, since: generation) }
+            if let ticket = performed.ticket {
+                tickets.store(ticket, for: policy, since: generation)
+            }
             if proof.isKnowledge, use.policy.hasPIN { presence.accepted() }
             return performed.result
         } catch {
-            if case .approval(let session, _) = proof, error.precedesResumption { await abandon(session) }
+            if case .approval(let session, _) = proof, error.precedesResumption {
+                await abandon(session)
+            }
             let explained = await explainUse(error, use)
             if explained.code == .wrongProof { presence.rejected() }
             throw explained
@@ -39,21 +44,29 @@ extension TPMKeystore {
     ) async throws(TPMError) -> TPM.UseResult<R> {
         switch proof {
         case .authValue(let authValue):
-            try await device.run { (tpm) throws(TPMError) in try tpm.useWithAuthValue(use, authValue, body) }
+            try await device.run { (tpm) throws(TPMError) in
+                try tpm.useWithAuthValue(use, authValue, body)
+            }
         case .primed(let held, let authValue):
-            try await device.use(held, whileReleasing: body.finish) { (tpm, session, object) throws(TPMError) in
+            try await device.use(held, whileReleasing: body.finish) {
+                (tpm, session, object) throws(TPMError) in
                 (try tpm.finishWithAuthValue(use, authValue, in: session, object, body), nil)
             }
         case .userPIN(let authValue):
-            try await device.run { (tpm) throws(TPMError) in try tpm.useWithUserPIN(use, authValue, body) }
+            try await device.run { (tpm) throws(TPMError) in
+                try tpm.useWithUserPIN(use, authValue, body)
+            }
         case .ticket(let ticket):
-            try await device.run { (tpm) throws(TPMError) in try tpm.useWithTicket(use, ticket, body) }
+            try await device.run { (tpm) throws(TPMError) in
+                try tpm.useWithTicket(use, ticket, body)
+            }
         case .approval(.suspended(let session), let approval):
             try await device.run { (tpm) throws(TPMError) in
                 try tpm.useWithApproval(use, approval, in: session, body)
             }
         case .approval(.held(let held), let approval):
-            try await device.use(held, whileReleasing: body.finish) { (tpm, session, object) throws(TPMError) in
+            try await device.use(held, whileReleasing: body.finish) {
+                (tpm, session, object) throws(TPMError) in
                 try tpm.finishWithApproval(use, approval, in: session, object, body)
             }
         }
@@ -76,16 +89,19 @@ struct UseBody<Response, Result: Sendable>: Sendable {
 
     /// Sends the command.
     let command: @Sendable (TPM, TPMObject, Authorizing) throws(TPMError) -> Response
-    /// Computes the result while the TPM flushes the object, which takes as long as the verification of a signature.
+    /// Computes the result while the TPM flushes the object, which takes as long as the
+    /// verification of a signature.
     let result: @Sendable (Response) -> Result
 
     /// Computes the result of a use with a ticket for the next one.
-    func finish(_ used: TPM.UseResult<Response>) -> TPM.UseResult<Result> { (result(used.result), used.ticket) }
+    func finish(_ used: TPM.UseResult<Response>) -> TPM.UseResult<Result> {
+        (result(used.result), used.ticket)
+    }
 }
 
 extension TPMError {
-    /// Whether the failure came before the suspended session was loaded again. A later failure flushes the session, and
-    /// another process may use its handle.
+    /// Whether the failure came before the suspended session was loaded again. A later failure
+    /// flushes the session, and another process may use its handle.
     var precedesResumption: Bool {
         [nil, .createPrimary, .load, .contextLoad].contains(command)
     }
@@ -106,10 +122,13 @@ struct KeyUse: Sendable {
 }
 
 extension PresenceAuthority {
-    /// Runs an operation in which the TPM checks or sets a PIN of this authority, and reports the result.
+    /// Runs an operation in which the TPM checks or sets a PIN of this authority, and reports the
+    /// result.
     ///
     /// - Parameter pin: Nil for an operation without a PIN, which reports nothing.
-    func reporting<R>(_ pin: PIN?, _ body: () async throws(KeystoreError) -> R) async throws(KeystoreError) -> R {
+    func reporting<R>(_ pin: PIN?, _ body: () async throws(KeystoreError) -> R)
+        async throws(KeystoreError) -> R
+    {
         do throws(KeystoreError) {
             let result = try await body()
             if pin != nil { accepted() }
@@ -134,19 +153,23 @@ extension TPMKeystore {
 
     /// Decodes a stored blob and compares it with the stored policy.
     func blob(
-        _ bytes: Data, kind: TSS2PrivateKey.Kind, policy: AccessPolicy, backend: String, isRevocable: Bool = false
+        _ bytes: Data, kind: TSS2PrivateKey.Kind, policy: AccessPolicy, backend: String,
+        isRevocable: Bool = false
     ) throws(KeystoreError) -> TPMKeyBlob {
         let blob: TPMKeyBlob = try decoded(bytes, backend: backend)
         let protection = blob.protection
         let form = blob.key.publicArea.keyForm
         // The authValue of a revocable key without a protection comes from its index.
         let needsSecret = isRevocable && protection == nil
-        guard policy.fits(protection), blob.key.kind == kind, isRevocable || protection?.userPIN?.isOnce != true,
+        guard policy.fits(protection), blob.key.kind == kind,
+            isRevocable || protection?.userPIN?.isOnce != true,
             !isRevocable || protection == nil || protection?.userPIN?.isOnce == true,
             blob.key.publicArea.isMade(
                 from: needsSecret
-                    ? KeyTemplates.revocableKey(form) : try template(kind, policy, protection, form)),
-            (blob.pinSalt?.count == PINHardening.saltBytes) == (policy.hasOwnPIN(protection) && !isRevocable),
+                    ? KeyTemplates.revocableKey(form) : try template(kind, policy, protection, form)
+            ),
+            (blob.pinSalt?.count == PINHardening.saltBytes)
+                == (policy.hasOwnPIN(protection) && !isRevocable),
             kind == .loadable || (blob.binding == nil && protection?.certifies != true)
         else { throw .damaged("the stored bytes of the key or secret do not match its policy") }
         return blob
@@ -159,7 +182,8 @@ extension TPMKeystore {
 
     /// Compares the stored assurance with the pinned hardware.
     func check(
-        _ assurance: AssuranceLevel, of policy: AccessPolicy, _ protection: PresenceProtection?, under root: StorageRoot
+        _ assurance: AssuranceLevel, of policy: AccessPolicy, _ protection: PresenceProtection?,
+        under root: StorageRoot
     ) throws(KeystoreError) {
         guard assurance == Self.assurance(of: policy, protection, under: root) else {
             throw .damaged("the stored assurance ‘\(assurance)’ does not match this TPM")
@@ -177,27 +201,34 @@ extension TPMKeystore {
             case .biometryAny, .biometryCurrentSet: .finger
             }
         return AssuranceLevel(
-            root: root.assuranceRoot, presence: presence, pinProtection: protection?.brokerPIN == nil ? .device : .user)
+            root: root.assuranceRoot, presence: presence,
+            pinProtection: protection?.brokerPIN == nil ? .device : .user)
     }
 
     /// Explains a failed use.
     func explainUse(_ error: TPMError, _ use: KeyUse) async -> KeystoreError {
         if let kept = use.authorization {
-            guard error.command == .sign, [.badAuth, .authFail].contains(error.responseCode?.base) else {
+            guard error.command == .sign, [.badAuth, .authFail].contains(error.responseCode?.base)
+            else {
                 return await explainRevocable(error, kept, use.root)
             }
-            return .damaged("the key's authorization belongs to another key", underlying: .init(error))
+            return .damaged(
+                "the key's authorization belongs to another key", underlying: .init(error))
         }
         switch (error.command, error.responseCode?.base) {
-        case (.policySecret, .badAuth), (.policySecret, .authFail), (.policySecret, .authUnavailable):
+        case (.policySecret, .badAuth), (.policySecret, .authFail),
+            (.policySecret, .authUnavailable):
             guard let pin = use.protection?.brokerPIN else { break }
             return await explainUserPIN(error, pin)
         case (.policyNV, _?): return await explainCounter(error, use)
-        case (.policySigned, .signature), (.policySigned, .expired), (.sign, .expired), (.unseal, .expired),
+        case (.policySigned, .signature), (.policySigned, .expired), (.sign, .expired),
+            (.unseal, .expired),
             (.hmac, .expired):
             return KeystoreError(
-                code: .transient, reason: "the TPM rejected the presence broker's approval, or the approval expired",
-                recovery: "Try again. If it fails again, ask an administrator to check latchkey-presenced.",
+                code: .transient,
+                reason: "the TPM rejected the presence broker's approval, or the approval expired",
+                recovery:
+                    "Try again. If it fails again, ask an administrator to check latchkey-presenced.",
                 underlying: .init(error))
         case (.contextLoad, _?):
             return KeystoreError(
@@ -208,7 +239,8 @@ extension TPMKeystore {
         return await explainResponse(error, use.root, hasPIN: use.policy.hasOwnPIN(use.protection))
     }
 
-    /// Reads the counter in an audited session: the error response of PolicyNV is not authenticated.
+    /// Reads the counter in an audited session: the error response of PolicyNV is not
+    /// authenticated.
     private func explainCounter(_ error: TPMError, _ use: KeyUse) async -> KeystoreError {
         guard let counter = use.protection?.finger?.counter else { return KeystoreError(error) }
         do {
@@ -225,7 +257,8 @@ extension TPMKeystore {
         }
     }
 
-    /// Explains an error response, after reading further state from the TPM where the response code alone is ambiguous.
+    /// Explains an error response, after reading further state from the TPM where the response code
+    /// alone is ambiguous.
     func explainResponse(
         _ error: TPMError, _ root: StorageRoot, hasPIN: Bool
     ) async -> KeystoreError {
@@ -233,16 +266,26 @@ extension TPMKeystore {
             switch (error.command, error.responseCode?.base) {
             case (_, .lockout):
                 return .lockedOut(try await lockoutStatus(), underlying: error)
-            case (.load, .integrity), (.load, .binding), (.load, .attributes), (.load, .size), (.load, .value),
-                (.load, .type), (.load, .handle), (.load, .hash), (.load, .scheme), (.load, .key), (.load, .eccPoint):
-                guard try await hasRoot(named: root.name) else { return Self.otherTPM(underlying: error) }
-                return .damaged("the TPM rejected the stored bytes of the key or secret", underlying: .init(error))
-            case (.load, .badAuth), (.load, .authFail), (.getCapability, .badAuth), (.getCapability, .authFail),
-                (.nvUndefineSpace, .badAuth), (.nvUndefineSpace, .authFail), (.startAuthSession, .handle),
+            case (.load, .integrity), (.load, .binding), (.load, .attributes), (.load, .size),
+                (.load, .value),
+                (.load, .type), (.load, .handle), (.load, .hash), (.load, .scheme), (.load, .key),
+                (.load, .eccPoint):
+                guard try await hasRoot(named: root.name) else {
+                    return Self.otherTPM(underlying: error)
+                }
+                return .damaged(
+                    "the TPM rejected the stored bytes of the key or secret",
+                    underlying: .init(error))
+            case (.load, .badAuth), (.load, .authFail), (.getCapability, .badAuth),
+                (.getCapability, .authFail),
+                (.nvUndefineSpace, .badAuth), (.nvUndefineSpace, .authFail),
+                (.startAuthSession, .handle),
                 (.startAuthSession, .value), (.startAuthSession, .key):
-                return try await hasRoot(named: root.name) ? KeystoreError(error) : Self.otherTPM(underlying: error)
+                return try await hasRoot(named: root.name)
+                    ? KeystoreError(error) : Self.otherTPM(underlying: error)
             case (_, .authFail), (_, .badAuth):
-                return hasPIN ? .wrongPIN(try await lockoutStatus(), underlying: error) : KeystoreError(error)
+                return hasPIN
+                    ? .wrongPIN(try await lockoutStatus(), underlying: error) : KeystoreError(error)
             default: return KeystoreError(error)
             }
         } catch {

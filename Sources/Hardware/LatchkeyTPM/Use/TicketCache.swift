@@ -34,8 +34,8 @@ final class TicketCache: Sendable {
     }
 }
 
-/// A proof that is valid for some seconds of the TPM's clock. It crosses the bus in plain text, so a key that accepts it also
-/// requires ``PresenceProtection/authValue``.
+/// A proof that is valid for some seconds of the TPM's clock. It crosses the bus in plain text, so
+/// a key that accepts it also requires ``PresenceProtection/authValue``.
 struct ProofTicket: Sendable {
     let ticket: ApprovalTicket
     /// The Name of the broker's key, or of the index of a user's PIN.

@@ -8,16 +8,19 @@ extension TPM {
     /// `TPM2_GetCapability` for properties (section 30.2).
     ///
     /// - Returns: Those of the `count` properties from `first` on that the TPM has.
-    public func properties(from first: TPMProperty, count: UInt32) throws(TPMError) -> [TPMProperty: UInt32] {
+    public func properties(from first: TPMProperty, count: UInt32) throws(TPMError) -> [TPMProperty:
+        UInt32]
+    {
         let list: [TaggedProperty] = try capability(.properties, from: first.rawValue, count: count)
         let asked = list.filter { $0.property.rawValue < first.rawValue &+ count }
         return Dictionary(asked.map { ($0.property, $0.value) }) { first, _ in first }
     }
 
-    /// `TPM2_GetCapability` for handles: the handles in use from `first` on, of the same kind, in ascending order.
+    /// `TPM2_GetCapability` for handles: the handles in use from `first` on, of the same kind, in
+    /// ascending order.
     ///
-    /// - Parameter session: A salted HMAC session that audits the command, so that the response is authenticated. Nil for an
-    ///   unauthenticated response.
+    /// - Parameter session: A salted HMAC session that audits the command, so that the response is
+    ///   authenticated. Nil for an unauthenticated response.
     public func handles(
         from first: TPMHandle, count: UInt32 = 64, auditedBy session: Session? = nil
     ) throws(TPMError) -> [TPMHandle] {
@@ -52,10 +55,12 @@ extension TPM {
     }
 
     private func capability<T: TPMUnmarshallable>(
-        _ capability: Capability, from property: UInt32, count: UInt32, auditedBy session: Session? = nil
+        _ capability: Capability, from property: UInt32, count: UInt32,
+        auditedBy session: Session? = nil
     ) throws(TPMError) -> [T] {
         try execute(
-            .getCapability, authorizedBy: session.map { [.continuing($0, protecting: .audit)] } ?? [],
+            .getCapability,
+            authorizedBy: session.map { [.continuing($0, protecting: .audit)] } ?? [],
             parameters: TPMWriter(capability.rawValue, property, count)
         ) { (reader, _) throws(TPMError) in
             // The flag moreData. The caller chose the count, so the rest is not needed.

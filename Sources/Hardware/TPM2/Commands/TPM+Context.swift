@@ -1,6 +1,7 @@
 /// Context management commands, TPM 2.0 Part 3 section 28.
 extension TPM {
-    /// `TPM2_ContextSave` (section 28.2): saves an object or session. A session leaves the TPM, an object stays loaded.
+    /// `TPM2_ContextSave` (section 28.2): saves an object or session. A session leaves the TPM, an
+    /// object stays loaded.
     package func contextSave(_ entity: any TPMEntity) throws(TPMError) -> SavedContext {
         try result(of: .contextSave, on: [entity])
     }
@@ -19,14 +20,17 @@ extension TPM {
         try executeWithoutResult(.flushContext, parameters: TPMWriter(handle))
     }
 
-    /// `TPM2_FlushContext`, and other work while the TPM executes it. The work is done once, also if the command fails.
+    /// `TPM2_FlushContext`, and other work while the TPM executes it. The work is done once, also
+    /// if the command fails.
     package func flushContext<R>(
         _ handle: TPMHandle, meanwhile work: () -> R
     ) -> (result: R, error: TPMError?) {
         var result: R?
         var failure: TPMError?
         do {
-            try execute(.flushContext, parameters: TPMWriter(handle), meanwhile: { result = work() }) {
+            try execute(
+                .flushContext, parameters: TPMWriter(handle), meanwhile: { result = work() }
+            ) {
                 (_, _) throws(TPMError) in
             }
         } catch {
@@ -35,18 +39,19 @@ extension TPM {
         return (result ?? work(), failure)
     }
 
-    /// `TPM2_EvictControl` (section 28.5): makes a loaded object persistent at `handle`, or removes `object` if it is
-    /// persistent.
+    /// `TPM2_EvictControl` (section 28.5): makes a loaded object persistent at `handle`, or removes
+    /// `object` if it is persistent.
     public func evictControl(
         _ object: TPMObject, at handle: TPMHandle, in hierarchy: Hierarchy = .owner,
         authorizedBy authorization: Authorization = .emptyPassword
     ) throws(TPMError) {
         try executeWithoutResult(
-            .evictControl, on: [hierarchy, object], authorizedBy: [authorization], parameters: TPMWriter(handle))
+            .evictControl, on: [hierarchy, object], authorizedBy: [authorization],
+            parameters: TPMWriter(handle))
     }
 
-    /// Lends an object or session to `body` and flushes it on all paths, unless the last use of a session closed it. If `body`
-    /// throws, an error of the flush is dropped.
+    /// Lends an object or session to `body` and flushes it on all paths, unless the last use of a
+    /// session closed it. If `body` throws, an error of the flush is dropped.
     package func lending<E: TPMEntity, R>(
         _ entity: E, _ body: (E) throws(TPMError) -> R
     ) throws(TPMError) -> R {
@@ -70,21 +75,23 @@ extension TPM {
         return result
     }
 
-    /// Moves a session out of the TPM, so that it uses no slot during a prompt. ``flushContext(_:)`` with its handle discards
-    /// the suspended session.
+    /// Moves a session out of the TPM, so that it uses no slot during a prompt.
+    /// ``flushContext(_:)`` with its handle discards the suspended session.
     package func suspend(_ session: Session) throws(TPMError) -> SuspendedSession {
         let context = try contextSave(session)
         session.isLoaded = false
         return SuspendedSession(context: context, state: session.state)
     }
 
-    /// Loads a session that was suspended over this or another connection, lends it to `body`, and flushes it unless its
-    /// last use closed it.
+    /// Loads a session that was suspended over this or another connection, lends it to `body`, and
+    /// flushes it unless its last use closed it.
     package func withResumed<R>(
         _ suspended: SuspendedSession, _ body: (Session) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         let handle = try contextLoad(suspended.context)
-        guard handle == suspended.handle else { throw .malformed("a resumed session has another handle") }
+        guard handle == suspended.handle else {
+            throw .malformed("a resumed session has another handle")
+        }
         return try lending(Session(suspended.state), body)
     }
 }

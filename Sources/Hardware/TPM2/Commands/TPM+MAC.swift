@@ -1,8 +1,10 @@
 /// Keyed digests, TPM 2.0 Part 3 section 15.5.
 extension TPM {
-    /// `TPM2_HMAC` (section 15.5) with HMAC-SHA-256. A TPM may lack this command: see ``hasCommand(_:)``.
+    /// `TPM2_HMAC` (section 15.5) with HMAC-SHA-256. A TPM may lack this command: see
+    /// ``hasCommand(_:)``.
     ///
-    /// To encrypt the result on the bus, authorize the command with a session that has the attribute `encrypt`.
+    /// To encrypt the result on the bus, authorize the command with a session that has the
+    /// attribute `encrypt`.
     ///
     /// - Parameters:
     ///   - message: At most 1024 bytes.
@@ -11,7 +13,10 @@ extension TPM {
         of message: [UInt8], with key: TPMObject, authorizedBy authorization: Authorization,
         _ body: (UnsafeRawBufferPointer) -> R
     ) throws(TPMError) -> R {
-        try execute(.hmac, on: [key], authorizedBy: [authorization], parameters: Self.hmacParameters(message)) {
+        try execute(
+            .hmac, on: [key], authorizedBy: [authorization],
+            parameters: Self.hmacParameters(message)
+        ) {
             (reader, _) throws(TPMError) in
             var code = try reader.readSized(maximum: 32)
             defer { code.withUnsafeMutableBytes { wipeMemory($0) } }
@@ -20,7 +25,8 @@ extension TPM {
         }
     }
 
-    /// The cpHash of ``hmac(of:with:authorizedBy:_:)``, to which an approval of this message and this key is bound.
+    /// The cpHash of ``hmac(of:with:authorizedBy:_:)``, to which an approval of this message and
+    /// this key is bound.
     package static func hmacCommandHash(_ message: [UInt8], with key: TPMName) -> [UInt8] {
         ParameterHash.command(.hmac, names: [key], parameters: hmacParameters(message).bytes)
     }

@@ -7,16 +7,19 @@ extension TPM {
     package func policySigned(
         _ approval: Approval, signature: TPMSignature, by authority: TPMObject, in session: Session
     ) throws(TPMError) -> ApprovalTicket {
-        try result(of: .policySigned, on: [authority, session], parameters: TPMWriter(approval, signature))
+        try result(
+            of: .policySigned, on: [authority, session], parameters: TPMWriter(approval, signature))
     }
 
     /// `TPM2_PolicySecret` (section 23.4).
     @discardableResult
     package func policySecret(
-        _ approval: Approval, of entity: any TPMEntity, authorizedBy authorization: Authorization, in session: Session
+        _ approval: Approval, of entity: any TPMEntity, authorizedBy authorization: Authorization,
+        in session: Session
     ) throws(TPMError) -> ApprovalTicket {
         try result(
-            of: .policySecret, on: [entity, session], authorizedBy: [authorization], parameters: TPMWriter(approval))
+            of: .policySecret, on: [entity, session], authorizedBy: [authorization],
+            parameters: TPMWriter(approval))
     }
 
     /// `TPM2_PolicyTicket` (section 23.5): uses an earlier approval before it expires.
@@ -24,14 +27,16 @@ extension TPM {
     /// - Parameters:
     ///   - approval: The earlier approval. Its nonce and expiration are not used.
     ///   - authority: The Name of the key or entity that gave the approval.
-    /// - Throws: ``TPMError`` with the response code `expired` after the time limit, or `ticket` for a ticket of another TPM.
+    /// - Throws: ``TPMError`` with the response code `expired` after the time limit, or `ticket`
+    ///   for a ticket of another TPM.
     package func policyTicket(
         _ ticket: ApprovalTicket, for approval: Approval, by authority: TPMName, in session: Session
     ) throws(TPMError) {
         try executeWithoutResult(
             .policyTicket, on: [session],
             parameters: TPMWriter(
-                TPM2B(ticket.timeout), TPM2B(approval.commandHash), TPM2B(approval.policyRef), authority,
+                TPM2B(ticket.timeout), TPM2B(approval.commandHash), TPM2B(approval.policyRef),
+                authority,
                 ticket.ticket))
     }
 
@@ -45,11 +50,13 @@ extension TPM {
     /// `TPM_EO_EQ` (Part 2 section 6.13).
     static let equalOperation: UInt16 = 0
 
-    /// `TPM2_PolicyNV` (section 23.9): requires that the content of the index starts with these bytes.
+    /// `TPM2_PolicyNV` (section 23.9): requires that the content of the index starts with these
+    /// bytes.
     ///
     /// - Throws: ``TPMError`` with the response code `policy` when the content is different.
     package func policyNVEquals(
-        _ operand: [UInt8], in index: NVIndex, authorizedBy authorization: Authorization = .emptyPassword,
+        _ operand: [UInt8], in index: NVIndex,
+        authorizedBy authorization: Authorization = .emptyPassword,
         session: Session
     ) throws(TPMError) {
         try executeWithoutResult(

@@ -17,7 +17,8 @@ extension TPMUnmarshallable {
 
 /// Reads the TPM's wire format. The input is untrusted: each length is checked before use.
 ///
-/// Each method throws ``TPMError`` of kind `malformed` when the bytes end too early or a size exceeds its maximum.
+/// Each method throws ``TPMError`` of kind `malformed` when the bytes end too early or a size
+/// exceeds its maximum.
 package struct TPMReader {
     private var bytes: [UInt8]
     private var position = 0
@@ -32,7 +33,9 @@ package struct TPMReader {
 
     /// Reads exactly `count` bytes.
     package mutating func readBytes(_ count: Int) throws(TPMError) -> [UInt8] {
-        guard count <= remaining else { throw .malformed("it ends \(count - remaining) bytes too early") }
+        guard count <= remaining else {
+            throw .malformed("it ends \(count - remaining) bytes too early")
+        }
         defer { position += count }
         return Array(bytes[position..<(position + count)])
     }
@@ -46,9 +49,13 @@ package struct TPMReader {
     /// Reads an integer, most significant byte first.
     fileprivate mutating func readInteger<T: FixedWidthInteger>() throws(TPMError) -> T {
         let count = T.bitWidth / 8
-        guard count <= remaining else { throw .malformed("it ends \(count - remaining) bytes too early") }
+        guard count <= remaining else {
+            throw .malformed("it ends \(count - remaining) bytes too early")
+        }
         var value: T = 0
-        for byte in bytes[position..<(position + count)] { value = value << 8 | T(truncatingIfNeeded: byte) }
+        for byte in bytes[position..<(position + count)] {
+            value = value << 8 | T(truncatingIfNeeded: byte)
+        }
         position += count
         return value
     }
@@ -56,17 +63,22 @@ package struct TPMReader {
     /// Reads a `TPM2B` of at most `maximum` bytes.
     package mutating func readSized(maximum: Int) throws(TPMError) -> [UInt8] {
         let count = Int(try read(UInt16.self))
-        guard count <= maximum else { throw .malformed("a field has \(count) bytes and may have \(maximum)") }
+        guard count <= maximum else {
+            throw .malformed("a field has \(count) bytes and may have \(maximum)")
+        }
         return try readBytes(count)
     }
 
     /// Reads a structure that fills a `TPM2B` of at most `maximum` bytes.
-    package mutating func readSized<T: TPMUnmarshallable>(_ type: T.Type, maximum: Int) throws(TPMError) -> T {
+    package mutating func readSized<T: TPMUnmarshallable>(_ type: T.Type, maximum: Int)
+        throws(TPMError) -> T
+    {
         try T(unmarshalling: try readSized(maximum: maximum))
     }
 
     /// Reads a structure or an integer.
-    package mutating func read<T: TPMUnmarshallable>(_ type: T.Type = T.self) throws(TPMError) -> T {
+    package mutating func read<T: TPMUnmarshallable>(_ type: T.Type = T.self) throws(TPMError) -> T
+    {
         try T(from: &self)
     }
 
@@ -82,7 +94,9 @@ package struct TPMReader {
     /// Reads a list after its 32-bit count of at most `maximum`.
     package mutating func readList<T: TPMUnmarshallable>(maximum: Int) throws(TPMError) -> [T] {
         let count = try read(UInt32.self)
-        guard count <= maximum else { throw .malformed("a list has \(count) elements and may have \(maximum)") }
+        guard count <= maximum else {
+            throw .malformed("a list has \(count) elements and may have \(maximum)")
+        }
         var list: [T] = []
         for _ in 0..<count { list.append(try read()) }
         return list
@@ -120,6 +134,8 @@ where RawValue: TPMMarshallable & TPMUnmarshallable {
 }
 
 extension TPMNumber {
-    package init(from reader: inout TPMReader) throws(TPMError) { self.init(rawValue: try reader.read()) }
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        self.init(rawValue: try reader.read())
+    }
     package func marshal(into writer: inout TPMWriter) { rawValue.marshal(into: &writer) }
 }

@@ -13,7 +13,8 @@ extension TPMMarshallable {
     }
 }
 
-/// Writes the TPM's wire format: big-endian integers, and byte strings after a 16-bit size (`TPM2B`).
+/// Writes the TPM's wire format: big-endian integers, and byte strings after a 16-bit size
+/// (`TPM2B`).
 ///
 /// TPM 2.0 Part 2 section 4 and Part 1 section "Canonicalization".
 package struct TPMWriter {
@@ -25,8 +26,8 @@ package struct TPMWriter {
         for value in values { value.marshal(into: &self) }
     }
 
-    /// Creates a writer whose buffer does not move before it holds `capacity` bytes, so that no copy of a secret is left in
-    /// memory.
+    /// Creates a writer whose buffer does not move before it holds `capacity` bytes, so that no
+    /// copy of a secret is left in memory.
     init(capacity: Int) {
         bytes.reserveCapacity(capacity)
     }
@@ -43,8 +44,8 @@ package struct TPMWriter {
 
     /// Appends a `TPM2B`: the number of bytes, then the bytes.
     package mutating func writeSized(_ value: some Collection<UInt8>) {
-        // All sizes in the protocol have 16 bits. The transport rejects commands of more than 4096 bytes, so a truncated
-        // size cannot reach a TPM.
+        // All sizes in the protocol have 16 bits. The transport rejects commands of more than 4096
+        // bytes, so a truncated size cannot reach a TPM.
         write(UInt16(truncatingIfNeeded: value.count))
         write(value)
     }

@@ -11,16 +11,20 @@ public enum Authorization {
 
     /// Authorizes with a session that stays open after the command.
     public static func continuing(
-        _ session: Session, authValue: AuthValue = .empty, protecting attributes: SessionAttributes = []
+        _ session: Session, authValue: AuthValue = .empty,
+        protecting attributes: SessionAttributes = []
     ) -> Authorization {
         .session(session, authValue: authValue, attributes: attributes.union(.continueSession))
     }
 
-    /// Authorizes with a session that the TPM closes when the command succeeds. Saves a `FlushContext`.
+    /// Authorizes with a session that the TPM closes when the command succeeds. Saves a
+    /// `FlushContext`.
     public static func lastUse(
-        of session: Session, authValue: AuthValue = .empty, protecting attributes: SessionAttributes = []
+        of session: Session, authValue: AuthValue = .empty,
+        protecting attributes: SessionAttributes = []
     ) -> Authorization {
-        .session(session, authValue: authValue, attributes: attributes.subtracting(.continueSession))
+        .session(
+            session, authValue: authValue, attributes: attributes.subtracting(.continueSession))
     }
 
     var handle: TPMHandle {
@@ -50,9 +54,9 @@ public enum Authorization {
 
 /// The secret that authorizes an entity: at most 32 bytes, without trailing zeros.
 ///
-/// A TPM removes trailing zeros before it compares an authValue or uses it as an HMAC key (TPM 2.0 Part 1 section
-/// "authValue"), so this type removes them too: one hashed PIN in 256 ends in a zero. The bytes are erased with the last
-/// copy.
+/// A TPM removes trailing zeros before it compares an authValue or uses it as an HMAC key (TPM 2.0
+/// Part 1 section "authValue"), so this type removes them too: one hashed PIN in 256 ends in a
+/// zero. The bytes are erased with the last copy.
 public struct AuthValue: Sendable {
     let key: SymmetricKey
 
@@ -88,7 +92,8 @@ public struct SessionAttributes: OptionSet, TPMNumber, Hashable, Sendable {
 
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// The session stays open after the command. Otherwise the TPM flushes it when the command succeeds.
+    /// The session stays open after the command. Otherwise the TPM flushes it when the command
+    /// succeeds.
     package static let continueSession = SessionAttributes(rawValue: 1 << 0)
     /// The first parameter of the command is encrypted.
     public static let decrypt = SessionAttributes(rawValue: 1 << 5)

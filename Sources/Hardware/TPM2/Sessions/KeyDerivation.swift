@@ -2,8 +2,8 @@ package import Crypto
 internal import FoundationEssentials
 internal import Glibc
 
-/// The two key derivation functions of a TPM, over SHA-256, for results of one block: 32 bytes (TPM 2.0 Part 1 sections
-/// 11.4.10.2 and 11.4.10.3).
+/// The two key derivation functions of a TPM, over SHA-256, for results of one block: 32 bytes (TPM
+/// 2.0 Part 1 sections 11.4.10.2 and 11.4.10.3).
 package enum KeyDerivation {
     /// The counter of the first block.
     private static let counter = UInt32(1).marshalled
@@ -13,7 +13,8 @@ package enum KeyDerivation {
         key: SymmetricKey, label: String, contextU: [UInt8], contextV: [UInt8]
     ) -> SymmetricKey {
         var mac = HMAC<SHA256>(key: key)
-        mac.update(data: counter + Array(label.utf8) + [0] + contextU + contextV + UInt32(256).marshalled)
+        mac.update(
+            data: counter + Array(label.utf8) + [0] + contextU + contextV + UInt32(256).marshalled)
         return SymmetricKey(data: mac.finalize())
     }
 
@@ -39,11 +40,14 @@ extension SymmetricKey {
 
     /// Concatenates two keys in a buffer that is erased afterwards.
     static func + (left: SymmetricKey, right: SymmetricKey) -> SymmetricKey {
-        withUnsafeTemporaryAllocation(byteCount: max(left.byteCount + right.byteCount, 1), alignment: 1) { buffer in
+        withUnsafeTemporaryAllocation(
+            byteCount: max(left.byteCount + right.byteCount, 1), alignment: 1
+        ) { buffer in
             defer { wipeMemory(buffer) }
             left.withUnsafeBytes { buffer.copyMemory(from: $0) }
             right.withUnsafeBytes {
-                UnsafeMutableRawBufferPointer(rebasing: buffer[left.byteCount...]).copyMemory(from: $0)
+                UnsafeMutableRawBufferPointer(rebasing: buffer[left.byteCount...]).copyMemory(
+                    from: $0)
             }
             return SymmetricKey(data: buffer[..<(left.byteCount + right.byteCount)])
         }

@@ -2,7 +2,8 @@ internal import Crypto
 
 /// The digest of a policy, computed without a TPM (TPM 2.0 Part 3 section 23, Part 1 section 17.7).
 ///
-/// Start with ``init()`` and apply the assertions in the order in which the session will execute them.
+/// Start with ``init()`` and apply the assertions in the order in which the session will execute
+/// them.
 public struct PolicyDigest: Hashable, Sendable {
     /// The SHA-256 digest, 32 bytes.
     public private(set) var bytes: [UInt8]
@@ -65,11 +66,13 @@ public struct PolicyDigest: Hashable, Sendable {
     }
 }
 
-/// The limits of a `PolicySigned` approval or a `PolicySecret` proof (TPM 2.0 Part 3 sections 23.3 and 23.4).
+/// The limits of a `PolicySigned` approval or a `PolicySecret` proof (TPM 2.0 Part 3 sections 23.3
+/// and 23.4).
 package struct Approval: Hashable, Sendable {
     /// The nonce of the only session that may use the approval, or empty for any session.
     package var nonceTPM: [UInt8]
-    /// The time limit in seconds since ``nonceTPM`` was created. 0 for no limit. Negative to request a ticket too.
+    /// The time limit in seconds since ``nonceTPM`` was created. 0 for no limit. Negative to
+    /// request a ticket too.
     package var expiration: Int32
     /// The cpHash of the only approved command, or empty for any command.
     package var commandHash: [UInt8]
@@ -77,7 +80,10 @@ package struct Approval: Hashable, Sendable {
     package var policyRef: [UInt8]
 
     /// Creates an approval. By default it has no limits.
-    package init(nonceTPM: [UInt8] = [], expiration: Int32 = 0, commandHash: [UInt8] = [], policyRef: [UInt8] = []) {
+    package init(
+        nonceTPM: [UInt8] = [], expiration: Int32 = 0, commandHash: [UInt8] = [],
+        policyRef: [UInt8] = []
+    ) {
         self.nonceTPM = nonceTPM
         self.expiration = expiration
         self.commandHash = commandHash
@@ -97,8 +103,8 @@ extension Approval: TPMMarshallable {
     }
 }
 
-/// The ticket that `PolicySigned` and `PolicySecret` return, which replaces the approval until it expires. Empty unless the
-/// expiration was negative.
+/// The ticket that `PolicySigned` and `PolicySecret` return, which replaces the approval until it
+/// expires. Empty unless the expiration was negative.
 package struct ApprovalTicket: Hashable, Sendable {
     /// The time at which the ticket expires, in the TPM's encoding.
     package let timeout: [UInt8]

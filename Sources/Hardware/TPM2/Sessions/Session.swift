@@ -4,9 +4,9 @@ internal import FoundationEssentials
 
 /// An HMAC or policy session in the TPM, with SHA-256 (TPM 2.0 Part 1 section 17).
 ///
-/// A session proves to the TPM that the caller knows an authValue without sending it, proves to the caller that a response
-/// comes from the TPM, and encrypts the first parameter of commands and responses. Open one with
-/// ``TPM/withSession(_:saltedTo:_:)``.
+/// A session proves to the TPM that the caller knows an authValue without sending it, proves to the
+/// caller that a response comes from the TPM, and encrypts the first parameter of commands and
+/// responses. Open one with ``TPM/withSession(_:saltedTo:_:)``.
 public final class Session: TPMEntity {
     /// The kind of a session, `TPM_SE` (Part 2 section 6.11).
     public enum Kind: UInt8, Sendable {
@@ -24,7 +24,8 @@ public final class Session: TPMEntity {
         let kind: Kind
         /// The key of the session's HMACs: 32 bytes, or empty for an unsalted session.
         let key: SymmetricKey
-        /// Whether `PolicyAuthValue` was executed, which makes the authValue a part of the HMAC key.
+        /// Whether `PolicyAuthValue` was executed, which makes the authValue a part of the HMAC
+        /// key.
         var needsAuthValue = false
         /// The caller's latest nonce.
         var nonceCaller: [UInt8]
@@ -38,25 +39,29 @@ public final class Session: TPMEntity {
     package var name: TPMName { TPMName(of: handle) }
     /// The TPM's latest nonce, to which an approval by signature is bound.
     package var nonceTPM: [UInt8] { state.nonceTPM }
-    /// Whether the session is still open in the TPM. The TPM closes it with the first command that does not continue it.
+    /// Whether the session is still open in the TPM. The TPM closes it with the first command that
+    /// does not continue it.
     package internal(set) var isLoaded = true
     /// Whether the session is salted, which parameter encryption requires.
     var canEncrypt: Bool { state.key.bitCount > 0 }
 
-    /// The number of bytes in a nonce of the caller or the TPM. The caller's first nonce sets it (TPM 2.0 Part 3 section
-    /// 11.1).
+    /// The number of bytes in a nonce of the caller or the TPM. The caller's first nonce sets it
+    /// (TPM 2.0 Part 3 section 11.1).
     package static let nonceBytes = 32
 
     /// Restores a suspended session.
     init(_ state: State) { self.state = state }
 
-    convenience init(handle: TPMHandle, kind: Kind, salt: SymmetricKey?, nonceCaller: [UInt8], nonceTPM: [UInt8]) {
+    convenience init(
+        handle: TPMHandle, kind: Kind, salt: SymmetricKey?, nonceCaller: [UInt8], nonceTPM: [UInt8]
+    ) {
         let key = salt.map {
             KeyDerivation.kdfa(key: $0, label: "ATH", contextU: nonceTPM, contextV: nonceCaller)
         }
         self.init(
             State(
-                handle: handle, kind: kind, key: key ?? AuthValue.empty.key, nonceCaller: nonceCaller,
+                handle: handle, kind: kind, key: key ?? AuthValue.empty.key,
+                nonceCaller: nonceCaller,
                 nonceTPM: nonceTPM))
     }
 
@@ -76,23 +81,28 @@ extension Session {
     ///
     /// - Parameters:
     ///   - nonceTPM: The TPM's nonce: the old one for a command, the new one for a response.
-    ///   - extraNonces: For the first session of a command, the nonces of the other sessions that encrypt.
+    ///   - extraNonces: For the first session of a command, the nonces of the other sessions that
+    ///     encrypt.
     func hmac(
-        of parameterHash: [UInt8], _ direction: Direction, nonceTPM: [UInt8], extraNonces: [UInt8] = [],
+        of parameterHash: [UInt8], _ direction: Direction, nonceTPM: [UInt8],
+        extraNonces: [UInt8] = [],
         attributes: SessionAttributes, authValue: AuthValue
     ) -> [UInt8] {
         let usesAuthValue = state.kind == .hmac || state.needsAuthValue
         let macKey = usesAuthValue ? state.key + authValue.key : state.key
         if state.kind != .hmac && macKey.bitCount == 0 { return [] }
         var mac = HMAC<SHA256>(key: macKey)
-        let nonces = direction == .command ? state.nonceCaller + nonceTPM : nonceTPM + state.nonceCaller
+        let nonces =
+            direction == .command ? state.nonceCaller + nonceTPM : nonceTPM + state.nonceCaller
         mac.update(data: parameterHash + nonces + extraNonces + [attributes.rawValue])
         return Array(mac.finalize())
     }
 
-    /// Encrypts the first parameter of a command, or decrypts that of a response: AES-128-CFB with a key for this message
-    /// (TPM 2.0 Part 1 section 19.3).
-    func crypt(_ bytes: [UInt8], _ direction: Direction, authValue: AuthValue) throws(TPMError) -> [UInt8] {
+    /// Encrypts the first parameter of a command, or decrypts that of a response: AES-128-CFB with
+    /// a key for this message (TPM 2.0 Part 1 section 19.3).
+    func crypt(_ bytes: [UInt8], _ direction: Direction, authValue: AuthValue) throws(TPMError)
+        -> [UInt8]
+    {
         let keyAndIV = KeyDerivation.kdfa(
             key: state.key + authValue.key, label: "CFB",
             contextU: direction == .command ? state.nonceCaller : state.nonceTPM,
@@ -114,19 +124,21 @@ extension Session {
     }
 }
 
-/// A secret that only the caller and one TPM know, for one session (TPM 2.0 Part 1 annex C.6.1: one-pass ECDH with an
-/// ephemeral key, KDFe with the label `SECRET`).
+/// A secret that only the caller and one TPM know, for one session (TPM 2.0 Part 1 annex C.6.1:
+/// one-pass ECDH with an ephemeral key, KDFe with the label `SECRET`).
 struct SessionSalt {
     let secret: SymmetricKey
     /// The public point of the ephemeral key, which the TPM receives.
     let encrypted: [UInt8]
 
-    /// - Parameter publicArea: The public area of the TPM's key. The caller must know that the key is the TPM's: the owner
-    ///   of the private key can read everything that the session protects.
-    /// - Throws: ``TPMError`` of kind `unsupported` unless it is a P-256 decryption key with SHA-256.
+    /// - Parameter publicArea: The public area of the TPM's key. The caller must know that the key
+    ///   is the TPM's: the owner of the private key can read everything that the session protects.
+    /// - Throws: ``TPMError`` of kind `unsupported` unless it is a P-256 decryption key with
+    ///   SHA-256.
     init(for publicArea: PublicArea) throws(TPMError) {
         guard let point = publicArea.p256Point, let x963 = point.p256Representation,
-            publicArea.nameAlgorithm == .sha256, publicArea.attributes.contains([.decrypt, .restricted])
+            publicArea.nameAlgorithm == .sha256,
+            publicArea.attributes.contains([.decrypt, .restricted])
         else { throw .unsupported("a session can only be salted to a P-256 storage key") }
         let ephemeral = Self.ephemeralKey()
         let shared: SharedSecret
@@ -143,11 +155,12 @@ struct SessionSalt {
         encrypted = ownPoint.marshalled
     }
 
-    /// Creates a private key from 32 random bytes, which are a valid key except for one in 2³² (FIPS 186-5 section A.2.2).
+    /// Creates a private key from 32 random bytes, which are a valid key except for one in 2³²
+    /// (FIPS 186-5 section A.2.2).
     ///
-    /// `PrivateKey()` also signs and verifies with each key, and repeats this until the key has the compact form. On
-    /// average that takes three times as long as the rest of the salt. The TPM detects a wrong key: it checks the
-    /// session's HMACs.
+    /// `PrivateKey()` also signs and verifies with each key, and repeats this until the key has the
+    /// compact form. On average that takes three times as long as the rest of the salt. The TPM
+    /// detects a wrong key: it checks the session's HMACs.
     private static func ephemeralKey() -> P256.KeyAgreement.PrivateKey {
         while true {
             let number = SymmetricKey(size: .bits256)
@@ -156,7 +169,8 @@ struct SessionSalt {
     }
 }
 
-/// A session that was moved out of the TPM, with the secrets of its user. It can be sent to another thread.
+/// A session that was moved out of the TPM, with the secrets of its user. It can be sent to another
+/// thread.
 package struct SuspendedSession: Sendable {
     let context: SavedContext
     let state: Session.State

@@ -58,7 +58,9 @@ extension Attest: TPMUnmarshallable {
                     indexName: try reader.read(), offset: try reader.read(),
                     contents: try reader.readSized(maximum: 512))
             case 0x8017: .certify(objectName: try reader.read(), qualifiedName: try reader.read())
-            case 0x801a: .creation(objectName: try reader.read(), creationHash: try reader.readSized(maximum: 64))
+            case 0x801a:
+                .creation(
+                    objectName: try reader.read(), creationHash: try reader.readSized(maximum: 64))
             default: .other(type: type, bytes: reader.readRest())
             }
     }

@@ -12,8 +12,8 @@ public struct CreatedObject: Hashable, Sendable {
     package let creationTicket: Ticket
 }
 
-/// The private part of an object, wrapped by its parent: the content of a `TPM2B_PRIVATE` (TPM 2.0 Part 2 section 12.3.7).
-/// Only the parent can decrypt it.
+/// The private part of an object, wrapped by its parent: the content of a `TPM2B_PRIVATE` (TPM 2.0
+/// Part 2 section 12.3.7). Only the parent can decrypt it.
 public struct PrivateBlob: Hashable, Sendable {
     /// The maximum size in bytes that this library accepts.
     package static let maximumBytes = 1536
@@ -49,8 +49,8 @@ extension CreatedObject: TPMUnmarshallable {
     }
 }
 
-/// The circumstances in which an object was created, `TPMS_CREATION_DATA` (TPM 2.0 Part 2 section 15.1). Other fields are
-/// checked and discarded.
+/// The circumstances in which an object was created, `TPMS_CREATION_DATA` (TPM 2.0 Part 2 section
+/// 15.1). Other fields are checked and discarded.
 package struct CreationData: Hashable, Sendable {
     /// The parent's Name.
     package let parentName: TPMName
@@ -76,14 +76,16 @@ extension CreationData: TPMUnmarshallable {
         init(from reader: inout TPMReader) throws(TPMError) {
             _ = try reader.read(TPMAlgorithm.self)
             let count = Int(try reader.read(UInt8.self))
-            guard count <= 4 else { throw .malformed("a PCR bitmap has \(count) bytes and may have 4") }
+            guard count <= 4 else {
+                throw .malformed("a PCR bitmap has \(count) bytes and may have 4")
+            }
             _ = try reader.readBytes(count)
         }
     }
 }
 
-/// The TPM's proof of an earlier operation: `TPMT_TK_CREATION`, `_VERIFIED`, `_AUTH`, `_HASHCHECK` (TPM 2.0 Part 2 section
-/// 10.7).
+/// The TPM's proof of an earlier operation: `TPMT_TK_CREATION`, `_VERIFIED`, `_AUTH`, `_HASHCHECK`
+/// (TPM 2.0 Part 2 section 10.7).
 package struct Ticket: Hashable, Sendable {
     /// The kind of operation (`TPM_ST_…`).
     package let tag: UInt16
@@ -92,7 +94,8 @@ package struct Ticket: Hashable, Sendable {
     /// The HMAC.
     package let digest: [UInt8]
 
-    /// The null ticket for a digest that the TPM did not compute. Keys that are not restricted accept it.
+    /// The null ticket for a digest that the TPM did not compute. Keys that are not restricted
+    /// accept it.
     package static let nullHashCheck = Ticket(tag: 0x8024, hierarchy: .null, digest: [])
 }
 

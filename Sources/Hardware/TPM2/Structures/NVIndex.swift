@@ -9,7 +9,8 @@ package struct NVIndex: TPMEntity, Hashable, Sendable {
 
     /// Creates an index from its public area.
     ///
-    /// - Throws: ``TPMError`` of kind `unsupported` when the Name's hash algorithm is not supported.
+    /// - Throws: ``TPMError`` of kind `unsupported` when the Name's hash algorithm is not
+    ///   supported.
     package init(publicArea: NVPublicArea) throws(TPMError) {
         self.publicArea = publicArea
         handle = publicArea.index
@@ -19,7 +20,9 @@ package struct NVIndex: TPMEntity, Hashable, Sendable {
 
 extension NVIndex: TPMUnmarshallable {
     /// Reads the public area.
-    package init(from reader: inout TPMReader) throws(TPMError) { try self.init(publicArea: reader.read()) }
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        try self.init(publicArea: reader.read())
+    }
 }
 
 /// The public area of an NV index, `TPMS_NV_PUBLIC` (TPM 2.0 Part 2 section 13.5).
@@ -37,7 +40,8 @@ package struct NVPublicArea: Hashable, Sendable {
 
     /// Creates the public area of a new index.
     package init(
-        index: TPMHandle, nameAlgorithm: TPMAlgorithm = .sha256, attributes: NVAttributes, authPolicy: [UInt8] = [],
+        index: TPMHandle, nameAlgorithm: TPMAlgorithm = .sha256, attributes: NVAttributes,
+        authPolicy: [UInt8] = [],
         dataSize: UInt16
     ) {
         self.index = index
@@ -74,7 +78,8 @@ extension NVPublicArea: TPMMarshallable, TPMUnmarshallable {
     }
 }
 
-/// The permitted operations of an NV index and their authorizations, `TPMA_NV` (TPM 2.0 Part 2 section 13.4).
+/// The permitted operations of an NV index and their authorizations, `TPMA_NV` (TPM 2.0 Part 2
+/// section 13.4).
 package struct NVAttributes: OptionSet, TPMNumber, Hashable, Sendable {
     package let rawValue: UInt32
 
@@ -86,7 +91,8 @@ package struct NVAttributes: OptionSet, TPMNumber, Hashable, Sendable {
     package static let authWrite = NVAttributes(rawValue: 1 << 2)
     /// The policy authorizes writing.
     package static let policyWrite = NVAttributes(rawValue: 1 << 3)
-    /// `TPM_NT_COUNTER` in the type field: 8 bytes that only increase, even after the index is deleted and defined again.
+    /// `TPM_NT_COUNTER` in the type field: 8 bytes that only increase, even after the index is
+    /// deleted and defined again.
     package static let counter = NVAttributes(rawValue: 0x1 << 4)
     /// `TPM_NT_PIN_FAIL` in the type field: 4 bytes of consecutive failures, 4 bytes of the limit.
     package static let pinFail = NVAttributes(rawValue: 0x8 << 4)

@@ -1,6 +1,7 @@
 /// The public area of an object, `TPMT_PUBLIC` (TPM 2.0 Part 2 section 12.2.4).
 public struct PublicArea: Hashable, Sendable {
-    /// The maximum size of a marshalled public area in bytes: RSA-4096 with a SHA-512 policy, rounded up.
+    /// The maximum size of a marshalled public area in bytes: RSA-4096 with a SHA-512 policy,
+    /// rounded up.
     package static let maximumBytes = 1024
 
     /// The part that depends on the type of the object.
@@ -24,7 +25,8 @@ public struct PublicArea: Hashable, Sendable {
 
     /// Creates a public area, for example a template for a new object.
     public init(
-        nameAlgorithm: TPMAlgorithm = .sha256, attributes: ObjectAttributes, authPolicy: [UInt8] = [], detail: Detail
+        nameAlgorithm: TPMAlgorithm = .sha256, attributes: ObjectAttributes,
+        authPolicy: [UInt8] = [], detail: Detail
     ) {
         self.nameAlgorithm = nameAlgorithm
         self.attributes = attributes
@@ -41,7 +43,8 @@ public struct PublicArea: Hashable, Sendable {
         }
     }
 
-    /// The Name, computed from the public area: `nameAlg ‖ H(marshalled public area)` (TPM 2.0 Part 1 section 16).
+    /// The Name, computed from the public area: `nameAlg ‖ H(marshalled public area)` (TPM 2.0 Part
+    /// 1 section 16).
     ///
     /// - Throws: ``TPMError`` of kind `unsupported` when the hash algorithm is not supported.
     public var name: TPMName {
@@ -50,7 +53,11 @@ public struct PublicArea: Hashable, Sendable {
 
     /// The point of a P-256 key, or nil for any other object.
     public var p256Point: ECCPoint? {
-        if case .ecc(let parameters, let point) = detail, parameters.curve == .nistP256 { point } else { nil }
+        if case .ecc(let parameters, let point) = detail, parameters.curve == .nistP256 {
+            point
+        } else {
+            nil
+        }
     }
 }
 
@@ -63,8 +70,11 @@ extension PublicArea: TPMMarshallable, TPMUnmarshallable {
         switch type {
         case .ecc: detail = .ecc(try reader.read(), try reader.read())
         case .rsa: detail = .rsa(try reader.read(), modulus: try reader.readSized(maximum: 512))
-        case .keyedHash: detail = .keyedHash(try reader.read(), unique: try reader.readSized(maximum: 64))
-        default: throw .malformed("a public area has the unknown type 0x\(String(type.rawValue, radix: 16))")
+        case .keyedHash:
+            detail = .keyedHash(try reader.read(), unique: try reader.readSized(maximum: 64))
+        default:
+            throw .malformed(
+                "a public area has the unknown type 0x\(String(type.rawValue, radix: 16))")
         }
     }
 
@@ -78,7 +88,8 @@ extension PublicArea: TPMMarshallable, TPMUnmarshallable {
     }
 }
 
-/// The permitted uses of an object and their authorizations, `TPMA_OBJECT` (TPM 2.0 Part 2 section 8.3).
+/// The permitted uses of an object and their authorizations, `TPMA_OBJECT` (TPM 2.0 Part 2 section
+/// 8.3).
 public struct ObjectAttributes: OptionSet, TPMNumber, Hashable, Sendable {
     public let rawValue: UInt32
 
@@ -116,7 +127,9 @@ public struct ECCParameters: Hashable, Sendable {
     package var kdf: Scheme
 
     /// Creates the parameters of a key.
-    public init(symmetric: SymmetricDefinition = .null, scheme: Scheme = .null, curve: ECCCurve = .nistP256) {
+    public init(
+        symmetric: SymmetricDefinition = .null, scheme: Scheme = .null, curve: ECCCurve = .nistP256
+    ) {
         self.symmetric = symmetric
         self.scheme = scheme
         self.curve = curve
@@ -156,7 +169,8 @@ public struct ECCPoint: Hashable, Sendable {
     /// Whether both coordinates are empty or zero, as in a template.
     package var isUnset: Bool { x.allSatisfy { $0 == 0 } && y.allSatisfy { $0 == 0 } }
 
-    /// `04 ‖ x ‖ y` with coordinates of 32 bytes (SEC 1 section 2.3.3), or nil if a coordinate is longer.
+    /// `04 ‖ x ‖ y` with coordinates of 32 bytes (SEC 1 section 2.3.3), or nil if a coordinate is
+    /// longer.
     public var p256Representation: [UInt8]? {
         guard let x = x.leftPadded(to: 32), let y = y.leftPadded(to: 32) else { return nil }
         return [4] + x + y

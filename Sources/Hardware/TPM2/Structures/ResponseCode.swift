@@ -1,8 +1,8 @@
-/// A response code of the TPM or of the software in front of it: `TPM_RC` (TPM 2.0 Part 2 section 6.6) with the layer that
-/// tpm2-tss adds (TSS 2.0 Overview and Common Structures section 3.12).
+/// A response code of the TPM or of the software in front of it: `TPM_RC` (TPM 2.0 Part 2 section
+/// 6.6) with the layer that tpm2-tss adds (TSS 2.0 Overview and Common Structures section 3.12).
 ///
-/// Bits of the code identify the handle, session or parameter that caused it. `~=` and ``base`` ignore these bits, so `case
-/// .authFail` matches 0x98e, 0x88e and 0x1ce.
+/// Bits of the code identify the handle, session or parameter that caused it. `~=` and ``base``
+/// ignore these bits, so `case .authFail` matches 0x98e, 0x88e and 0x1ce.
 public struct ResponseCode: TPMNumber, Hashable, Sendable {
     public let rawValue: UInt32
 
@@ -18,8 +18,8 @@ public struct ResponseCode: TPMNumber, Hashable, Sendable {
         case parameter(Int)
     }
 
-    /// The software layer that returned the code: 0 the TPM, 10 the TCTI, 11 a resource manager with the TPM's encoding, 12 a
-    /// resource manager with its own encoding.
+    /// The software layer that returned the code: 0 the TPM, 10 the TCTI, 11 a resource manager
+    /// with the TPM's encoding, 12 a resource manager with its own encoding.
     package var layer: UInt32 { rawValue >> 16 & 0xff }
 
     /// Whether the code has the TPM's encoding. It comes from the TPM or a resource manager.
@@ -43,7 +43,9 @@ public struct ResponseCode: TPMNumber, Hashable, Sendable {
     }
 
     /// Compares two codes without their subjects.
-    public static func ~= (pattern: ResponseCode, value: ResponseCode) -> Bool { pattern.base == value.base }
+    public static func ~= (pattern: ResponseCode, value: ResponseCode) -> Bool {
+        pattern.base == value.base
+    }
 }
 
 extension ResponseCode {
@@ -101,30 +103,41 @@ extension ResponseCode {
 
 extension ResponseCode: CustomStringConvertible {
     private static let texts: [UInt32: String] = [
-        0x000: "success", 0x100: "the TPM has not been started", 0x101: "the TPM is in failure mode",
+        0x000: "success", 0x100: "the TPM has not been started",
+        0x101: "the TPM is in failure mode",
         0x120: "the command is disabled", 0x124: "this kind of authorization is not accepted here",
         0x126: "a policy comparison failed", 0x142: "the command has the wrong size",
         0x143: "the TPM does not have this command", 0x14a: "the NV index was never written",
-        0x14b: "the TPM's NV memory is full", 0x14c: "the NV index or persistent handle is already in use",
+        0x14b: "the TPM's NV memory is full",
+        0x14c: "the NV index or persistent handle is already in use",
         0x12f: "neither authValue nor policy can authorize this",
-        0x901: "too many sessions were saved since the oldest one", 0x902: "the TPM has no memory for another object",
+        0x901: "too many sessions were saved since the oldest one",
+        0x902: "the TPM has no memory for another object",
         0x903: "the TPM has no memory for another session", 0x904: "the TPM is out of memory",
         0x905: "the TPM has no session handle left", 0x906: "the TPM has no object handle left",
         0x908: "the TPM yielded; send the command again", 0x909: "the command was cancelled",
-        0x90a: "the TPM is testing itself", 0x910: "the object is not loaded", 0x918: "the session is not loaded",
+        0x90a: "the TPM is testing itself", 0x910: "the object is not loaded",
+        0x918: "the session is not loaded",
         0x920: "the TPM limits the rate of NV writes; try again later",
         0x921: "the TPM is locked out: its dictionary-attack protection accepts no authorization",
-        0x922: "the TPM is busy; send the command again", 0x923: "the TPM's NV memory cannot be written now",
-        0x082: "the attributes are not valid here", 0x083: "the hash algorithm is not supported or not valid here",
+        0x922: "the TPM is busy; send the command again",
+        0x923: "the TPM's NV memory cannot be written now",
+        0x082: "the attributes are not valid here",
+        0x083: "the hash algorithm is not supported or not valid here",
         0x084: "a value is out of its range", 0x085: "the hierarchy is disabled or wrong",
         0x08a: "the type is not valid here", 0x08b: "the handle does not exist",
-        0x08e: "the authorization failed and was counted", 0x08f: "a nonce has the wrong size or value",
+        0x08e: "the authorization failed and was counted",
+        0x08f: "a nonce has the wrong size or value",
         0x092: "the scheme is not supported or not valid here", 0x095: "a field has the wrong size",
-        0x096: "the symmetric algorithm is not supported or not valid here", 0x098: "a selector is unknown",
-        0x09a: "a field ends too early", 0x09b: "the signature is not valid", 0x09c: "the key is not valid here",
-        0x09d: "the policy is not satisfied", 0x09f: "the integrity check failed", 0x0a0: "the ticket is not valid",
+        0x096: "the symmetric algorithm is not supported or not valid here",
+        0x098: "a selector is unknown",
+        0x09a: "a field ends too early", 0x09b: "the signature is not valid",
+        0x09c: "the key is not valid here",
+        0x09d: "the policy is not satisfied", 0x09f: "the integrity check failed",
+        0x0a0: "the ticket is not valid",
         0x0a2: "the authorization failed and is not counted", 0x0a3: "the approval has expired",
-        0x0a5: "the public and private parts do not match", 0x0a6: "the TPM does not have this curve",
+        0x0a5: "the public and private parts do not match",
+        0x0a6: "the TPM does not have this curve",
         0x0a7: "the point is not on the curve",
     ]
 

@@ -32,7 +32,8 @@ public struct TPMAlgorithm: TPMNumber, Hashable, Sendable {
         case .sha256: return Array(SHA256.hash(data: bytes))
         case .sha384: return Array(SHA384.hash(data: bytes))
         case .sha512: return Array(SHA512.hash(data: bytes))
-        default: throw .unsupported("the hash algorithm 0x\(String(rawValue, radix: 16)) is not known")
+        default:
+            throw .unsupported("the hash algorithm 0x\(String(rawValue, radix: 16)) is not known")
         }
     }
 
@@ -54,8 +55,9 @@ public struct ECCCurve: TPMNumber, Hashable, Sendable {
     package static let nistP384 = ECCCurve(rawValue: 0x0004)
 }
 
-/// A signing, encryption or key derivation scheme with its hash: `TPMT_ECC_SCHEME`, `TPMT_RSA_SCHEME`, `TPMT_SIG_SCHEME`,
-/// `TPMT_KDF_SCHEME`, `TPMT_KEYEDHASH_SCHEME` (TPM 2.0 Part 2 section 11.2).
+/// A signing, encryption or key derivation scheme with its hash: `TPMT_ECC_SCHEME`,
+/// `TPMT_RSA_SCHEME`, `TPMT_SIG_SCHEME`, `TPMT_KDF_SCHEME`, `TPMT_KEYEDHASH_SCHEME` (TPM 2.0 Part 2
+/// section 11.2).
 public struct Scheme: Hashable, Sendable {
     /// The algorithm, or null.
     package let algorithm: TPMAlgorithm
@@ -86,8 +88,8 @@ extension Scheme: TPMMarshallable, TPMUnmarshallable {
     }
 }
 
-/// A symmetric cipher with key size and mode, `TPMT_SYM_DEF` and `TPMT_SYM_DEF_OBJECT` (TPM 2.0 Part 2 sections 11.1.6 and
-/// 11.1.7).
+/// A symmetric cipher with key size and mode, `TPMT_SYM_DEF` and `TPMT_SYM_DEF_OBJECT` (TPM 2.0
+/// Part 2 sections 11.1.6 and 11.1.7).
 public struct SymmetricDefinition: Hashable, Sendable {
     /// The cipher, or null.
     package let algorithm: TPMAlgorithm

@@ -53,22 +53,31 @@ public struct TPMCommandCode: TPMNumber, Hashable, Sendable {
 
 extension TPMCommandCode: CustomStringConvertible {
     private static let names: [TPMCommandCode: String] = [
-        .nvUndefineSpace: "NV_UndefineSpace", .nvDefineSpace: "NV_DefineSpace", .nvIncrement: "NV_Increment",
-        .nvWrite: "NV_Write", .nvChangeAuth: "NV_ChangeAuth", .policyNV: "PolicyNV", .policyTicket: "PolicyTicket",
+        .nvUndefineSpace: "NV_UndefineSpace", .nvDefineSpace: "NV_DefineSpace",
+        .nvIncrement: "NV_Increment",
+        .nvWrite: "NV_Write", .nvChangeAuth: "NV_ChangeAuth", .policyNV: "PolicyNV",
+        .policyTicket: "PolicyTicket",
         .evictControl: "EvictControl", .createPrimary: "CreatePrimary",
-        .dictionaryAttackLockReset: "DictionaryAttackLockReset", .certifyCreation: "CertifyCreation",
-        .nvRead: "NV_Read", .objectChangeAuth: "ObjectChangeAuth", .policySecret: "PolicySecret", .create: "Create",
+        .dictionaryAttackLockReset: "DictionaryAttackLockReset",
+        .certifyCreation: "CertifyCreation",
+        .nvRead: "NV_Read", .objectChangeAuth: "ObjectChangeAuth", .policySecret: "PolicySecret",
+        .create: "Create",
         .ecdhZGen: "ECDH_ZGen", .load: "Load", .hmac: "HMAC",
         .sign: "Sign", .unseal: "Unseal", .policySigned: "PolicySigned",
         .contextLoad: "ContextLoad", .contextSave: "ContextSave", .flushContext: "FlushContext",
-        .loadExternal: "LoadExternal", .nvReadPublic: "NV_ReadPublic", .policyAuthValue: "PolicyAuthValue",
+        .loadExternal: "LoadExternal", .nvReadPublic: "NV_ReadPublic",
+        .policyAuthValue: "PolicyAuthValue",
         .policyCommandCode: "PolicyCommandCode", .policyOR: "PolicyOR", .readPublic: "ReadPublic",
-        .startAuthSession: "StartAuthSession", .verifySignature: "VerifySignature", .getCapability: "GetCapability",
+        .startAuthSession: "StartAuthSession", .verifySignature: "VerifySignature",
+        .getCapability: "GetCapability",
         .getRandom: "GetRandom", .policyRestart: "PolicyRestart", .readClock: "ReadClock",
-        .policyGetDigest: "PolicyGetDigest", .testParms: "TestParms", .activateCredential: "ActivateCredential",
+        .policyGetDigest: "PolicyGetDigest", .testParms: "TestParms",
+        .activateCredential: "ActivateCredential",
         .certify: "Certify", .nvCertify: "NV_Certify",
     ]
 
     /// The name of the command in Part 3, without `TPM2_`.
-    public var description: String { Self.names[self] ?? "command 0x\(String(rawValue, radix: 16))" }
+    public var description: String {
+        Self.names[self] ?? "command 0x\(String(rawValue, radix: 16))"
+    }
 }

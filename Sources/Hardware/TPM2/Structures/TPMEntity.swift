@@ -1,4 +1,5 @@
-/// An entity to which a handle of a command refers. Authorizations are bound to its Name, not to its handle.
+/// An entity to which a handle of a command refers. Authorizations are bound to its Name, not to
+/// its handle.
 package protocol TPMEntity {
     /// The number by which the TPM refers to the entity.
     var handle: TPMHandle { get }
@@ -41,7 +42,8 @@ extension TPMHandle: CustomStringConvertible {
 
 /// An entity's Name, to which authorizations are bound (TPM 2.0 Part 1 section 16).
 ///
-/// The Name of an object or NV index is `nameAlg ‖ H(public area)`. The Name of any other entity is its 4-byte handle.
+/// The Name of an object or NV index is `nameAlg ‖ H(public area)`. The Name of any other entity is
+/// its 4-byte handle.
 public struct TPMName: Hashable, Sendable {
     /// The maximum size in bytes: an algorithm and a SHA-512 digest.
     package static let maximumBytes = 66
@@ -92,7 +94,8 @@ public struct TPMObject: TPMEntity, Hashable, Sendable {
 
     /// Creates an object from its handle and public area.
     ///
-    /// - Throws: ``TPMError`` of kind `unsupported` when the Name's hash algorithm is not supported.
+    /// - Throws: ``TPMError`` of kind `unsupported` when the Name's hash algorithm is not
+    ///   supported.
     public init(handle: TPMHandle, publicArea: PublicArea) throws(TPMError) {
         self.handle = handle
         self.publicArea = publicArea

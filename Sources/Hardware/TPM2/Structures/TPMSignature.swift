@@ -12,11 +12,16 @@ extension TPMSignature: TPMMarshallable, TPMUnmarshallable {
         switch scheme {
         case .ecdsa:
             self = .ecdsa(
-                hash: try reader.read(), r: try reader.readSized(maximum: ECCPoint.maximumCoordinate),
+                hash: try reader.read(),
+                r: try reader.readSized(maximum: ECCPoint.maximumCoordinate),
                 s: try reader.readSized(maximum: ECCPoint.maximumCoordinate))
         case .rsassa, .rsapss:
-            self = .rsa(scheme: scheme, hash: try reader.read(), signature: try reader.readSized(maximum: 512))
-        default: throw .malformed("a signature has the unknown scheme 0x\(String(scheme.rawValue, radix: 16))")
+            self = .rsa(
+                scheme: scheme, hash: try reader.read(),
+                signature: try reader.readSized(maximum: 512))
+        default:
+            throw .malformed(
+                "a signature has the unknown scheme 0x\(String(scheme.rawValue, radix: 16))")
         }
     }
 

@@ -9,7 +9,8 @@ extension AttestationCommand {
     struct Verify: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "verify",
-            abstract: "Verify a key's attestation, as a server does. Reads the JSON from standard input.",
+            abstract:
+                "Verify a key's attestation, as a server does. Reads the JSON from standard input.",
             discussion: """
                 Of a TPM's statements, only the forms webauthn and acme can be verified. The directory has the subdirectories tpm, \
                 piv, aik and simulated, each with roots and intermediates. TPM statements are verified up to aik or simulated: put \
@@ -19,24 +20,33 @@ extension AttestationCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Option(help: ArgumentHelp("The directory of trust anchors.", valueName: "dir")) var anchors: String
+        @Option(help: ArgumentHelp("The directory of trust anchors.", valueName: "dir"))
+        var anchors: String
 
-        @Option(help: ArgumentHelp("The challenge, in base64url.", valueName: "base64url")) var challenge: String
+        @Option(help: ArgumentHelp("The challenge, in base64url.", valueName: "base64url"))
+        var challenge: String
 
-        @Option(help: ArgumentHelp("The server's origin, for a statement of the form webauthn.", valueName: "url"))
+        @Option(
+            help: ArgumentHelp(
+                "The server's origin, for a statement of the form webauthn.", valueName: "url"))
         var issuer: String?
 
-        @Option(help: ArgumentHelp("The key's ID, for a statement of the form webauthn.", valueName: "id")) var kid:
+        @Option(
+            help: ArgumentHelp(
+                "The key's ID, for a statement of the form webauthn.", valueName: "id")) var kid:
             String?
 
         @Option(help: "The requirement.") var require = AttestationRequirement.Level.hardware
 
         @Option(
             name: .customLong("approval-key"),
-            help: ArgumentHelp("The Name of a known presence broker's key. Can be repeated.", valueName: "name"))
+            help: ArgumentHelp(
+                "The Name of a known presence broker's key. Can be repeated.", valueName: "name"))
         var approvalKeys: [String] = []
 
-        @Option(help: ArgumentHelp("The maximum seconds in which a finger can be reused.", valueName: "seconds"))
+        @Option(
+            help: ArgumentHelp(
+                "The maximum seconds in which a finger can be reused.", valueName: "seconds"))
         var maximumReuse = 0
 
         @Flag(help: "Accept keys in simulators.") var acceptSimulated = false
@@ -45,7 +55,9 @@ extension AttestationCommand {
             guard let bytes = Base64URL.decode(challenge), (8...64).contains(bytes.count) else {
                 throw ValidationError("A challenge is 8 to 64 bytes in base64url.")
             }
-            guard (issuer == nil) == (kid == nil) else { throw ValidationError("--issuer and --kid belong together.") }
+            guard (issuer == nil) == (kid == nil) else {
+                throw ValidationError("--issuer and --kid belong together.")
+            }
             guard approvalKeys.allSatisfy({ Self.name($0) != nil }) else {
                 throw ValidationError("The Name of an approval key is 68 hexadecimal digits.")
             }
@@ -64,13 +76,15 @@ extension AttestationCommand {
                 throw KeystoreError.invalidInput("\(error.path): \(error.reason)")
             }
             let verifier = AttestationVerifier(
-                anchors: anchors, approvalKeys: ListedApprovalKeys(Set(approvalKeys.compactMap(Self.name))))
+                anchors: anchors,
+                approvalKeys: ListedApprovalKeys(Set(approvalKeys.compactMap(Self.name))))
             do {
                 let statement = try AttestationStatement(json: json)
                 guard let key = statement.claimedKey else {
                     throw AttestationError(.wrongKey, "the statement is not about a key on P-256")
                 }
-                return VerdictReport(try await verifier.verify(statement, of: .es256(key), for: expectation))
+                return VerdictReport(
+                    try await verifier.verify(statement, of: .es256(key), for: expectation))
             } catch let error as AttestationError {
                 return VerdictReport(refusal: error)
             }
@@ -79,7 +93,8 @@ extension AttestationCommand {
         private var binding: AttestationExpectation.Binding {
             guard let issuer, let kid else { return .qualifyingData }
             return .webAuthn(
-                rpID: URL(string: issuer)?.host() ?? "", origin: issuer, credentialID: Data(kid.utf8))
+                rpID: URL(string: issuer)?.host() ?? "", origin: issuer,
+                credentialID: Data(kid.utf8))
         }
 
         /// The 34 bytes of a Name.
@@ -89,7 +104,8 @@ extension AttestationCommand {
             var bytes = Data()
             for index in stride(from: 0, to: 68, by: 2) {
                 guard digits[index] != UInt8(ascii: "+"), digits[index] != UInt8(ascii: "-"),
-                    let byte = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16)
+                    let byte = UInt8(
+                        String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16)
                 else { return nil }
                 bytes.append(byte)
             }
@@ -115,7 +131,8 @@ struct VerdictReport: Report {
     private let detail: String
 
     private enum CodingKeys: CodingKey {
-        case accepted, code, hardware, presence, provesPIN, reuseSeconds, diesWithFingers, publicKeyJWK
+        case accepted, code, hardware, presence, provesPIN, reuseSeconds, diesWithFingers,
+            publicKeyJWK
     }
 
     init(_ verdict: AttestationVerdict) {
@@ -146,8 +163,10 @@ struct VerdictReport: Report {
 
     private static func name(_ hardware: AttestationVerdict.Hardware) -> String {
         switch hardware {
-        case .tpm(let manufacturer, let model, let version): "tpm \(manufacturer) \(model) \(version)"
-        case .yubiKey(let firmware, let serial): "yubikey \(firmware)\(serial.map { " \($0)" } ?? "")"
+        case .tpm(let manufacturer, let model, let version):
+            "tpm \(manufacturer) \(model) \(version)"
+        case .yubiKey(let firmware, let serial):
+            "yubikey \(firmware)\(serial.map { " \($0)" } ?? "")"
         case .simulated(let other): "simulated(\(name(other)))"
         }
     }

@@ -20,7 +20,8 @@ struct AttestationCommand: AsyncParsableCommand {
 extension CommandContext {
     /// The keystore of the container's records.
     ///
-    /// - Throws: ``KeystoreError`` with code `unsupported` for a token, which needs no attestation key.
+    /// - Throws: ``KeystoreError`` with code `unsupported` for a token, which needs no attestation
+    ///   key.
     func tpmKeystore() async throws(KeystoreError) -> TPMKeystore {
         guard let keystore = try await records().keystore as? TPMKeystore else {
             throw .unsupported(
@@ -36,7 +37,8 @@ extension AttestationCommand {
     struct Show: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "show",
-            abstract: "Show the TPM's certificate and the attestation key of each server. Does not prompt.",
+            abstract:
+                "Show the TPM's certificate and the attestation key of each server. Does not prompt.",
             discussion: "The certificate identifies this machine permanently.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -69,8 +71,11 @@ extension AttestationCommand {
 
         func perform(in context: CommandContext) async throws -> AttestationStatusReport.Issuer {
             _ = try await context.tpmKeystore()
-            let identity = try await context.login(binding: arguments.bindServer).activateAttestation()
-            return .init(issuer: try context.identityServer().endpoint, expiresAt: Nullable(identity.expiresAt))
+            let identity = try await context.login(binding: arguments.bindServer)
+                .activateAttestation()
+            return .init(
+                issuer: try context.identityServer().endpoint,
+                expiresAt: Nullable(identity.expiresAt))
         }
     }
 
@@ -82,14 +87,17 @@ extension AttestationCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Option(help: ArgumentHelp("The server. (default: --endpoint)", valueName: "url")) var issuer: String?
+        @Option(help: ArgumentHelp("The server. (default: --endpoint)", valueName: "url"))
+        var issuer: String?
 
         var operation: String? { "forget the attestation key" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             let keystore = try await context.tpmKeystore()
             let server = if let issuer { issuer } else { try context.identityServer().endpoint }
-            let issuers = try await keystore.attestationIssuers().filter { ServerAddress.isSame($0, server) }
+            let issuers = try await keystore.attestationIssuers().filter {
+                ServerAddress.isSame($0, server)
+            }
             guard !issuers.isEmpty else {
                 throw KeystoreError(
                     code: .notFound, reason: "there is no attestation key for \(server)",
@@ -141,10 +149,13 @@ struct AttestationStatusReport: Report {
         }
         func shown(_ text: Nullable<String>) -> String { text.value.map(printable) ?? "unknown" }
         let pem = endorsementCertificates.map { certificate in
-            let lines = certificate.base64EncodedString(options: [.lineLength64Characters, .endLineWithLineFeed])
+            let lines = certificate.base64EncodedString(options: [
+                .lineLength64Characters, .endLineWithLineFeed,
+            ])
             return "-----BEGIN CERTIFICATE-----\n\(lines)\n-----END CERTIFICATE-----"
         }
-        let keys = issuers.isEmpty ? ["no server has certified a key of this store"] : issuers.map(\.text)
+        let keys =
+            issuers.isEmpty ? ["no server has certified a key of this store"] : issuers.map(\.text)
         return """
             Manufacturer:  \(shown(manufacturer))
             Model:         \(shown(model))

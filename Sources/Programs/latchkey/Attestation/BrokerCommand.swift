@@ -3,16 +3,17 @@ import FoundationEssentials
 import Glibc
 import HTTPTypes
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyJOSE
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeyPresence
 import LatchkeyTPM
 
 /// `latchkey broker`.
 struct BrokerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "broker", abstract: "Administer the presence broker.", subcommands: [Enrol.self])
+        commandName: "broker", abstract: "Administer the presence broker.",
+        subcommands: [Enrol.self])
 }
 
 extension BrokerCommand {
@@ -30,8 +31,8 @@ extension BrokerCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Option(help: ArgumentHelp("The file with the server operator's token.", valueName: "file")) var tokenFile:
-            String
+        @Option(help: ArgumentHelp("The file with the server operator's token.", valueName: "file"))
+        var tokenFile: String
 
         var operation: String? { "enrol the presence broker" }
 
@@ -50,12 +51,15 @@ extension BrokerCommand {
                 transport: ServerTransport(log: context.log, console: context.console))
             let metadata = try await ProviderMetadata.read(at: endpoint, over: connection)
             let client = OAuthClient(
-                metadata, clientID: context.settings.clientID ?? "", additionalOrigins: context.settings.trustedOrigins,
+                metadata, clientID: context.settings.clientID ?? "",
+                additionalOrigins: context.settings.trustedOrigins,
                 over: connection)
             let prover = try KeyProver(activatingAt: client, keystore)
-            try await prover.prepare(authorization: authorization, now: Date(), isAgreed: context.discloses)
+            try await prover.prepare(
+                authorization: authorization, now: Date(), isAgreed: context.discloses)
             let issuer = metadata.issuer
-            let name = try await prover.enrolApprovalKey(authorization: authorization) { challenge in
+            let name = try await prover.enrolApprovalKey(authorization: authorization) {
+                challenge in
                 let certified = try await SystemPresenceBroker().certifyKey(
                     by: keystore.wrappedAttestationKey(for: issuer), challenge: challenge)
                 guard let json = try await keystore.json(of: certified, for: issuer) else {
@@ -65,7 +69,9 @@ extension BrokerCommand {
             }
             return BriefReport(
                 ["name": .string(name), "issuer": .string(issuer)],
-                text: "\(printable(issuer)) accepts fingers of this machine. The approval key is \(printable(name)).")
+                text:
+                    "\(printable(issuer)) accepts fingers of this machine. The approval key is \(printable(name))."
+            )
         }
 
         private func token() throws(KeystoreError) -> String {
@@ -73,8 +79,12 @@ extension BrokerCommand {
                 throw .invalidInput("the token file \(tokenFile) cannot be read")
             }
             let token = String(decoding: bytes, as: UTF8.self).filter { !$0.isNewline }
-            guard (16...512).contains(token.utf8.count), token.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
-                throw .invalidInput("the token file does not contain one token of 16 to 512 visible ASCII characters")
+            guard (16...512).contains(token.utf8.count),
+                token.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
+            else {
+                throw .invalidInput(
+                    "the token file does not contain one token of 16 to 512 visible ASCII characters"
+                )
             }
             return token
         }

@@ -34,15 +34,18 @@ extension CredentialCommand {
             let store = try await context.credentials()
             try await context.checkSealing(store.records, under: policy)
             // Some tokens prompt to create the store's key.
-            try await store.records.open(.device, for: context.prompt("open the store"), authorizedBy: context.presence)
+            try await store.records.open(
+                .device, for: context.prompt("open the store"), authorizedBy: context.presence)
             let credential = try await store.store(token, tags: tags.tags, security: policy)
-            return try store.report(credential, isRevocable: await store.isStoredRevocably(id: credential.id))
+            return try store.report(
+                credential, isRevocable: await store.isStoredRevocably(id: credential.id))
         }
 
         /// Reads a token in the format of ``Token``, or a server's token response.
         private static func token(_ json: SecretBytes, settings: Settings) throws -> Token {
             let data = json.withUnsafeBytes { Data($0) }
-            guard let members = (try? JSONDecoder().decode(JSONValue.self, from: data))?.object else {
+            guard let members = (try? JSONDecoder().decode(JSONValue.self, from: data))?.object
+            else {
                 throw invalid("standard input is not a JSON object")
             }
             // Only the format of ``Token`` has this member.
@@ -108,9 +111,13 @@ extension CredentialCommand {
             let isRemoved = try store.credential(id: credential.id) == nil
             let id = printable(credential.id)
             return BriefReport(
-                ["id": .string(credential.id), "revoked": .string(type.rawValue), "removed": .bool(isRemoved)],
+                [
+                    "id": .string(credential.id), "revoked": .string(type.rawValue),
+                    "removed": .bool(isRemoved),
+                ],
                 text: isRemoved
-                    ? "The credential \(id) is revoked and removed." : "Revoked; the credential \(id) stays.")
+                    ? "The credential \(id) is revoked and removed."
+                    : "Revoked; the credential \(id) stays.")
         }
     }
 
@@ -118,7 +125,8 @@ extension CredentialCommand {
     struct Remove: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "remove",
-            abstract: "Remove a credential from this machine. Does not prompt or contact the server.")
+            abstract:
+                "Remove a credential from this machine. Does not prompt or contact the server.")
 
         @OptionGroup var arguments: CredentialArguments
 

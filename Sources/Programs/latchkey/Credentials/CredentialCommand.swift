@@ -10,13 +10,15 @@ struct CredentialCommand: AsyncParsableCommand {
         commandName: "credential",
         abstract: "Store, find, refresh and revoke OAuth tokens.",
         subcommands: [
-            Add.self, List.self, Show.self, Default.self, Tag.self, Refresh.self, Revoke.self, Remove.self,
+            Add.self, List.self, Show.self, Default.self, Tag.self, Refresh.self, Revoke.self,
+            Remove.self,
         ])
 }
 
 /// The arguments of a command on one credential.
 struct CredentialArguments: CommandArguments {
-    static let idHelp = ArgumentHelp("The credential's ID, or the first 4 or more characters of it.", valueName: "id")
+    static let idHelp = ArgumentHelp(
+        "The credential's ID, or the first 4 or more characters of it.", valueName: "id")
 
     @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
     @Argument(help: idHelp) var id: String
@@ -37,7 +39,8 @@ extension CredentialCommand {
 
         @Option(
             name: .customLong("where"),
-            help: ArgumentHelp("List only credentials with this tag or claim. Repeatable.", valueName: "k=v"),
+            help: ArgumentHelp(
+                "List only credentials with this tag or claim. Repeatable.", valueName: "k=v"),
             transform: TagArgument.init)
         var conditions: [TagArgument] = []
 
@@ -95,7 +98,9 @@ extension CredentialCommand {
         @Flag(help: "Clear the default. No credential is removed.") var none = false
 
         func validate() throws {
-            guard id == nil || !none else { throw ValidationError("Name a credential or give --none, not both.") }
+            guard id == nil || !none else {
+                throw ValidationError("Name a credential or give --none, not both.")
+            }
         }
 
         var operation: String? {
@@ -112,12 +117,14 @@ extension CredentialCommand {
             } else if none {
                 try store.setDefault(nil)
             } else {
-                // For a store of other hardware, this prints a warning, and the store then shows no default.
+                // For a store of other hardware, this prints a warning, and the store then shows no
+                // default.
                 _ = try await context.isForeign(store.records)
             }
             let found = try store.defaultCredential?.id
             return BriefReport(
-                ["id": found.map(JSONValue.string) ?? .null], text: found ?? "There is no default credential.")
+                ["id": found.map(JSONValue.string) ?? .null],
+                text: found ?? "There is no default credential.")
         }
     }
 
@@ -150,7 +157,8 @@ extension CommandContext {
     /// The container's credentials. Does not open the hardware.
     func credentials() async throws -> CredentialStore {
         CredentialStore(
-            records: try await records(), presence: presence, transport: ServerTransport(log: log, console: console),
+            records: try await records(), presence: presence,
+            transport: ServerTransport(log: log, console: console),
             configuration: CredentialConfiguration(additionalOrigins: settings.trustedOrigins))
     }
 }
@@ -158,7 +166,8 @@ extension CommandContext {
 extension CredentialStore {
     /// The credential with this ID, or the only one whose ID begins with it.
     ///
-    /// - Throws: ``KeystoreError``: `notFound` if no credential matches, `invalidInput` if several IDs begin with it.
+    /// - Throws: ``KeystoreError``: `notFound` if no credential matches, `invalidInput` if several
+    ///   IDs begin with it.
     func stored(_ id: String) throws -> Credential {
         if let credential = try credential(id: id) { return credential }
         let fitting = try IDPrefix(id).map { try allIDs.filter($0.begins) } ?? []
@@ -171,7 +180,9 @@ extension CredentialStore {
         guard let found = fitting.first, let credential = try credential(id: found) else {
             throw KeystoreError(
                 code: .notFound, reason: "there is no credential ‘\(id)’",
-                recovery: "See ‘latchkey credential list’, and --container for those of other containers.")
+                recovery:
+                    "See ‘latchkey credential list’, and --container for those of other containers."
+            )
         }
         return credential
     }
@@ -179,7 +190,8 @@ extension CredentialStore {
     /// The report of a credential in its current state.
     func report(_ credential: Credential, isRevocable: Bool? = nil) throws -> CredentialReport {
         CredentialReport(
-            try credential.metadata, isDefault: try defaultCredential == credential, isRevocable: isRevocable)
+            try credential.metadata, isDefault: try defaultCredential == credential,
+            isRevocable: isRevocable)
     }
 }
 
@@ -198,7 +210,8 @@ struct CredentialListReport: Report {
         }
         return credentials.map { credential in
             let user = printable(credential.claims["sub"]?.string ?? "-")
-            return "\(printable(credential.id))\(credential.isDefault ? " *" : "")  \(user)  \(credential.tagText)"
+            return
+                "\(printable(credential.id))\(credential.isDefault ? " *" : "")  \(user)  \(credential.tagText)"
         }.joined(separator: "\n")
     }
 }
@@ -216,11 +229,13 @@ struct CredentialReport: Report {
     let issuedAt: Date
     let expiresAt: Nullable<Date>
     let createdAt: Date
-    /// Whether the hardware can revoke its key; only in the report of `credential add`, for a policy that prompts.
+    /// Whether the hardware can revoke its key; only in the report of `credential add`, for a
+    /// policy that prompts.
     let isRevocable: Bool?
 
     private enum CodingKeys: String, CodingKey {
-        case id, tags, claims, issuer, clientID, policy, refreshable, issuedAt, expiresAt, createdAt,
+        case id, tags, claims, issuer, clientID, policy, refreshable, issuedAt, expiresAt,
+            createdAt,
             isRevocable
         case isDefault = "default"
     }
@@ -243,7 +258,8 @@ struct CredentialReport: Report {
     var text: String {
         let copies =
             isRevocable == false
-            ? "\nThis hardware cannot revoke the credential: a copy of the store still opens it after removal." : ""
+            ? "\nThis hardware cannot revoke the credential: a copy of the store still opens it after removal."
+            : ""
         return """
             Credential:  \(printable(id))\(isDefault ? " (the default)" : "")
             User:        \(printable(claims["sub"]?.string ?? "unknown"))
@@ -258,7 +274,8 @@ struct CredentialReport: Report {
 
     /// The tags in one line, sorted.
     var tagText: String {
-        printable(tags.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " "))
+        printable(
+            tags.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " "))
     }
 }
 

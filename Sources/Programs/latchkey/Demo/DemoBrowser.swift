@@ -1,10 +1,11 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLogin
+import LatchkeyOAuth
 
-/// The demo's browser: fetches the login page over HTTP, fills in its form, and follows the redirects.
+/// The demo's browser: fetches the login page over HTTP, fills in its form, and follows the
+/// redirects.
 struct DemoBrowser: Browser {
     /// The maximum number of pages of a login.
     private static let maximumSteps = 12
@@ -18,15 +19,19 @@ struct DemoBrowser: Browser {
         var page = try await session.load(try Self.endpoint(url), .get)
         for _ in 0..<Self.maximumSteps {
             guard let form = page.form else { return }
-            let target = form.action.isEmpty ? page.url : try Self.endpoint(form.action, on: page.url)
+            let target =
+                form.action.isEmpty ? page.url : try Self.endpoint(form.action, on: page.url)
             let fields = form.fields(username: user.username, password: user.password)
-            page = try await session.load(target, .post, body: Array(FormEncoding.encode(fields).utf8))
+            page = try await session.load(
+                target, .post, body: Array(FormEncoding.encode(fields).utf8))
         }
         throw Demonstration.broken("the login has more than \(Self.maximumSteps) pages")
     }
 
     /// Resolves a reference (RFC 3986 section 5).
-    fileprivate static func endpoint(_ reference: String, on page: Endpoint? = nil) throws -> Endpoint {
+    fileprivate static func endpoint(_ reference: String, on page: Endpoint? = nil) throws
+        -> Endpoint
+    {
         let url = URL(string: reference, relativeTo: page.flatMap { URL(string: $0.text) })
         guard let url, let endpoint = Endpoint(url.absoluteString) else {
             throw Demonstration.broken("‘\(reference)’ is not an address")
@@ -46,11 +51,15 @@ private struct BrowserSession {
     private var cookies: [String: String] = [:]
 
     /// Sends a request and follows redirects.
-    mutating func load(_ url: Endpoint, _ method: HTTPRequest.Method, body: [UInt8] = []) async throws -> Page {
+    mutating func load(_ url: Endpoint, _ method: HTTPRequest.Method, body: [UInt8] = [])
+        async throws -> Page
+    {
         var (method, url, body) = (method, url, body)
         for _ in 0..<10 {
             let (response, bytes) = try await send(method, url, body)
-            guard (300..<400).contains(response.status.code), let location = response.headerFields[.location] else {
+            guard (300..<400).contains(response.status.code),
+                let location = response.headerFields[.location]
+            else {
                 return Page(url: url, form: HTMLForm(in: String(decoding: bytes, as: UTF8.self)))
             }
             (method, url, body) = (.get, try DemoBrowser.endpoint(location, on: url), [])
@@ -91,7 +100,10 @@ struct HTMLForm {
                 input -> (name: String, type: String, value: String)? in
                 let tag = input.prefix { $0 != ">" }
                 guard let name = Self.attribute("name", of: tag) else { return nil }
-                return (name, Self.attribute("type", of: tag) ?? "text", Self.attribute("value", of: tag) ?? "")
+                return (
+                    name, Self.attribute("type", of: tag) ?? "text",
+                    Self.attribute("value", of: tag) ?? ""
+                )
             }
             guard fields.contains(where: { $0.type == "password" }) else { continue }
             self.fields = fields
@@ -115,7 +127,8 @@ struct HTMLForm {
     private static func attribute(_ name: String, of tag: some StringProtocol) -> String? {
         guard let start = tag.firstRange(of: " \(name)=\"")?.upperBound else { return nil }
         return [
-            ("&quot;", "\""), ("&#39;", "'"), ("&#x27;", "'"), ("&#x2F;", "/"), ("&#x3D;", "="), ("&lt;", "<"),
+            ("&quot;", "\""), ("&#39;", "'"), ("&#x27;", "'"), ("&#x2F;", "/"), ("&#x3D;", "="),
+            ("&lt;", "<"),
             ("&gt;", ">"), ("&amp;", "&"),
         ]
         .reduce(String(tag[start...].prefix { $0 != "\"" })) { $0.replacing($1.0, with: $1.1) }

@@ -15,7 +15,8 @@ struct DemoCommand: ContextCommand {
     @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
     func perform(in context: CommandContext) async throws -> DemoReport {
-        try await Demonstration(output: DemoOutput(console: context.console), log: context.log).run()
+        try await Demonstration(output: DemoOutput(console: context.console), log: context.log)
+            .run()
     }
 }
 
@@ -26,7 +27,8 @@ struct DemoReport: Report {
     var text: String { "" }
 }
 
-/// Runs the tool's commands with a software TPM, a local identity server, and a scripted browser and user.
+/// Runs the tool's commands with a software TPM, a local identity server, and a scripted browser
+/// and user.
 struct Demonstration {
     let output: DemoOutput
     let log: Logger
@@ -51,7 +53,8 @@ struct Demonstration {
             throw Self.broken("the identity server has no user for the demo")
         }
         let settings = Settings(
-            container: "demo", store: store, tcti: tcti, endpoint: server.endpoint, clientID: server.clientID)
+            container: "demo", store: store, tcti: tcti, endpoint: server.endpoint,
+            clientID: server.clientID)
         return CommandContext(
             settings: settings, console: output.console, presence: DemoPresence(output: output),
             browser: DemoBrowser(output: output, user: user), log: log)
@@ -68,27 +71,35 @@ struct Demonstration {
         let login = try await perform("login", LoginCommand.parse([]), context)
         try hold("login", !login.userInfo.userID.isEmpty)
 
-        try output.heading("Biometric login is enabled: the TPM creates a key that it uses only with the PIN.")
+        try output.heading(
+            "Biometric login is enabled: the TPM creates a key that it uses only with the PIN.")
         let enabled = try await perform("enable", EnableCommand.parse([]), context)
         try hold("enable", enabled.policy == "pin")
-        try output.detail("The TPM created the private key and never exports it. The server has the public key.")
+        try output.detail(
+            "The TPM created the private key and never exports it. The server has the public key.")
 
         let before = try await perform("status", StatusCommand.parse([]), context)
-        try hold("status: enabled", before.biometricEnabled && before.sessionState == .authenticated)
+        try hold(
+            "status: enabled", before.biometricEnabled && before.sessionState == .authenticated)
 
         try output.heading("The user logs out and keeps biometric login.")
-        let out = try await perform("logout --keep-biometric", LogoutCommand.parse(["--keep-biometric"]), context)
+        let out = try await perform(
+            "logout --keep-biometric", LogoutCommand.parse(["--keep-biometric"]), context)
         try hold("logout", out.biometricEnabled && out.sessionState == .noSession)
 
-        try output.heading("The user logs in again with the PIN, without the browser and the password.")
+        try output.heading(
+            "The user logs in again with the PIN, without the browser and the password.")
         let back = try await perform("authenticate", AuthenticateCommand.parse([]), context)
-        try hold("authenticate", back.userInfo.userID == login.userInfo.userID && back.kid == enabled.kid)
+        try hold(
+            "authenticate", back.userInfo.userID == login.userInfo.userID && back.kid == enabled.kid
+        )
         try output.detail("The TPM checked a proof of the PIN and signed the server's challenge.")
 
         let attempts = try await perform("pin status", PINCommand.Status.parse([]), context)
         try hold("pin status", !attempts.lockedOut)
 
-        try output.heading("Biometric login is disabled: the key is deleted here and removed from the server.")
+        try output.heading(
+            "Biometric login is disabled: the key is deleted here and removed from the server.")
         let disabled = try await perform("disable", DisableCommand.parse([]), context)
         try hold("disable", !disabled.output.biometricEnabled)
         let after = try await perform("status", StatusCommand.parse([]), context)

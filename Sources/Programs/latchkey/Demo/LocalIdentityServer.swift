@@ -24,7 +24,8 @@ enum LocalIdentityServer {
     /// Runs `body` with a server that stores its data in memory.
     static func withRunning<R: Sendable>(_ body: (Address) async throws -> R) async throws -> R {
         let result = try await Subprocess.run(
-            .path(try program()), arguments: ["serve", "--demo"], input: .none, output: .sequence, error: .discarded
+            .path(try program()), arguments: ["serve", "--demo"], input: .none, output: .sequence,
+            error: .discarded
         ) { execution in
             let outcome: Result<R, any Error>
             do {
@@ -32,13 +33,17 @@ enum LocalIdentityServer {
             } catch {
                 outcome = .failure(error)
             }
-            await execution.teardown(using: [.send(signal: .terminate, allowedDurationToNextStep: .seconds(5))])
+            await execution.teardown(using: [
+                .send(signal: .terminate, allowedDurationToNextStep: .seconds(5))
+            ])
             return outcome
         }
         return try result.closureResult.get()
     }
 
-    private static func firstLine<E>(_ execution: Execution<NoInput, SequenceOutput, E>) async throws -> Address {
+    private static func firstLine<E>(_ execution: Execution<NoInput, SequenceOutput, E>)
+        async throws -> Address
+    {
         let process = execution.processIdentifier.value
         let watchdog = Task {
             try await Task.sleep(for: startLimit)
@@ -48,16 +53,21 @@ enum LocalIdentityServer {
         for try await line in execution.standardOutput.strings() {
             return try JSONDecoder().decode(Address.self, from: Data(line.utf8))
         }
-        throw Demonstration.broken("the identity server ended, or did not start within \(startLimit)")
+        throw Demonstration.broken(
+            "the identity server ended, or did not start within \(startLimit)")
     }
 
     private static func program() throws -> FilePath {
-        let own = FilePath(try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+        let own = FilePath(
+            try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
         let server = own.removingLastComponent().appending("latchkey-identity")
         guard FileManager.default.isExecutableFile(atPath: server.string) else {
             throw KeystoreError(
-                operation: "start the identity server", code: .unavailable, reason: "there is no \(server)",
-                recovery: "Install latchkey-development, or build it: swift build --product latchkey-identity.")
+                operation: "start the identity server", code: .unavailable,
+                reason: "there is no \(server)",
+                recovery:
+                    "Install latchkey-development, or build it: swift build --product latchkey-identity."
+            )
         }
         return server
     }

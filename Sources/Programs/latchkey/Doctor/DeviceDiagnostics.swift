@@ -40,7 +40,9 @@ struct DeviceDiagnostics {
     private var managedDevice: String? {
         let name = path.split(separator: "/").last ?? ""
         let number = name.dropFirst(3)
-        guard name.hasPrefix("tpm"), !number.isEmpty, number.allSatisfy(\.isNumber) else { return nil }
+        guard name.hasPrefix("tpm"), !number.isEmpty, number.allSatisfy(\.isNumber) else {
+            return nil
+        }
         return path.dropLast(number.count) + "rm\(number)"
     }
 
@@ -52,13 +54,16 @@ struct DeviceDiagnostics {
         }
         guard let group = group() else {
             return .problem(
-                "tpm", "You have no permission to use \(path): only root has.", Self.install, .unavailable)
+                "tpm", "You have no permission to use \(path): only root has.", Self.install,
+                .unavailable)
         }
         let name = String(cString: group.pointee.gr_name)
         if processGroups.contains(group.pointee.gr_gid) {
             return .problem(
-                "tpm", "You are in the group \(name), but the group has no permission to use \(path).",
-                "Apply the udev rules: sudo udevadm trigger --action=change --subsystem-match=tpmrm", .unavailable)
+                "tpm",
+                "You are in the group \(name), but the group has no permission to use \(path).",
+                "Apply the udev rules: sudo udevadm trigger --action=change --subsystem-match=tpmrm",
+                .unavailable)
         }
         if isMember(of: group) {
             return .problem(
@@ -69,12 +74,13 @@ struct DeviceDiagnostics {
         return .problem(
             "tpm", "You have no permission to use \(path): the group \(name) has.",
             name == Self.ownGroup
-                ? "Join the group (sudo usermod -aG \(name) $USER), then log in to this machine again." : Self.install,
+                ? "Join the group (sudo usermod -aG \(name) $USER), then log in to this machine again."
+                : Self.install,
             .unavailable)
     }
 
-    /// The advice names only this group. Other groups give more access than to the TPM: a disk's group, or Debian's `tss`,
-    /// which can also write a key store.
+    /// The advice names only this group. Other groups give more access than to the TPM: a disk's
+    /// group, or Debian's `tss`, which can also write a key store.
     private static let install =
         "Install Latchkey's package, which gives the group \(ownGroup) permission, and join that group."
 
@@ -87,7 +93,9 @@ struct DeviceDiagnostics {
     private func group() -> UnsafeMutablePointer<group>? {
         let target = URL(filePath: path).resolvingSymlinksInPath().path
         let id = (try? FileManager.default.attributesOfItem(atPath: target))?[.groupOwnerAccountID]
-        let owner = (id as? Int).flatMap(gid_t.init(exactly:)) ?? (id as? UInt).flatMap(gid_t.init(exactly:)) ?? 0
+        let owner =
+            (id as? Int).flatMap(gid_t.init(exactly:)) ?? (id as? UInt).flatMap(
+                gid_t.init(exactly:)) ?? 0
         return getgrnam(Self.ownGroup) ?? (owner == 0 ? nil : getgrgid(owner))
     }
 

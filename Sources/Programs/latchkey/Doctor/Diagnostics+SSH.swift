@@ -19,7 +19,8 @@ extension Diagnostics {
                 return .warning(
                     name,
                     "There is \(count), and no agent at \(socket.path).",
-                    "Run ‘systemctl --user enable --now latchkey-agent.socket’; see ‘latchkey ssh install’.")
+                    "Run ‘systemctl --user enable --now latchkey-agent.socket’; see ‘latchkey ssh install’."
+                )
             }
             return .ok(name, "latchkey-agent serves \(count) at \(socket.path).")
         } catch {

@@ -15,14 +15,17 @@ struct Diagnostics {
         var checks = [finding]
         let readers = ReaderDiagnostics()
         if let uri = context.settings.token.uri {
-            checks += await TokenDiagnostics(uri: uri, options: context.settings.token.options, readers: readers)
-                .checks()
+            checks += await TokenDiagnostics(
+                uri: uri, options: context.settings.token.options, readers: readers
+            )
+            .checks()
         } else {
             checks += await hardware(store)
             if let own = await userPIN(store) { checks.append(own) }
             checks.append(modules())
             checks.append(await finger())
-            checks.append(await AttestationDiagnostics(context: context).check(hasStore: store != nil))
+            checks.append(
+                await AttestationDiagnostics(context: context).check(hasStore: store != nil))
         }
         checks.append(pinSource())
         if let agent = await sshAgent(store) { checks.append(agent) }
@@ -42,11 +45,16 @@ struct Diagnostics {
                     .problem(
                         "store",
                         "There is no store at \(directory), and it cannot be created: \(place) is not writable.",
-                        "Make it writable for your user, or set another directory with --store.", .unavailable)
+                        "Make it writable for your user, or set another directory with --store.",
+                        .unavailable)
                 )
             }
             return (
-                nil, .ok("store", "There is no store at \(directory) yet. The first command that uses it creates it.")
+                nil,
+                .ok(
+                    "store",
+                    "There is no store at \(directory) yet. The first command that uses it creates it."
+                )
             )
         }
         do throws(KeystoreError) {
@@ -70,9 +78,13 @@ struct Diagnostics {
         let warnings = [device?.warning()].compactMap(\.self)
         do throws(KeystoreError) {
             let anchors: any TrustAnchors = store ?? MemoryTrustAnchors()
-            let diagnosis = try await TPMKeystore(tcti: context.settings.tcti, anchors: anchors).diagnose()
+            let diagnosis = try await TPMKeystore(tcti: context.settings.tcti, anchors: anchors)
+                .diagnose()
             return [tpm(diagnosis)] + warnings
-                + [storageRootKey(diagnosis), lockout(diagnosis), await revocation(diagnosis, store)]
+                + [
+                    storageRootKey(diagnosis), lockout(diagnosis),
+                    await revocation(diagnosis, store),
+                ]
         } catch {
             return [.problem("tpm", error)] + warnings
         }
@@ -81,10 +93,12 @@ struct Diagnostics {
     private func tpm(_ diagnosis: TPMDiagnosis) -> Check {
         guard diagnosis.hasP256 else {
             return .problem(
-                "tpm", "\(diagnosis.identity.description) cannot sign with P-256 and SHA-256.", "Use another TPM.",
+                "tpm", "\(diagnosis.identity.description) cannot sign with P-256 and SHA-256.",
+                "Use another TPM.",
                 .unsupported)
         }
-        let kind = diagnosis.identity.isSimulated ? "a simulator, which does not protect keys" : "hardware"
+        let kind =
+            diagnosis.identity.isSimulated ? "a simulator, which does not protect keys" : "hardware"
         return .ok("tpm", "\(diagnosis.identity.description) answers; it is \(kind).")
     }
 
@@ -118,7 +132,8 @@ struct Diagnostics {
     private func lockout(_ diagnosis: TPMDiagnosis) -> Check {
         let status = diagnosis.pinStatus
         guard !status.isLockedOut else {
-            let until = status.lockedOutUntil.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
+            let until =
+                status.lockedOutUntil.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
             return .warning(
                 "lockout",
                 "The TPM is locked\(until) after too many wrong PINs. During the lockout, keys and vaults"
@@ -126,7 +141,8 @@ struct Diagnostics {
                 "Leave the machine on and wait, or end the lockout: sudo tpm2_dictionarylockout --clear-lockout"
                     + tctiOption
                     + (diagnosis.isLockoutPasswordSet
-                        ? " --auth file:- (type the lockout password, then Return and Ctrl-D)." : ".")
+                        ? " --auth file:- (type the lockout password, then Return and Ctrl-D)."
+                        : ".")
                     + " Keys without a PIN still work.")
         }
         guard diagnosis.isLockoutPasswordSet else {
@@ -142,10 +158,12 @@ struct Diagnostics {
                 "lockout", "The TPM does not count wrong PINs.",
                 "Use another TPM, or PINs that are long enough to resist guessing.")
         }
-        return .ok("lockout", "The TPM locks after \(left) more wrong \(left == 1 ? "PIN" : "PINs").")
+        return .ok(
+            "lockout", "The TPM locks after \(left) more wrong \(left == 1 ? "PIN" : "PINs").")
     }
 
-    /// The option that directs a program of tpm2-tools to another TPM than its default; empty for the default.
+    /// The option that directs a program of tpm2-tools to another TPM than its default; empty for
+    /// the default.
     private var tctiOption: String {
         let tcti = context.settings.tcti
         guard tcti != TPMKeystore.defaultTCTI else { return "" }
@@ -155,14 +173,16 @@ struct Diagnostics {
     private func revocation(_ diagnosis: TPMDiagnosis, _ store: RecordStore?) async -> Check {
         let name = "revocation"
         let isPending = await hasPendingRevocations(store)
-        let pending = "Revocation of deleted or replaced keys is pending: copies of the store can still use them."
+        let pending =
+            "Revocation of deleted or replaced keys is pending: copies of the store can still use them."
         guard !diagnosis.isOwnerPasswordSet else {
             return .warning(
                 name,
                 "The TPM's owner has a password, so new keys are not revocable, and existing revocable keys cannot be "
                     + "removed until the owner removes the password (a PIN change still works)."
                     + (isPending ? " \(pending)" : ""),
-                "Keep no copies of the store, or ask the owner to remove the password before you enable or enrol.")
+                "Keep no copies of the store, or ask the owner to remove the password before you enable or enrol."
+            )
         }
         guard !isPending else {
             return .warning(
@@ -172,13 +192,15 @@ struct Diagnostics {
         }
         guard diagnosis.hasPlaceForRevocable else {
             return .warning(
-                name, "The TPM has no space left for revocable keys, so new keys are not revocable.",
+                name,
+                "The TPM has no space left for revocable keys, so new keys are not revocable.",
                 "Delete unused keys, logins and lockers: latchkey key list --all.")
         }
         return .ok(name, "The TPM can revoke keys in all copies of the store.")
     }
 
-    /// Whether the container has a pending revocation. The check of the store reports a store that cannot be read.
+    /// Whether the container has a pending revocation. The check of the store reports a store that
+    /// cannot be read.
     private func hasPendingRevocations(_ store: RecordStore?) async -> Bool {
         guard store != nil else { return false }
         return (try? await context.records().hasPendingRevocations) ?? false
@@ -193,11 +215,15 @@ struct Diagnostics {
             guard !status.isLockedOut else {
                 return .warning(
                     name, "The TPM no longer accepts your PIN after too many wrong PINs.",
-                    "Use your finger, or ask an administrator to reset the counter; see ‘man latchkey-presenced’.")
+                    "Use your finger, or ask an administrator to reset the counter; see ‘man latchkey-presenced’."
+                )
             }
-            guard let left = status.attemptsLeft else { return .ok(name, "You have your own counter of wrong PINs.") }
+            guard let left = status.attemptsLeft else {
+                return .ok(name, "You have your own counter of wrong PINs.")
+            }
             return .ok(
-                name, "You have your own counter of wrong PINs; it locks after \(left) more in a row.")
+                name,
+                "You have your own counter of wrong PINs; it locks after \(left) more in a row.")
         } catch {
             return .warning(name, "\(error)", error.recovery)
         }
@@ -207,22 +233,28 @@ struct Diagnostics {
         let name = "finger"
         let broker = context.presence.broker
         switch await broker?.fingerState() {
-        case .ready?: return .ok(name, "The presence broker answers, and you have a finger enrolled.")
+        case .ready?:
+            return .ok(name, "The presence broker answers, and you have a finger enrolled.")
         case .notEnrolled?:
             return .warning(
-                name, "There is a fingerprint reader, but you have no finger enrolled.", "Run fprintd-enroll.")
+                name, "There is a fingerprint reader, but you have no finger enrolled.",
+                "Run fprintd-enroll.")
         case .lockedOut(let until)?:
             let time = until.map { " until \($0.formatted(.iso8601))" } ?? ""
             return .warning(
-                name, "The broker accepts no finger\(time) after too many fingers that did not match.",
+                name,
+                "The broker accepts no finger\(time) after too many fingers that did not match.",
                 "Wait, or use your PIN.")
         case .notAvailable(let why)?:
             return .warning(
                 name, "No fingerprint can be checked: \(why).",
-                "Connect a reader, and install fprintd and latchkey-presenced. PINs work without them.")
+                "Connect a reader, and install fprintd and latchkey-presenced. PINs work without them."
+            )
         case nil:
             return .warning(
-                name, "No fingerprint can be checked: this program does not use the presence broker.", "Use your PIN.")
+                name,
+                "No fingerprint can be checked: this program does not use the presence broker.",
+                "Use your PIN.")
         }
     }
 
@@ -230,14 +262,19 @@ struct Diagnostics {
     private func modules() -> Check {
         let names = TokenDirectory.configuredModuleNames
         guard !names.isEmpty else {
-            return .ok("tokens", "No token is configured, and the p11-kit configuration has no modules.")
+            return .ok(
+                "tokens", "No token is configured, and the p11-kit configuration has no modules.")
         }
         return .ok(
-            "tokens", "No token is configured; the p11-kit configuration has \(names.joined(separator: ", ")).")
+            "tokens",
+            "No token is configured; the p11-kit configuration has \(names.joined(separator: ", "))."
+        )
     }
 
     private func pinSource() -> Check {
-        if let obstacle = context.pinObstacle() { return .warning("pin-source", "\(obstacle)", obstacle.recovery) }
+        if let obstacle = context.pinObstacle() {
+            return .warning("pin-source", "\(obstacle)", obstacle.recovery)
+        }
         return .ok("pin-source", "PINs come from \(context.settings.pinSource ?? .standard).")
     }
 }

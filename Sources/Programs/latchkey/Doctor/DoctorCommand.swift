@@ -6,7 +6,8 @@ struct DoctorCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
         abstract: "Check whether keys can be created here, and say how to fix problems.",
-        discussion: "Exits with 0 only if a key can be created now. Changes nothing and does not prompt.")
+        discussion:
+            "Exits with 0 only if a key can be created now. Changes nothing and does not prompt.")
 
     @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
@@ -42,7 +43,9 @@ struct DoctorReport: Report {
             return "\(state) \(name)\(printable(check.finding))\(advice)"
         }
         return lines.joined(separator: "\n") + "\n"
-            + (ok ? style("A key can be created now.", .good) : style("No key can be created now.", .bad))
+            + (ok
+                ? style("A key can be created now.", .good)
+                : style("No key can be created now.", .bad))
     }
 }
 
@@ -72,10 +75,10 @@ struct Check: Encodable, Sendable {
         case problem
     }
 
-    /// A word that scripts can depend on: `store`, `tpm`, `tpm-device`, `srk`, `lockout`, `revocation`, `user-pin`, `tokens`,
-    /// `finger`, `attestation`, `pin-source`, `ssh-agent`, `passkeys`, `server`; with a token `module`, `token`, `token-pin`, `token-key`,
-    /// `token-limits`, `readers`
-    /// instead of the checks of the TPM.
+    /// A word that scripts can depend on: `store`, `tpm`, `tpm-device`, `srk`, `lockout`,
+    /// `revocation`, `user-pin`, `tokens`, `finger`, `attestation`, `pin-source`, `ssh-agent`,
+    /// `passkeys`, `server`; with a token `module`, `token`, `token-pin`, `token-key`,
+    /// `token-limits`, `readers` instead of the checks of the TPM.
     let name: String
     let state: State
     /// The result, one sentence.
@@ -101,7 +104,9 @@ struct Check: Encodable, Sendable {
         problem(name, "\(error)", error.recovery, error.code)
     }
 
-    static func problem(_ name: String, _ finding: String, _ advice: String, _ code: KeystoreErrorCode) -> Check {
+    static func problem(
+        _ name: String, _ finding: String, _ advice: String, _ code: KeystoreErrorCode
+    ) -> Check {
         Check(
             name: name, state: .problem, finding: finding, advice: advice,
             status: code == .refused ? .failed : ExitStatus(code))

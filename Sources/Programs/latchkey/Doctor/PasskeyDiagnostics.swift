@@ -2,14 +2,16 @@ import Glibc
 import Latchkey
 import LatchkeyPasskeys
 
-/// Checks whether browsers can use this user's passkeys: the relay, its device, the user's service, and programs in sandboxes.
+/// Checks whether browsers can use this user's passkeys: the relay, its device, the user's service,
+/// and programs in sandboxes.
 struct PasskeyDiagnostics {
     private static let name = "passkeys"
     /// Browsers from Flatpak and Snap, whose sandbox has no HID devices.
     private static let sandboxed = [
         "/var/lib/flatpak/app/org.mozilla.firefox": "Firefox from Flatpak",
         "/var/lib/flatpak/app/org.chromium.Chromium": "Chromium from Flatpak",
-        "/var/lib/flatpak/app/com.google.Chrome": "Chrome from Flatpak", "/snap/bin/firefox": "Firefox from Snap",
+        "/var/lib/flatpak/app/com.google.Chrome": "Chrome from Flatpak",
+        "/snap/bin/firefox": "Firefox from Snap",
         "/snap/bin/chromium": "Chromium from Snap",
     ]
 
@@ -22,7 +24,8 @@ struct PasskeyDiagnostics {
 
     func check() -> Check {
         guard exists(relay) else {
-            return .ok(Self.name, "Passkeys for browsers are not installed (package latchkey-passkeys).")
+            return .ok(
+                Self.name, "Passkeys for browsers are not installed (package latchkey-passkeys).")
         }
         guard user != 0 else { return .ok(Self.name, "Root has no passkeys for browsers.") }
         guard exists(device) else {
@@ -31,12 +34,14 @@ struct PasskeyDiagnostics {
         guard isWritable(relay) else {
             return warning(
                 "You have no permission to use the relay of passkeys.",
-                "Join the group latchkey (sudo usermod -aG latchkey $USER), then log in to this machine again.")
+                "Join the group latchkey (sudo usermod -aG latchkey $USER), then log in to this machine again."
+            )
         }
         guard let node = node(user) else {
             return warning(
                 "Your passkey service does not run, so browsers see no passkeys of this machine.",
-                "Start it in a graphical session: systemctl --user enable --now latchkey-passkeys.service")
+                "Start it in a graphical session: systemctl --user enable --now latchkey-passkeys.service"
+            )
         }
         guard isWritable(node.path) else {
             return warning(
@@ -54,5 +59,7 @@ struct PasskeyDiagnostics {
         return .ok(Self.name, "Browsers can use your passkeys through \(node.path).")
     }
 
-    private func warning(_ finding: String, _ advice: String) -> Check { .warning(Self.name, finding, advice) }
+    private func warning(_ finding: String, _ advice: String) -> Check {
+        .warning(Self.name, finding, advice)
+    }
 }

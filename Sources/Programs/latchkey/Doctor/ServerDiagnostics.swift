@@ -1,8 +1,8 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeyServices
 
 /// Checks that the identity server answers and knows the client. Does not log in.
@@ -15,18 +15,21 @@ struct ServerDiagnostics {
         let name = "server"
         guard let text = settings.endpoint, let client = settings.clientID else {
             return .warning(
-                name, "No identity server is configured. Keys work; logins do not.", settings.missingServer.recovery)
+                name, "No identity server is configured. Keys work; logins do not.",
+                settings.missingServer.recovery)
         }
         guard let endpoint = Endpoint(text) else {
             return .warning(
-                name, "The endpoint ‘\(text)’ is neither an https address nor an http address of this machine.",
+                name,
+                "The endpoint ‘\(text)’ is neither an https address nor an http address of this machine.",
                 SettingsReader.advice(toCorrect: "endpoint", in: settings.configurationFile))
         }
         let transport = CurlTransport(timeout: Self.timeoutSeconds)
         let request = endpoint.appending("/.well-known/openid-configuration").request(.get)
         do throws(KeystoreError) {
             let (response, body) = try await transport.send(request, body: [])
-            guard response.status.code == 200, let offer = try? JSONDecoder().decode(Offer.self, from: Data(body))
+            guard response.status.code == 200,
+                let offer = try? JSONDecoder().decode(Offer.self, from: Data(body))
             else {
                 return .warning(
                     name, "The server at \(text) is not an identity server.",
@@ -34,29 +37,36 @@ struct ServerDiagnostics {
             }
             guard try await knows(client, offer.authorization, transport) else {
                 return .warning(
-                    name, "The identity server \(text) does not know the client ‘\(client)’ or its redirect URI.",
-                    "Correct --client-id, or register http://127.0.0.1/callback for it at the server.")
+                    name,
+                    "The identity server \(text) does not know the client ‘\(client)’ or its redirect URI.",
+                    "Correct --client-id, or register http://127.0.0.1/callback for it at the server."
+                )
             }
             let locker = offer.locker == nil ? "and no locker" : "and the locker"
             return .ok(name, "The identity server \(text) answers; it offers logins \(locker).")
         } catch {
-            return .warning(name, "The identity server \(text) cannot be reached: \(error.reason).", error.recovery)
+            return .warning(
+                name, "The identity server \(text) cannot be reached: \(error.reason).",
+                error.recovery)
         }
     }
 
-    /// Requests a login with `prompt=none`. For a known client the server redirects with an error; for an unknown client or
-    /// redirect URI it shows the error itself (RFC 6749 section 4.1.2.1).
+    /// Requests a login with `prompt=none`. For a known client the server redirects with an error;
+    /// for an unknown client or redirect URI it shows the error itself (RFC 6749 section 4.1.2.1).
     private func knows(
         _ client: String, _ page: Endpoint, _ transport: CurlTransport
     ) async throws(KeystoreError) -> Bool {
         let challenge = PKCE.random().challenge
         let query = FormEncoding.encode([
-            ("response_type", "code"), ("client_id", client), ("redirect_uri", "http://127.0.0.1/callback"),
-            ("scope", "openid"), ("state", "doctor"), ("prompt", "none"), ("code_challenge", challenge),
+            ("response_type", "code"), ("client_id", client),
+            ("redirect_uri", "http://127.0.0.1/callback"),
+            ("scope", "openid"), ("state", "doctor"), ("prompt", "none"),
+            ("code_challenge", challenge),
             ("code_challenge_method", "S256"), ("x_suppress_idp_session_cookie", "true"),
         ])
         let path = page.path + (page.path.contains("?") ? "&" : "?") + query
-        let (response, _) = try await transport.send(page.onSameOrigin(path: path).request(.get), body: [])
+        let (response, _) = try await transport.send(
+            page.onSameOrigin(path: path).request(.get), body: [])
         return !(400..<500).contains(response.status.code)
     }
 

@@ -4,7 +4,8 @@ import Latchkey
 import LatchkeyPKCS11
 import LatchkeyPlatform
 
-/// Checks the configured token and its module. Does not prompt, and does not send a PIN to the token.
+/// Checks the configured token and its module. Does not prompt, and does not send a PIN to the
+/// token.
 struct TokenDiagnostics {
     let uri: TokenURI
     let options: PKCS11Options
@@ -24,16 +25,24 @@ struct TokenDiagnostics {
     private func creation() async -> Check {
         let name = "token-key"
         do throws(KeystoreError) {
-            let (slot, isKnown) = try await PKCS11Keystore(uri: uri, options: options).checkCreation()
+            let (slot, isKnown) = try await PKCS11Keystore(uri: uri, options: options)
+                .checkCreation()
             guard let slot else {
-                return .ok(name, uri.namesKey ? "The named key can be adopted." : "The token can create P-256 keys.")
+                return .ok(
+                    name,
+                    uri.namesKey
+                        ? "The named key can be adopted." : "The token can create P-256 keys.")
             }
             guard isKnown else {
                 return .warning(
-                    name, "The slots that every PIV card has are in use, and this card may not have the slot \(slot).",
-                    "Try ‘latchkey key create’, or add the id= of an existing key to the URI: %01 is slot 9a.")
+                    name,
+                    "The slots that every PIV card has are in use, and this card may not have the slot \(slot).",
+                    "Try ‘latchkey key create’, or add the id= of an existing key to the URI: %01 is slot 9a."
+                )
             }
-            return .ok(name, "The card can create P-256 keys. The next one is created in the slot \(slot).")
+            return .ok(
+                name, "The card can create P-256 keys. The next one is created in the slot \(slot)."
+            )
         } catch {
             return .problem(name, error)
         }
@@ -56,7 +65,9 @@ struct TokenDiagnostics {
     }
 
     private func ambiguous(_ entries: [TokenDirectory.Entry]) -> Check {
-        let names = entries.map { "‘\($0.information.label)’ (serial number \($0.information.serial))" }
+        let names = entries.map {
+            "‘\($0.information.label)’ (serial number \($0.information.serial))"
+        }
         return .problem(
             "token", "Several tokens match: \(names.joined(separator: ", ")).",
             "Use the URI of one of them; ‘latchkey token list’ shows the complete URIs.", .conflict)
@@ -65,19 +76,23 @@ struct TokenDiagnostics {
     private func module(_ entry: TokenDirectory.Entry) -> Check {
         let module = entry.module
         return .ok(
-            "module", "\(entry.modulePath) is \(module.manufacturer) \(module.description) \(entry.moduleVersion).")
+            "module",
+            "\(entry.modulePath) is \(module.manufacturer) \(module.description) \(entry.moduleVersion)."
+        )
     }
 
     private func token(_ entry: TokenDirectory.Entry) -> Check {
         let information = entry.information
-        let serial = information.serial.isEmpty ? "" : " with the serial number \(information.serial)"
+        let serial =
+            information.serial.isEmpty ? "" : " with the serial number \(information.serial)"
         let device = "\(information.manufacturer) \(information.model)\(serial)"
         guard information.flags.contains(.initialized) else {
             return .problem(
                 "token", "\(device) is not initialized.",
                 "Run ‘latchkey token init --label NAME’, which prompts for its PINs.", .unavailable)
         }
-        let kind = entry.simulator.map { "a simulator (\($0)), which does not protect keys" } ?? "hardware"
+        let kind =
+            entry.simulator.map { "a simulator (\($0)), which does not protect keys" } ?? "hardware"
         return .ok("token", "‘\(information.label)’, \(device), answers; it is \(kind).")
     }
 
@@ -93,14 +108,17 @@ struct TokenDiagnostics {
         }
         if flags.contains(.userPINFinalTry) {
             return .warning(
-                name, "One more wrong PIN locks the token.", "Make sure that the PIN is correct before you enter it.")
+                name, "One more wrong PIN locks the token.",
+                "Make sure that the PIN is correct before you enter it.")
         }
         if flags.contains(.userPINCountLow) {
             return .warning(
                 name, "Few attempts are left before the token locks.",
                 "Make sure that the PIN is correct before you enter it.")
         }
-        let reader = flags.contains(.protectedAuthenticationPath) ? " You enter it at the token's reader." : ""
+        let reader =
+            flags.contains(.protectedAuthenticationPath)
+            ? " You enter it at the token's reader." : ""
         return .ok(name, "The token accepts the PIN.\(reader)")
     }
 
@@ -120,9 +138,11 @@ struct TokenDiagnostics {
             return [
                 .warning(
                     name, "ykcs11 \(entry.moduleVersion) cannot set touch and PIN policies.",
-                    "Create keys that require a touch with ‘ykman piv keys generate --touch-policy always’.")
+                    "Create keys that require a touch with ‘ykman piv keys generate --touch-policy always’."
+                )
             ]
-        case .opensc where version < Self.firstThatSurvivesRemoval && options.token.isolation == .never:
+        case .opensc
+        where version < Self.firstThatSurvivesRemoval && options.token.isolation == .never:
             return [
                 .warning(
                     name,
@@ -147,7 +167,8 @@ struct ReaderDiagnostics {
     func problem() -> Check? {
         guard isInstalled, !isRunning else { return nil }
         return .problem(
-            "readers", "The smart card service pcscd is not running, so no reader or YubiKey is available.",
+            "readers",
+            "The smart card service pcscd is not running, so no reader or YubiKey is available.",
             "Start it: sudo systemctl enable --now pcscd.socket", .unavailable)
     }
 
@@ -172,7 +193,9 @@ struct ReaderDiagnostics {
 
     /// Whether a process accepts connections at the socket: pcscd, or systemd, which starts it.
     var isRunning: Bool {
-        guard let descriptor = UNIXSocketAddress(path: Self.socket)?.connectedSocket() else { return false }
+        guard let descriptor = UNIXSocketAddress(path: Self.socket)?.connectedSocket() else {
+            return false
+        }
         close(descriptor)
         return true
     }
@@ -182,7 +205,8 @@ struct ReaderDiagnostics {
         let processes = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
         return processes.contains { process in
             guard process.allSatisfy(\.isNumber) else { return false }
-            return (try? String(contentsOfFile: "/proc/\(process)/comm", encoding: .utf8)) == "scdaemon\n"
+            return (try? String(contentsOfFile: "/proc/\(process)/comm", encoding: .utf8))
+                == "scdaemon\n"
         }
     }
 }

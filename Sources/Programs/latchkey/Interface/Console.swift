@@ -5,14 +5,15 @@ import Latchkey
 
 /// The tool's output. The rules:
 ///
-/// - stdout has only the result: text for people and pipes, or with `--json` exactly one JSON object, even if the command
-///   fails.
+/// - stdout has only the result: text for people and pipes, or with `--json` exactly one JSON
+///   object, even if the command fails.
 /// - Prompts go to the terminal or to pinentry, never to stdout or stderr.
-/// - stderr has everything else, each line with the prefix `latchkey: `, in sentences: the event, then the next step.
-///   `--quiet` leaves only errors.
+/// - stderr has everything else, each line with the prefix `latchkey: `, in sentences: the event,
+///   then the next step. `--quiet` leaves only errors.
 /// - Terminals get colours. Pipes and files do not, and `NO_COLOR` turns them off.
-/// - Only commands whose result is a secret print one. U+FFFD replaces control, format and other invisible characters in
-///   text, and JSON escapes them, so that text from a server, a module or a file cannot control the terminal.
+/// - Only commands whose result is a secret print one. U+FFFD replaces control, format and other
+///   invisible characters in text, and JSON escapes them, so that text from a server, a module or a
+///   file cannot control the terminal.
 /// - A result that cannot be written is an error, so that scripts notice a full disk.
 struct Console: Sendable {
     enum Format: Sendable {
@@ -117,8 +118,8 @@ struct Style: Sendable {
 
     private init(isOn: Bool) { self.isOn = isOn }
 
-    /// The style for a descriptor: emphasis on a terminal, unless `TERM` is `dumb` or `NO_COLOR` is not empty
-    /// (no-color.org).
+    /// The style for a descriptor: emphasis on a terminal, unless `TERM` is `dumb` or `NO_COLOR` is
+    /// not empty (no-color.org).
     init(
         for descriptor: Int32, environment: [String: String] = ProcessInfo.processInfo.environment
     ) {
@@ -126,8 +127,8 @@ struct Style: Sendable {
         isOn = !isRefused && environment["TERM"] != "dumb" && isatty(descriptor) == 1
     }
 
-    /// Makes lines with text from outside safe to print: of the control characters, only line ends and this style's
-    /// sequences remain.
+    /// Makes lines with text from outside safe to print: of the control characters, only line ends
+    /// and this style's sequences remain.
     func printable(_ lines: String) -> String {
         guard isOn else { return Self.printable(lines) }
         let sequences = lines.matches(of: /\u{1B}\[(?:0|1|31|32|33)m/).map(\.range)

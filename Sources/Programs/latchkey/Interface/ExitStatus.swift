@@ -39,11 +39,14 @@ struct Failure {
     init(_ error: any Error) {
         switch error {
         case let error as any ReportableError:
-            // Exit status 9 is for servers. With this code the tool itself refuses, for example a file that others can write.
+            // Exit status 9 is for servers. With this code the tool itself refuses, for example a
+            // file that others can write.
             let isRefusedHere = (error as? KeystoreError)?.code == .refused
             status = isRefusedHere ? .failed : ExitStatus(error.keystoreCode)
             (code, message, recovery) = (error.codeName, error.description, error.recovery)
-            (attemptsLeft, lockedOutUntil, underlying) = (error.attemptsLeft, error.lockedOutUntil, error.underlying)
+            (attemptsLeft, lockedOutUntil, underlying) = (
+                error.attemptsLeft, error.lockedOutUntil, error.underlying
+            )
         case is CancellationError:
             status = .cancelled
             (code, message) = ("cancelled", "Could not finish: the command was cancelled.")
@@ -52,8 +55,11 @@ struct Failure {
             status = .usage
             (code, message) = ("usage", LatchkeyTool.message(for: error))
             let text = LatchkeyTool.fullMessage(for: error)
-            // The parser names the help of the command: See 'latchkey key sign --help' for more information.
-            let help = text.firstMatch(of: /See '(latchkey [^']+)'/).map { String($0.1) } ?? "latchkey help"
+            // The parser names the help of the command: See 'latchkey key sign --help' for more
+            // information.
+            let help =
+                text.firstMatch(of: /See '(latchkey [^']+)'/).map { String($0.1) }
+                ?? "latchkey help"
             recovery = "Run ‘\(help)’ for the commands and options."
             usage = text
         default:

@@ -3,8 +3,8 @@ import Latchkey
 import LatchkeyPresence
 import Synchronization
 
-/// Handles Ctrl-C: cancels the command, so that the tool can still report that in the requested format. While a
-/// prompt for a PIN is on the terminal, the prompt handles Ctrl-C.
+/// Handles Ctrl-C: cancels the command, so that the tool can still report that in the requested
+/// format. While a prompt for a PIN is on the terminal, the prompt handles Ctrl-C.
 ///
 /// Other signals end the program, after the tool has locked the cards that it uses.
 enum Interruption {
@@ -19,7 +19,8 @@ enum Interruption {
 
     /// - Parameters:
     ///   - cancel: Called at the first interrupt.
-    ///   - end: Called at the second, or when the command has not ended for a while; ends the process.
+    ///   - end: Called at the second, or when the command has not ended for a while; ends the
+    ///     process.
     ///   - leave: Called before a signal ends the process.
     static func catching(
         cancel: @escaping @Sendable () -> Void, end: @escaping @Sendable () -> Void,
@@ -43,14 +44,17 @@ enum Interruption {
         guard isStarted else { return }
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
             SignalCatcher.install(signal) { signal in
-                if signal != SIGINT { Interruption.isEnding.store(true, ordering: .sequentiallyConsistent) }
+                if signal != SIGINT {
+                    Interruption.isEnding.store(true, ordering: .sequentiallyConsistent)
+                }
                 SignalCatcher.forward(signal, to: Interruption.pipe)
             }
         }
     }
 
-    /// Waits until a received signal ends the process, at most ``endLimit``; returns at once without such a signal. Call it
-    /// before an exit: the status of an interrupted command would hide the signal.
+    /// Waits until a received signal ends the process, at most ``endLimit``; returns at once
+    /// without such a signal. Call it before an exit: the status of an interrupted command would
+    /// hide the signal.
     static func waitForEndBySignal() {
         guard isEnding.load(ordering: .sequentiallyConsistent) else { return }
         let deadline = ContinuousClock.now + endLimit
@@ -58,7 +62,8 @@ enum Interruption {
         while ContinuousClock.now < deadline { sleep(1) }
     }
 
-    /// Ends the process by the signal, unless it is SIGINT, so that the parent process sees the signal.
+    /// Ends the process by the signal, unless it is SIGINT, so that the parent process sees the
+    /// signal.
     private static func act(on signal: Int32?, _ leave: () -> Void) {
         guard let signal, signal != SIGINT else { return }
         leave()

@@ -31,7 +31,8 @@ struct BriefReport: Report {
 
     /// - Parameter fields: The JSON object.
     init(
-        _ fields: any Encodable & Sendable, text: String, bareOutput: String? = nil, secretOutput: SecretBytes? = nil
+        _ fields: any Encodable & Sendable, text: String, bareOutput: String? = nil,
+        secretOutput: SecretBytes? = nil
     ) {
         (self.fields, self.text) = (fields, text)
         (self.bareOutput, self.secretOutput) = (bareOutput, secretOutput)
@@ -56,7 +57,8 @@ struct Nullable<Value: Encodable & Sendable>: Encodable, Sendable {
     }
 }
 
-/// The result of a command that deletes or replaces keys, and whether the hardware still has to revoke them.
+/// The result of a command that deletes or replaces keys, and whether the hardware still has to
+/// revoke them.
 struct RevokingReport<Output: Report>: Report {
     private enum CodingKeys: CodingKey {
         case revocationPending
@@ -77,8 +79,8 @@ struct RevokingReport<Output: Report>: Report {
 }
 
 extension CommandContext {
-    /// The report of a command that has deleted or replaced keys. Warns if the hardware has not revoked them yet, so that
-    /// copies of the store still work.
+    /// The report of a command that has deleted or replaced keys. Warns if the hardware has not
+    /// revoked them yet, so that copies of the store still work.
     func afterRevoking<Output: Report>(
         _ output: Output, in records: RecordContainer
     ) async -> RevokingReport<Output> {

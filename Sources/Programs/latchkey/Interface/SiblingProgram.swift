@@ -5,18 +5,23 @@ import LatchkeyServices
 
 /// Another program of Latchkey, in the folder of this one.
 enum SiblingProgram {
-    /// Replaces the program of this process. The environment, the standard streams and inherited descriptors stay the same.
+    /// Replaces the program of this process. The environment, the standard streams and inherited
+    /// descriptors stay the same.
     ///
     /// A program that other users can write or replace does not start.
     ///
     /// - Parameter package: The Debian package of the program.
     /// - Returns: The reason why the program did not start.
-    static func replaceThisProcess(with name: String, _ arguments: [String], package: String) -> KeystoreError {
-        guard let own = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"),
+    static func replaceThisProcess(with name: String, _ arguments: [String], package: String)
+        -> KeystoreError
+    {
+        guard
+            let own = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"),
             let slash = own.lastIndex(of: "/")
         else {
             return KeystoreError(
-                code: .unavailable, reason: "/proc/self/exe cannot be read", recovery: "Mount /proc, or run \(name).")
+                code: .unavailable, reason: "/proc/self/exe cannot be read",
+                recovery: "Mount /proc, or run \(name).")
         }
         let path = String(own[...slash]) + name
         guard access(path, F_OK) == 0 else { return unavailable(path, errno, package) }
@@ -25,7 +30,9 @@ enum SiblingProgram {
         } catch {
             return KeystoreError(
                 code: .refused, reason: "\(path) is not trusted: \(error.reason)",
-                recovery: "Run latchkey in a directory in which only you and root can write, such as /usr/bin.")
+                recovery:
+                    "Run latchkey in a directory in which only you and root can write, such as /usr/bin."
+            )
         }
         let words: [UnsafeMutablePointer<CChar>?] = ([path] + arguments).map { strdup($0) } + [nil]
         defer { words.forEach { free($0) } }
@@ -39,9 +46,12 @@ enum SiblingProgram {
         return unavailable(path, number, package)
     }
 
-    private static func unavailable(_ path: String, _ number: Int32, _ package: String) -> KeystoreError {
+    private static func unavailable(_ path: String, _ number: Int32, _ package: String)
+        -> KeystoreError
+    {
         KeystoreError(
-            code: .unavailable, reason: "\(path) cannot be started: \(String(cString: strerror(number)))",
+            code: .unavailable,
+            reason: "\(path) cannot be started: \(String(cString: strerror(number)))",
             recovery: "Install the package \(package).")
     }
 }

@@ -3,12 +3,14 @@ import Latchkey
 import Synchronization
 import SystemPackage
 
-/// Reads and writes secrets on the standard streams without buffers, so that no copy stays in memory.
+/// Reads and writes secrets on the standard streams without buffers, so that no copy stays in
+/// memory.
 enum StandardStreams {
     /// The maximum number of bytes to read.
     static let limit = RecordContainer.maximumPayloadBytes / 2
 
-    static let adviceForLarger = "Encrypt larger data in a file with a random key, and store only that key here."
+    static let adviceForLarger =
+        "Encrypt larger data in a file with a random key, and store only that key here."
 
     private static let hasReadInput = Atomic(false)
 
@@ -21,7 +23,8 @@ enum StandardStreams {
     /// Reads all of standard input.
     ///
     /// - Parameter larger: The recovery text for input that is too large.
-    /// - Throws: ``KeystoreError`` with code `invalidInput` if there are no bytes, or more than `limit`.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if there are no bytes, or more than
+    ///   `limit`.
     static func readSecret(limit: Int, larger: String) throws(KeystoreError) -> SecretBytes {
         var bytes = [UInt8](repeating: 0, count: limit + 1)
         defer {
@@ -35,12 +38,16 @@ enum StandardStreams {
                 let count = bytes.withUnsafeMutableBytes({ all in
                     try? FileDescriptor.standardInput.read(into: .init(rebasing: all[length...]))
                 })
-            else { throw invalid("standard input cannot be read", "Redirect a file or a pipe to it.") }
+            else {
+                throw invalid("standard input cannot be read", "Redirect a file or a pipe to it.")
+            }
             guard count > 0 else { break }
             length += count
         }
         guard length > 0 else {
-            throw invalid("standard input is empty", "Redirect a file to standard input (< FILE), or use a pipe.")
+            throw invalid(
+                "standard input is empty",
+                "Redirect a file to standard input (< FILE), or use a pipe.")
         }
         guard length <= limit else {
             throw invalid("standard input has more than \(limit) bytes", larger)
@@ -49,7 +56,9 @@ enum StandardStreams {
     }
 
     private static func invalid(_ reason: String, _ recovery: String) -> KeystoreError {
-        KeystoreError(operation: "read standard input", code: .invalidInput, reason: reason, recovery: recovery)
+        KeystoreError(
+            operation: "read standard input", code: .invalidInput, reason: reason,
+            recovery: recovery)
     }
 
     /// Standard error, also while ``withoutForeignMessages(_:)`` runs.
@@ -65,7 +74,9 @@ enum StandardStreams {
     }
 
     /// Discards what libraries write to standard error while `body` runs.
-    static func withoutForeignMessages<R, E: Error>(_ body: () async throws(E) -> R) async throws(E) -> R {
+    static func withoutForeignMessages<R, E: Error>(_ body: () async throws(E) -> R) async throws(E)
+        -> R
+    {
         guard errors != .standardError,
             let null = try? FileDescriptor.open("/dev/null", .writeOnly, options: .closeOnExec)
         else { return try await body() }
@@ -83,8 +94,11 @@ enum StandardStreams {
             try FileDescriptor.standardOutput.writeAll(bytes)
         } catch {
             throw KeystoreError(
-                operation: "show the result", code: .failed, reason: "standard output cannot be written: \(error)",
-                recovery: "The command itself succeeded. Check the file or pipe that receives the output.")
+                operation: "show the result", code: .failed,
+                reason: "standard output cannot be written: \(error)",
+                recovery:
+                    "The command itself succeeded. Check the file or pipe that receives the output."
+            )
         }
     }
 }

@@ -34,17 +34,20 @@ extension KeyCommand {
 
         @Option(
             help: ArgumentHelp(
-                "The server whose attestation key signs. (default: the one for local use)", valueName: "url"))
+                "The server whose attestation key signs. (default: the one for local use)",
+                valueName: "url"))
         var issuer: String?
 
         @Option(help: "The form of the statement.") var form = Form.creation
 
-        @Flag(help: "Print the TPM's certificates too, which identify this machine permanently.") var endorsement =
+        @Flag(help: "Print the TPM's certificates too, which identify this machine permanently.")
+        var endorsement =
             false
 
         func validate() throws {
             let maximum = form == .creation ? 32 : 64
-            guard let bytes = Base64URL.decode(challenge), (8...maximum).contains(bytes.count) else {
+            guard let bytes = Base64URL.decode(challenge), (8...maximum).contains(bytes.count)
+            else {
                 throw ValidationError("A challenge is 8 to \(maximum) bytes in base64url.")
             }
             guard form != .webauthn || issuer.flatMap({ URL(string: $0)?.host() }) != nil else {
@@ -58,17 +61,22 @@ extension KeyCommand {
             let records = try await context.records()
             let stored = try await records.usableKey(arguments.key).key
             let request = AttestationRequest(
-                challenge: Base64URL.decode(challenge) ?? Data(), issuer: issuer ?? "", form: requestForm)
+                challenge: Base64URL.decode(challenge) ?? Data(), issuer: issuer ?? "",
+                form: requestForm)
             let attestation = try await records.keystore.attest(stored, for: request)
-            let certificates = endorsement ? try await context.tpmKeystore().endorsementCertificates() : nil
-            return AttestationReport(id: stored.id.rawValue, form: form, attestation, endorsement: certificates)
+            let certificates =
+                endorsement ? try await context.tpmKeystore().endorsementCertificates() : nil
+            return AttestationReport(
+                id: stored.id.rawValue, form: form, attestation, endorsement: certificates)
         }
 
         private var requestForm: AttestationRequest.Form {
             switch form {
             case .creation: .creation
             case .certify: .certify
-            case .webauthn: .webAuthn(rpID: issuer.flatMap { URL(string: $0)?.host() } ?? "", origin: issuer ?? "")
+            case .webauthn:
+                .webAuthn(
+                    rpID: issuer.flatMap { URL(string: $0)?.host() } ?? "", origin: issuer ?? "")
             case .acme: .acme
             }
         }
@@ -97,7 +105,8 @@ struct AttestationReport: Report {
     let endorsementCertificates: [String]?
 
     init(
-        id: String, form: KeyCommand.Attest.Form, _ attestation: KeyAttestation, endorsement: [Data]?
+        id: String, form: KeyCommand.Attest.Form, _ attestation: KeyAttestation,
+        endorsement: [Data]?
     ) {
         self.id = id
         format = attestation.format

@@ -23,7 +23,8 @@ extension KeyCommand {
 
         @OptionGroup var arguments: KeyArguments
 
-        @Option(help: "tss2 (TSS2 PRIVATE KEY, for the tpm2 provider of OpenSSL), pem or jwk.") var format: Format
+        @Option(help: "tss2 (TSS2 PRIVATE KEY, for the tpm2 provider of OpenSSL), pem or jwk.")
+        var format: Format
 
         var operation: String? { "export a key" }
 

@@ -34,17 +34,22 @@ extension KeyCommand {
 
         @Option(help: "A label for the key. It does not have to be unique.") var label: String?
 
-        @Option(help: ArgumentHelp("The slot of a PIV card in which to create the key, such as 9a.", valueName: "slot"))
+        @Option(
+            help: ArgumentHelp(
+                "The slot of a PIV card in which to create the key, such as 9a.", valueName: "slot")
+        )
         var slot: PIVSlotArgument?
 
-        @Flag(help: "Create a key that the TPM can revoke in every copy of the store, or fail.") var revocable = false
+        @Flag(help: "Create a key that the TPM can revoke in every copy of the store, or fail.")
+        var revocable = false
 
         @Flag(help: "Create a key for latchkey-agent: see ‘latchkey ssh’.") var ssh = false
 
         func validate() throws {
             if let label { try KeyCommand.check(label: label) }
             guard reuse == 0 || requested != nil else {
-                throw ValidationError("--reuse is 0 to 300 seconds, for a policy with user verification.")
+                throw ValidationError(
+                    "--reuse is 0 to 300 seconds, for a policy with user verification.")
             }
             guard !ssh || policy != .none else {
                 throw ValidationError(
@@ -54,14 +59,17 @@ extension KeyCommand {
         }
 
         /// The policy with its time; nil if they do not fit together.
-        private var requested: AccessPolicy? { AccessPolicy(policy.requirement, reuseSeconds: reuse) }
+        private var requested: AccessPolicy? {
+            AccessPolicy(policy.requirement, reuseSeconds: reuse)
+        }
 
         var operation: String? { "create a key" }
 
         func perform(in context: CommandContext) async throws -> KeyReport {
             if slot != nil, context.settings.token.uri == nil {
                 context.console.warn(
-                    "--slot has no effect: only the keys of PIV cards have slots, and no token is configured.")
+                    "--slot has no effect: only the keys of PIV cards have slots, and no token is configured."
+                )
             }
             let records = try await context.records(slot: slot?.slot)
             await warnOfSharedLabel(in: records, context)
@@ -79,7 +87,8 @@ extension KeyCommand {
                     try await context.sshRecords().store(
                         SSHKeyRecord(key), for: prompt, authorizedBy: context.presence)
                 } else {
-                    try await records.apply([.put(Record(key: key), payload: nil, ifGeneration: 0)], for: prompt)
+                    try await records.apply(
+                        [.put(Record(key: key), payload: nil, ifGeneration: 0)], for: prompt)
                 }
             } catch {
                 // Without a record, no command can name the key.
@@ -89,13 +98,18 @@ extension KeyCommand {
             return KeyReport(key, in: records.keystore, usedBy: ssh ? KeyReport.sshUse : nil)
         }
 
-        /// Warns if a key of the same commands has the label already: then the label names neither key. A damaged record does
-        /// not prevent the creation of another key, so it is not reported here.
-        private func warnOfSharedLabel(in records: RecordContainer, _ context: CommandContext) async {
+        /// Warns if a key of the same commands has the label already: then the label names neither
+        /// key. A damaged record does not prevent the creation of another key, so it is not
+        /// reported here.
+        private func warnOfSharedLabel(in records: RecordContainer, _ context: CommandContext) async
+        {
             guard let label, let keys = try? await records.keys() else { return }
             let kind = ssh ? SSHKeyRecord.kind : Record.keyKind
-            guard keys.contains(where: { $0.kind == kind && $0.key?.label == label }) else { return }
-            context.console.warn("Another key has the label ‘\(printable(label))’. Name these keys by their IDs.")
+            guard keys.contains(where: { $0.kind == kind && $0.key?.label == label }) else {
+                return
+            }
+            context.console.warn(
+                "Another key has the label ‘\(printable(label))’. Name these keys by their IDs.")
         }
     }
 
@@ -123,7 +137,8 @@ extension KeyCommand {
             let prompt = context.prompt("rename the key ‘\(stored.name)’ to ‘\(label)’")
             let renamed = try await records.keystore.rename(
                 stored, to: label, for: prompt, authorizedBy: context.presence)
-            try await records.apply([.put(Record(key: renamed), payload: nil, ifGeneration: generation)], for: prompt)
+            try await records.apply(
+                [.put(Record(key: renamed), payload: nil, ifGeneration: generation)], for: prompt)
             return KeyReport(renamed, in: records.keystore)
         }
     }
@@ -139,7 +154,8 @@ extension KeyCommand {
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: ArgumentHelp("The key's complete ID.", valueName: "id")) var key: KeyIDArgument
+        @Argument(help: ArgumentHelp("The key's complete ID.", valueName: "id")) var key:
+            KeyIDArgument
 
         @Flag(
             help: """
@@ -159,22 +175,28 @@ extension KeyCommand {
                     recovery: "Run ‘latchkey key delete \(stored.id)’.")
             }
             let prompt = context.prompt("delete the key ‘\(stored.name)’")
-            // The hardware first, because the user may cancel its prompt. Deleting a key again that the hardware no
-            // longer has succeeds. For a revocable key, deleting the record also reserves the revocation.
+            // The hardware first, because the user may cancel its prompt. Deleting a key again that
+            // the hardware no longer has succeeds. For a revocable key, deleting the record also
+            // reserves the revocation.
             if !forget, !stored.isRevocable {
-                try await records.keystore.delete(stored, for: prompt, authorizedBy: context.presence)
+                try await records.keystore.delete(
+                    stored, for: prompt, authorizedBy: context.presence)
             }
-            try await records.apply([.delete(RecordID(stored.id), ifGeneration: generation)], for: prompt)
-            let isDeleted = try await revoke(stored, in: records) && !PKCS11Keystore.isAdopted(stored)
+            try await records.apply(
+                [.delete(RecordID(stored.id), ifGeneration: generation)], for: prompt)
+            let isDeleted =
+                try await revoke(stored, in: records) && !PKCS11Keystore.isAdopted(stored)
             let report = BriefReport(
                 ["id": .string(stored.id.rawValue), "deleted": .bool(isDeleted)],
                 text: isDeleted
                     ? "The key \(stored.id) is deleted."
-                    : "The record of the key \(stored.id) is deleted; the hardware may still have the key.")
+                    : "The record of the key \(stored.id) is deleted; the hardware may still have the key."
+            )
             return await context.afterRevoking(report, in: records)
         }
 
-        /// Revokes a revocable key in the hardware. With --forget, a failure leaves the revocation pending.
+        /// Revokes a revocable key in the hardware. With --forget, a failure leaves the revocation
+        /// pending.
         ///
         /// - Returns: Whether the hardware no longer has the key.
         private func revoke(_ key: HardwareKey, in records: RecordContainer) async throws -> Bool {
@@ -192,7 +214,9 @@ extension KeyCommand {
 
 extension KeyCommand {
     fileprivate static func check(label: String) throws {
-        guard (1...256).contains(label.utf8.count) else { throw ValidationError("A label has 1 to 256 bytes.") }
+        guard (1...256).contains(label.utf8.count) else {
+            throw ValidationError("A label has 1 to 256 bytes.")
+        }
     }
 }
 

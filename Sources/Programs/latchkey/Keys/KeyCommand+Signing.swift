@@ -18,7 +18,8 @@ extension KeyCommand {
 
         static let configuration = CommandConfiguration(
             commandName: "sign",
-            abstract: "Sign a file or a SHA-256 digest with ECDSA P-256, and print the signature in base64url.",
+            abstract:
+                "Sign a file or a SHA-256 digest with ECDSA P-256, and print the signature in base64url.",
             discussion: """
                 With --output, the command writes the signature bytes to a file, as ‘openssl dgst -signature’ reads \
                 them.
@@ -26,15 +27,20 @@ extension KeyCommand {
 
         @OptionGroup var arguments: KeyArguments
 
-        @Argument(help: "The file to sign; - for standard input.", completion: .file()) var file: String?
-
-        @Option(help: ArgumentHelp("The SHA-256 digest to sign, 64 hexadecimal digits.", valueName: "hex"))
-        var digest: String?
-
-        @Option(help: "raw: r and s, 32 bytes each, as in JOSE. der: as in X.509 and OpenSSL.") var format = Format.raw
+        @Argument(help: "The file to sign; - for standard input.", completion: .file()) var file:
+            String?
 
         @Option(
-            help: ArgumentHelp("Write the signature bytes to this file, and print nothing.", valueName: "file"),
+            help: ArgumentHelp(
+                "The SHA-256 digest to sign, 64 hexadecimal digits.", valueName: "hex"))
+        var digest: String?
+
+        @Option(help: "raw: r and s, 32 bytes each, as in JOSE. der: as in X.509 and OpenSSL.")
+        var format = Format.raw
+
+        @Option(
+            help: ArgumentHelp(
+                "Write the signature bytes to this file, and print nothing.", valueName: "file"),
             completion: .file())
         var output: String?
 
@@ -54,13 +60,15 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             if let output { try Self.checkFolder(of: output) }
-            let message = try digest.flatMap(Self.messageDigest) ?? FileDigest.sha256(of: file ?? "-")
+            let message =
+                try digest.flatMap(Self.messageDigest) ?? FileDigest.sha256(of: file ?? "-")
             let records = try await context.records()
             let stored = try await records.ownKey(arguments.key).key
             let signature = try await records.keystore.sign(
                 message, with: stored, for: context.prompt("sign with the key ‘\(stored.name)’"),
                 authorizedBy: context.presence)
-            let bytes = format == .raw ? signature.rawRepresentation : try signature.derRepresentation
+            let bytes =
+                format == .raw ? signature.rawRepresentation : try signature.derRepresentation
             if let output { try Self.write(bytes, to: output) }
             let text = Base64URL.encode(bytes)
             return BriefReport(
@@ -74,7 +82,8 @@ extension KeyCommand {
         private static func checkFolder(of path: String) throws(KeystoreError) {
             let folder = URL(filePath: path).deletingLastPathComponent().path
             guard path != "-" else {
-                throw unwritable(path, "without --output, standard output has the signature in base64url")
+                throw unwritable(
+                    path, "without --output, standard output has the signature in base64url")
             }
             guard access(folder, W_OK | X_OK) == 0 else {
                 throw unwritable(path, "\(folder): \(Errno(rawValue: errno))")
@@ -85,24 +94,30 @@ extension KeyCommand {
             do {
                 try bytes.write(to: URL(filePath: path), options: .atomic)
             } catch {
-                let cause = (error as? CocoaError)?.underlying.map { "\($0)" } ?? "it cannot be written"
+                let cause =
+                    (error as? CocoaError)?.underlying.map { "\($0)" } ?? "it cannot be written"
                 throw unwritable(path, cause)
             }
         }
 
         private static func unwritable(_ path: String, _ reason: String) -> KeystoreError {
             KeystoreError(
-                code: .invalidInput, reason: "the signature cannot be written to \(path): \(reason)",
+                code: .invalidInput,
+                reason: "the signature cannot be written to \(path): \(reason)",
                 recovery: "Name a file in a directory that you can write with --output.")
         }
 
         private static func messageDigest(hex: String) -> MessageDigest? {
-            guard hex.allSatisfy({ $0.isASCII && $0.isHexDigit }), hex.utf8.count == 2 * SHA256.byteCount else {
+            guard hex.allSatisfy({ $0.isASCII && $0.isHexDigit }),
+                hex.utf8.count == 2 * SHA256.byteCount
+            else {
                 return nil
             }
             let digits = hex.compactMap(\.hexDigitValue)
             return MessageDigest(
-                bytes: stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) })
+                bytes: stride(from: 0, to: digits.count, by: 2).map {
+                    UInt8(digits[$0] << 4 | digits[$0 + 1])
+                })
         }
     }
 
@@ -119,7 +134,8 @@ extension KeyCommand {
 
         @Option(
             help: ArgumentHelp(
-                "The subject's name (RFC 4514), most specific part first: ‘CN=Ann,O=Example,C=SE’.", valueName: "name"
+                "The subject's name (RFC 4514), most specific part first: ‘CN=Ann,O=Example,C=SE’.",
+                valueName: "name"
             ))
         var subject: String
 
@@ -153,7 +169,8 @@ enum FileDigest {
             return try file.closeAfter { try sha256(of: file) }
         } catch {
             throw KeystoreError(
-                code: .invalidInput, reason: "\(path == "-" ? "standard input" : path) cannot be read: \(error)",
+                code: .invalidInput,
+                reason: "\(path == "-" ? "standard input" : path) cannot be read: \(error)",
                 recovery: "Name a file that you can read, or ‘-’ for standard input.")
         }
     }

@@ -12,7 +12,8 @@ struct KeyCommand: AsyncParsableCommand {
         commandName: "key",
         abstract: "Create and use keys in the hardware.",
         subcommands: [
-            Create.self, List.self, Show.self, Sign.self, Export.self, CSR.self, Attest.self, Rename.self, Delete.self,
+            Create.self, List.self, Show.self, Sign.self, Export.self, CSR.self, Attest.self,
+            Rename.self, Delete.self,
         ])
 }
 
@@ -70,12 +71,14 @@ extension KeyCommand {
         func perform(in context: CommandContext) async throws -> KeyReport {
             let records = try await context.records()
             do throws(KeystoreError) {
-                return KeyReport(try await records.storedKey(arguments.key).key, in: records.keystore)
+                return KeyReport(
+                    try await records.storedKey(arguments.key).key, in: records.keystore)
             } catch {
                 if let key = try? await records.sshKey(arguments.key).key {
                     return KeyReport(key, in: records.keystore, usedBy: KeyReport.sshUse)
                 }
-                guard error.code == .notFound, let key = try await records.loginKey(arguments.key) else { throw error }
+                guard error.code == .notFound, let key = try await records.loginKey(arguments.key)
+                else { throw error }
                 return KeyReport(key, in: records.keystore, usedBy: "login")
             }
         }
@@ -100,7 +103,8 @@ struct KeyListReport: Report {
         return keys.map { key in
             let use = key.usedBy.map { " (used by \($0))" } ?? ""
             let copies = key.isRevocable ? " (revocable)" : ""
-            return "\(key.id)  \(key.policy)  \(key.assurance)  \(printable(key.label.value ?? ""))\(copies)\(use)"
+            return
+                "\(key.id)  \(key.policy)  \(key.assurance)  \(printable(key.label.value ?? ""))\(copies)\(use)"
         }.joined(separator: "\n")
     }
 }
@@ -112,8 +116,8 @@ struct KeyReport: Report {
     let policy: String
     let assurance: String
     let enforcedPresence: String
-    /// The counter of wrong PINs: `device` for the counter of the hardware, `user` for a counter of this user; nil for a key
-    /// without a PIN, and for a software token.
+    /// The counter of wrong PINs: `device` for the counter of the hardware, `user` for a counter of
+    /// this user; nil for a key without a PIN, and for a software token.
     let pinProtection: Nullable<String>
     let backend: String
     /// The RFC 7512 URI of a token's key, with the token and the key's `id`.
@@ -122,13 +126,14 @@ struct KeyReport: Report {
     let publicKeyJWK: JWK
     /// Whether the hardware can revoke the key for every copy of the store.
     let isRevocable: Bool
-    /// Whether the hardware can prove to servers that the key is in it, in the forms of the standards.
+    /// Whether the hardware can prove to servers that the key is in it, in the forms of the
+    /// standards.
     let isAttestable: Bool
     /// The value of ``usedBy`` for a key that latchkey-agent offers.
     static let sshUse = "ssh"
 
-    /// `locker` or `login` for a key that belongs to the locker or to biometric login, `ssh` for a key of latchkey-agent; nil
-    /// for other keys.
+    /// `locker` or `login` for a key that belongs to the locker or to biometric login, `ssh` for a
+    /// key of latchkey-agent; nil for other keys.
     let usedBy: String?
 
     /// Whether the user created the key, and not the locker or biometric login.
@@ -144,7 +149,8 @@ struct KeyReport: Report {
         enforcedPresence = key.assurance.presence.rawValue
         pinProtection = Nullable(key.assurance.pinProtection?.rawValue)
         backend = key.backend
-        uri = Nullable(key.backend == PKCS11Keystore.backend ? try? PKCS11Keystore.location(of: key) : nil)
+        uri = Nullable(
+            key.backend == PKCS11Keystore.backend ? try? PKCS11Keystore.location(of: key) : nil)
         createdAt = key.createdAt
         publicKeyJWK = JWK(key.publicKey, kid: key.id)
         isRevocable = key.isRevocable
@@ -162,7 +168,8 @@ struct KeyReport: Report {
             }
         let enforcement =
             enforcedPresence == AssuranceLevel.EnforcedPresence.unknown.rawValue
-            ? "may work without the PIN: the card does not prove the key's PIN policy" : "enforces \(enforcedPresence)"
+            ? "may work without the PIN: the card does not prove the key's PIN policy"
+            : "enforces \(enforcedPresence)"
         let provability =
             if !isAttestable {
                 "no"
@@ -200,6 +207,7 @@ struct KeyIDArgument: ExpressibleByArgument {
 
     /// Whether this names the key. Text with the form of a complete ID is never a label.
     func matches(_ key: HardwareKey) -> Bool {
-        UUID(uuidString: text) == nil && key.label == text || IDPrefix(text)?.begins(key.id.rawValue) == true
+        UUID(uuidString: text) == nil && key.label == text
+            || IDPrefix(text)?.begins(key.id.rawValue) == true
     }
 }

@@ -35,7 +35,9 @@ extension PINCommand {
         @Flag(help: "Change only the PIN of the vaults and credentials.") var secrets = false
 
         func validate() throws {
-            guard key == nil || !secrets else { throw ValidationError("Name a key or give --secrets, not both.") }
+            guard key == nil || !secrets else {
+                throw ValidationError("Name a key or give --secrets, not both.")
+            }
         }
 
         var operation: String? {
@@ -50,18 +52,23 @@ extension PINCommand {
             let isToken = context.settings.token.uri != nil
             let prompt = context.prompt("change the PIN of \(isToken ? "the token" : name)")
             do {
-                let count = try await records.changePIN(of: scope, for: prompt, authorizedBy: context.presence)
+                let count = try await records.changePIN(
+                    of: scope, for: prompt, authorizedBy: context.presence)
                 let container = context.settings.container
                 let place = "of the container ‘\(printable(container))’"
                 return BriefReport(
-                    ["container": .string(container), "changed": .number(Double(count.keys + count.classes))],
+                    [
+                        "container": .string(container),
+                        "changed": .number(Double(count.keys + count.classes)),
+                    ],
                     text: isToken
                         ? "The token has the new PIN, which applies to all its keys that require a PIN."
                         : "The new PIN is set for \(printable(changed(count) ?? name)) \(place).")
             } catch {
                 guard error.code == .wrongProof, case .container = scope else { throw error }
                 throw error.with(
-                    recovery: "\(error.recovery) If the keys have different PINs, change them one at a time: "
+                    recovery:
+                        "\(error.recovery) If the keys have different PINs, change them one at a time: "
                         + "‘latchkey pin change KEY’, and ‘latchkey pin change --secrets’ for the vaults and credentials."
                 )
             }
@@ -70,7 +77,9 @@ extension PINCommand {
         /// The part of the container whose PIN changes, and its name for prompts and results.
         private func scope(in records: RecordContainer) async throws -> (PINScope, String) {
             guard let key else {
-                return secrets ? (.classes, Self.secretsName) : (.container, "the keys, vaults and credentials")
+                return secrets
+                    ? (.classes, Self.secretsName)
+                    : (.container, "the keys, vaults and credentials")
             }
             let named: HardwareKey
             if let entry = try? await records.sshKey(key) {
@@ -113,7 +122,9 @@ extension PINCommand {
 
         func perform(in context: CommandContext) async throws -> PINStatusReport {
             let records = try await context.records()
-            if let own = try await records.userPINStatus() { return PINStatusReport(own, isOwn: true) }
+            if let own = try await records.userPINStatus() {
+                return PINStatusReport(own, isOwn: true)
+            }
             return PINStatusReport(try await records.keystore.pinStatus(), isOwn: false)
         }
     }
@@ -151,13 +162,17 @@ struct PINStatusReport: Report {
                 """
         }
         guard !lockedOut else {
-            let until = lockedOutUntil.value.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
-            return "The hardware is locked and accepts no PIN\(until). ‘latchkey doctor’ shows the next step."
+            let until =
+                lockedOutUntil.value.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
+            return
+                "The hardware is locked and accepts no PIN\(until). ‘latchkey doctor’ shows the next step."
         }
         let unknown = isCountLow ? "few (a wrong PIN was entered before)" : "unknown"
         var lines = ["Attempts left:   \(attemptsLeft.value.map(String.init) ?? unknown)"]
         if let limit = attemptLimit.value { lines.append("Attempt limit:   \(limit)") }
-        if let seconds = recoverySeconds.value { lines.append("One attempt is restored every \(seconds) s") }
+        if let seconds = recoverySeconds.value {
+            lines.append("One attempt is restored every \(seconds) s")
+        }
         return lines.joined(separator: "\n")
     }
 }

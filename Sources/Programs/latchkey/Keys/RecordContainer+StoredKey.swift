@@ -6,31 +6,38 @@ import LatchkeySSH
 extension RecordContainer {
     /// The key that an argument names, from its record. Does not use the hardware.
     ///
-    /// - Throws: ``KeystoreError``: `notFound` if the container has no such key or biometric login uses it, `invalidInput`
-    ///   if the argument matches several keys.
-    func storedKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
+    /// - Throws: ``KeystoreError``: `notFound` if the container has no such key or biometric login
+    ///   uses it, `invalidInput` if the argument matches several keys.
+    func storedKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (
+        key: HardwareKey, generation: Int
+    ) {
         if let id = KeyID(rawValue: argument.text), let record = try await metadata(RecordID(id)),
             record.kind == Record.keyKind, let key = record.key
         {
             return try Self.checked(key, record)
         }
-        let fitting = try await list(Record.keyKind).filter { $0.key.map(argument.matches) ?? false }
+        let fitting = try await list(Record.keyKind).filter {
+            $0.key.map(argument.matches) ?? false
+        }
         guard let record = fitting.first, let key = record.key else {
             if let entry = try? await sshKey(argument) {
                 throw KeystoreError(
                     code: .conflict, reason: "the key \(entry.key.id) is an SSH key",
                     recovery:
-                        "‘latchkey ssh’ manages it; ‘latchkey ssh remove \(entry.key.id)’ makes it an ordinary key.")
+                        "‘latchkey ssh’ manages it; ‘latchkey ssh remove \(entry.key.id)’ makes it an ordinary key."
+                )
             }
             if let login = try await loginKey(argument) {
                 throw .notFound(
                     "the key \(login.id) belongs to biometric login",
-                    recovery: "‘latchkey authenticate’ logs in with it, ‘latchkey pin change’ changes its PIN, and "
+                    recovery:
+                        "‘latchkey authenticate’ logs in with it, ‘latchkey pin change’ changes its PIN, and "
                         + "‘latchkey disable’ deletes it.")
             }
             throw .notFound(
                 "the container ‘\(name)’ has no key ‘\(argument.text)’",
-                recovery: "See ‘latchkey key list’, and --container for the keys of other containers.")
+                recovery:
+                    "See ‘latchkey key list’, and --container for the keys of other containers.")
         }
         guard fitting.count == 1 else {
             let haveLabel = fitting.allSatisfy { $0.key?.label == argument.text }
@@ -43,10 +50,12 @@ extension RecordContainer {
         return try Self.checked(key, record)
     }
 
-    /// The key of biometric login that an argument names; nil if there is none. Does not use the hardware.
+    /// The key of biometric login that an argument names; nil if there is none. Does not use the
+    /// hardware.
     func loginKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> HardwareKey? {
-        try await keys().filter { ![Record.keyKind, SSHKeyRecord.kind].contains($0.kind) }.compactMap(\.key).first(
-            where: argument.matches)
+        try await keys().filter { ![Record.keyKind, SSHKeyRecord.kind].contains($0.kind) }
+            .compactMap(\.key).first(
+                where: argument.matches)
     }
 
     /// Checks that the record and its key have the same ID.
@@ -58,15 +67,19 @@ extension RecordContainer {
                 code: .damaged,
                 reason: "the record ‘\(record.id)’ contains the key ‘\(key.id)’",
                 recovery:
-                    "Nothing was changed. Restore the store from a backup, or delete this key and create a new one.")
+                    "Nothing was changed. Restore the store from a backup, or delete this key and create a new one."
+            )
         }
         return (key, record.generation)
     }
 
     /// The key that an argument names, for use in the configured hardware.
     ///
-    /// - Throws: ``KeystoreError``: as ``storedKey(_:)``, and `wrongDevice` for a key of another kind of hardware.
-    func usableKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
+    /// - Throws: ``KeystoreError``: as ``storedKey(_:)``, and `wrongDevice` for a key of another
+    ///   kind of hardware.
+    func usableKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (
+        key: HardwareKey, generation: Int
+    ) {
         let found = try await storedKey(argument)
         try checkPlace(of: found.key)
         return found
@@ -88,10 +101,12 @@ extension RecordContainer {
                 : "Remove --token and LATCHKEY_TOKEN.")
     }
 
-    /// The key that an argument names, which must not belong to the locker: the locker would fail without it.
+    /// The key that an argument names, which must not belong to the locker: the locker would fail
+    /// without it.
     ///
     /// - Parameter isUsed: Whether the operation uses the key in the configured hardware.
-    /// - Throws: ``KeystoreError``: as ``usableKey(_:)`` or ``storedKey(_:)``, and `conflict` for a key of an enrolment.
+    /// - Throws: ``KeystoreError``: as ``usableKey(_:)`` or ``storedKey(_:)``, and `conflict` for a
+    ///   key of an enrolment.
     func ownKey(
         _ argument: KeyIDArgument, isUsed: Bool = true
     ) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
@@ -101,7 +116,8 @@ extension RecordContainer {
             code: .conflict,
             reason: "the key \(found.key.id) belongs to the locker",
             recovery:
-                "See ‘latchkey locker status’; ‘latchkey locker end --mode destroy’ deletes it with the enrolment.")
+                "See ‘latchkey locker status’; ‘latchkey locker end --mode destroy’ deletes it with the enrolment."
+        )
     }
 }
 

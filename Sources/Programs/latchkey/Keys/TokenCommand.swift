@@ -28,11 +28,14 @@ extension TokenCommand {
         func perform(in context: CommandContext) async throws -> TokenListReport {
             let token = context.settings.token
             func directory() async -> TokenDirectory {
-                guard let uri = token.uri else { return await TokenDirectory.read(options: token.options.token) }
+                guard let uri = token.uri else {
+                    return await TokenDirectory.read(options: token.options.token)
+                }
                 return await TokenDirectory.read(uri, options: token.options.token)
             }
             return TokenListReport(
-                arguments.verbose ? await directory() : await StandardStreams.withoutForeignMessages(directory))
+                arguments.verbose
+                    ? await directory() : await StandardStreams.withoutForeignMessages(directory))
         }
     }
 
@@ -52,7 +55,8 @@ extension TokenCommand {
 
         func perform(in context: CommandContext) async throws -> TokenKeyListReport {
             let token = context.settings.token
-            let keys = try await PKCS11Keystore(uri: context.tokenURI(), options: token.options).keys()
+            let keys = try await PKCS11Keystore(uri: context.tokenURI(), options: token.options)
+                .keys()
             return TokenKeyListReport(keys: keys.map(TokenKeyReport.init))
         }
     }
@@ -72,16 +76,19 @@ extension TokenCommand {
 
         @Option(help: "The token's new label, 1 to 32 bytes.") var label: String
 
-        @Flag(help: "Erase an initialized token, with all keys on it, permanently.") var erase = false
+        @Flag(help: "Erase an initialized token, with all keys on it, permanently.") var erase =
+            false
 
         var operation: String? { "initialize the token" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
-            let information = try await context.administrator().initialize(label: label, erasing: erase)
+            let information = try await context.administrator().initialize(
+                label: label, erasing: erase)
             let (label, serial) = (information.label, information.serial)
             return BriefReport(
                 ["label": label, "serial": serial],
-                text: printable("The token ‘\(label)’ is initialized; its serial number is \(serial)."))
+                text: printable(
+                    "The token ‘\(label)’ is initialized; its serial number is \(serial)."))
         }
     }
 
@@ -97,7 +104,10 @@ extension TokenCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Flag(help: "Change the security officer's PIN (YubiKey: the management key) instead of the user PIN.")
+        @Flag(
+            help:
+                "Change the security officer's PIN (YubiKey: the management key) instead of the user PIN."
+        )
         var so = false
 
         @Flag(name: .customLong("init"), help: "Set the user PIN as the security officer.")
@@ -113,7 +123,8 @@ extension TokenCommand {
 
         var operation: String? {
             if unblock { return "unblock the token's PIN" }
-            return initialize ? "set the token's PIN" : "change the \(so ? "security officer" : "token")'s PIN"
+            return initialize
+                ? "set the token's PIN" : "change the \(so ? "security officer" : "token")'s PIN"
         }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
@@ -140,7 +151,8 @@ extension CommandContext {
     /// - Throws: ``KeystoreError`` with code `invalidInput` if no token is configured.
     func administrator() throws(KeystoreError) -> TokenAdministrator {
         TokenAdministrator(
-            try tokenURI(), options: settings.token.options, container: settings.container, presence: presence)
+            try tokenURI(), options: settings.token.options, container: settings.container,
+            presence: presence)
     }
 
     /// The URI of the configured token.
@@ -150,7 +162,8 @@ extension CommandContext {
         guard let uri = settings.token.uri else {
             throw KeystoreError(
                 operation: "find the token", code: .invalidInput, reason: "no token is configured",
-                recovery: "Set one with --token or LATCHKEY_TOKEN; ‘latchkey token list’ shows the URIs.")
+                recovery:
+                    "Set one with --token or LATCHKEY_TOKEN; ‘latchkey token list’ shows the URIs.")
         }
         return uri
     }
@@ -159,7 +172,9 @@ extension CommandContext {
 struct TokenKeyListReport: Report {
     let keys: [TokenKeyReport]
 
-    var text: String { keys.isEmpty ? "The token shows no keys." : keys.map(\.text).joined(separator: "\n") }
+    var text: String {
+        keys.isEmpty ? "The token shows no keys." : keys.map(\.text).joined(separator: "\n")
+    }
 }
 
 /// A key on a token.
@@ -179,7 +194,8 @@ struct TokenKeyReport: Report {
 
     var text: String {
         let place = slot.value.map { "slot \($0)  " } ?? ""
-        return "\(place)\(isP256 ? "P-256" : "another type")  \(printable(label))\n  \(printable(uri))"
+        return
+            "\(place)\(isP256 ? "P-256" : "another type")  \(printable(label))\n  \(printable(uri))"
     }
 }
 
@@ -194,8 +210,11 @@ struct TokenListReport: Report {
     }
 
     var text: String {
-        let none = failures.isEmpty ? "There are no tokens." : "No tokens were found, and some modules cannot be used:"
-        return ((tokens.isEmpty ? [none] : tokens.map(\.text)) + failures.map(\.text)).joined(separator: "\n\n")
+        let none =
+            failures.isEmpty
+            ? "There are no tokens." : "No tokens were found, and some modules cannot be used:"
+        return ((tokens.isEmpty ? [none] : tokens.map(\.text)) + failures.map(\.text)).joined(
+            separator: "\n\n")
     }
 }
 
@@ -247,7 +266,8 @@ struct TokenReport: Report {
     }
 
     var text: String {
-        let kind = simulator.value.map { "\nSimulator:  \(printable($0)): it does not protect keys" } ?? ""
+        let kind =
+            simulator.value.map { "\nSimulator:  \(printable($0)): it does not protect keys" } ?? ""
         return """
             Token:      \(label.isEmpty ? "no label" : printable(label))\(initialized ? "" : ", not initialized")
             Device:     \(printable("\(manufacturer) \(model), serial number \(serial.isEmpty ? "unknown" : serial)"))

@@ -8,7 +8,8 @@ extension LockerCommand {
     struct Encrypt: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "encrypt",
-            abstract: "Encrypt the text from standard input, at most 1 MiB, for a protection level.")
+            abstract: "Encrypt the text from standard input, at most 1 MiB, for a protection level."
+        )
 
         @OptionGroup var arguments: LockerArguments
 
@@ -19,7 +20,8 @@ extension LockerCommand {
         func perform(in context: CommandContext) async throws -> BriefReport {
             let session = try await LockerSession(in: context, arguments, for: level)
             let secret = try context.readSecret(limit: Locker.maximumSecretBytes)
-            guard let text = secret.withUnsafeBytes({ String(validating: $0, as: UTF8.self) }) else {
+            guard let text = secret.withUnsafeBytes({ String(validating: $0, as: UTF8.self) })
+            else {
                 throw KeystoreError(
                     code: .invalidInput, reason: "the input is not UTF-8 text",
                     recovery: "Encode other data as text first, for example with base64.")
@@ -27,7 +29,8 @@ extension LockerCommand {
             try await session.enrolment()
             return try await session.started(for: level) { locker in
                 let encrypted = try locker.encrypt(secret: text, protectionLevel: level)
-                return BriefReport(["level": level.rawValue, "encrypted": encrypted], text: encrypted)
+                return BriefReport(
+                    ["level": level.rawValue, "encrypted": encrypted], text: encrypted)
             }
         }
     }
@@ -36,7 +39,8 @@ extension LockerCommand {
     struct Decrypt: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "decrypt",
-            abstract: "Print only the decrypted text. With --json, print its level without the text.")
+            abstract:
+                "Print only the decrypted text. With --json, print its level without the text.")
 
         @OptionGroup var arguments: LockerArguments
 

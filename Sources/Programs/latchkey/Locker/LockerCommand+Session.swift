@@ -16,7 +16,8 @@ extension LockerCommand {
         var operation: String? { "start the session" }
 
         func perform(in context: CommandContext) async throws -> LockerReport {
-            let session = try await LockerSession(in: context, arguments, allowsOffline: arguments.allowOffline)
+            let session = try await LockerSession(
+                in: context, arguments, allowsOffline: arguments.allowOffline)
             if try await session.storedEnrolment() == nil {
                 guard level != .easy else { throw LockerSession.notEnrolled }
                 try await session.checkPresence()
@@ -48,7 +49,9 @@ extension LockerCommand {
         func perform(in context: CommandContext) async throws -> LockerReport {
             let session = try await LockerSession(in: context)
             try await session.enrolment()
-            return try await session.opened(for: .background) { LockerReport(try await $0.backgroundAccess()) }
+            return try await session.opened(for: .background) {
+                LockerReport(try await $0.backgroundAccess())
+            }
         }
     }
 
@@ -87,7 +90,8 @@ extension LockerCommand {
                     case .change: try await locker.changeEasyAccess()
                     }
                 return LockerReport(
-                    status, hasNewSecret: change == .change, isRevocable: try await locker.isStoredRevocably())
+                    status, hasNewSecret: change == .change,
+                    isRevocable: try await locker.isStoredRevocably())
             }
             return await context.afterRevoking(report, in: session.records)
         }
@@ -109,24 +113,32 @@ extension LockerCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Option(help: "Destroyed data cannot be recovered. The session is always locked between commands.")
+        @Option(
+            help:
+                "Destroyed data cannot be recovered. The session is always locked between commands."
+        )
         var mode: EndAuthMode
 
         var operation: String? { mode == .destroy ? "destroy the enrolment" : "lock the session" }
 
         func perform(in context: CommandContext) async throws -> RevokingReport<LockerReport> {
             let session = try await LockerSession(in: context)
-            return try await context.afterRevoking(end(session, context.console), in: session.records)
+            return try await context.afterRevoking(
+                end(session, context.console), in: session.records)
         }
 
-        private func end(_ session: LockerSession, _ console: Console) async throws -> LockerReport {
+        private func end(_ session: LockerSession, _ console: Console) async throws -> LockerReport
+        {
             do {
                 try await session.locker.open()
             } catch {
-                guard mode == .destroy, [.storageCorrupted, .wrongDevice].contains(error.code) else { throw error }
+                guard mode == .destroy, [.storageCorrupted, .wrongDevice].contains(error.code)
+                else { throw error }
                 return try await forget(session, error, console)
             }
-            guard session.locker.authSessionStatus.phase != .unregistered else { throw LockerSession.notEnrolled }
+            guard session.locker.authSessionStatus.phase != .unregistered else {
+                throw LockerSession.notEnrolled
+            }
             return LockerReport(
                 try await session.locker.endAuthSession(mode: mode), isDestroyed: mode == .destroy)
         }

@@ -16,7 +16,8 @@ struct LockerCommand: AsyncParsableCommand {
             enable it again.
             """,
         subcommands: [
-            Status.self, Start.self, Background.self, End.self, EasyAccess.self, Encrypt.self, Decrypt.self,
+            Status.self, Start.self, Background.self, End.self, EasyAccess.self, Encrypt.self,
+            Decrypt.self,
         ])
 }
 
@@ -26,7 +27,8 @@ extension LockerCommand {
         static let configuration = CommandConfiguration(
             commandName: "status",
             abstract:
-                "Show whether this machine is enrolled, and with which server. Does not prompt or use the network.")
+                "Show whether this machine is enrolled, and with which server. Does not prompt or use the network."
+        )
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
@@ -34,7 +36,8 @@ extension LockerCommand {
 
         func perform(in context: CommandContext) async throws -> LockerStatusReport {
             let records = try await context.records()
-            let enrolment = try await context.isForeign(records) ? nil : StoredEnrolment(of: records)
+            let enrolment =
+                try await context.isForeign(records) ? nil : StoredEnrolment(of: records)
             return LockerStatusReport(enrolment, context.settings)
         }
     }
@@ -101,8 +104,11 @@ struct LockerStatusReport: Report {
         guard let endpoint, let clientID, let enrolmentID, let userID, let levelShares else {
             return "This machine is not enrolled."
         }
-        let shares = levelShares ? "stored by the server" : "none: cryptography does not bind data to sessions"
-        let other = isConfigured == false ? " (another server is configured, so other commands fail)" : ""
+        let shares =
+            levelShares
+            ? "stored by the server" : "none: cryptography does not bind data to sessions"
+        let other =
+            isConfigured == false ? " (another server is configured, so other commands fail)" : ""
         let copies =
             isRevocable == false
             ? "\nThis hardware cannot revoke base and offline: a copy of the store can decrypt them on this machine after"
@@ -121,13 +127,14 @@ struct LockerStatusReport: Report {
 
 /// The state of a session at the end of the command.
 struct LockerReport: Report {
-    /// `unregistered`, `enrolled`, `activeViaStrongAuth`, `activeViaEasyAccess`, `backgroundAccess` or `verifiedOffline`.
+    /// `unregistered`, `enrolled`, `activeViaStrongAuth`, `activeViaEasyAccess`, `backgroundAccess`
+    /// or `verifiedOffline`.
     let phase: String
     let easyAccessEnabled: Bool
     let expiresAt: Date?
     let scopes: [String]?
-    /// Whether the hardware can revoke `base`, `offline` and easy access; only in the reports of `locker start` and
-    /// `easy-access`.
+    /// Whether the hardware can revoke `base`, `offline` and easy access; only in the reports of
+    /// `locker start` and `easy-access`.
     let isRevocable: Bool?
 
     /// Whether the command changed the PIN or finger of easy access.
@@ -140,7 +147,8 @@ struct LockerReport: Report {
     }
 
     init(
-        _ status: AuthSessionStatus, hasNewSecret: Bool = false, isDestroyed: Bool = false, isRevocable: Bool? = nil
+        _ status: AuthSessionStatus, hasNewSecret: Bool = false, isDestroyed: Bool = false,
+        isRevocable: Bool? = nil
     ) {
         self.isDestroyed = isDestroyed
         self.isRevocable = isRevocable
@@ -156,13 +164,15 @@ struct LockerReport: Report {
             switch SessionPhase(rawValue: phase) {
             case .enrolled: "This machine is enrolled."
             case .activeViaStrongAuth: "You are logged in; the session ends with this command."
-            case .activeViaEasyAccess: "Your PIN or finger is verified; the session ends with this command."
+            case .activeViaEasyAccess:
+                "Your PIN or finger is verified; the session ends with this command."
             case .backgroundAccess: "Background access works; it ends with this command."
             case .verifiedOffline:
                 "Your PIN or finger is verified without the server; the session ends with this command."
             case .unregistered, nil:
                 isDestroyed
-                    ? "The enrolment and its data on this machine are destroyed." : "This machine is not enrolled."
+                    ? "The enrolment and its data on this machine are destroyed."
+                    : "This machine is not enrolled."
             }
         guard phase != SessionPhase.unregistered.rawValue else { return words }
         let secret = hasNewSecret ? " It uses the new PIN or finger from now on." : ""
@@ -170,6 +180,7 @@ struct LockerReport: Report {
             isRevocable == false
             ? "\nThis hardware cannot revoke the enrolment: a copy of the store can decrypt base and offline on this machine after"
                 + " ‘end --mode destroy’." : ""
-        return "\(words) Easy access is \(easyAccessEnabled ? "enabled" : "disabled").\(secret)\(copies)"
+        return
+            "\(words) Easy access is \(easyAccessEnabled ? "enabled" : "disabled").\(secret)\(copies)"
     }
 }

@@ -14,11 +14,13 @@ struct LockerSession {
 
     /// Creates the locker without opening it.
     ///
-    /// - Parameter allowsOffline: Whether a PIN or finger is enough without a network, for data that decrypts without the
-    ///   server.
-    /// - Throws: ``KeystoreError`` with code `invalidInput` if the configured server is missing or not valid.
+    /// - Parameter allowsOffline: Whether a PIN or finger is enough without a network, for data
+    ///   that decrypts without the server.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if the configured server is missing or
+    ///   not valid.
     init(
-        in context: CommandContext, policy: AccessPolicy? = nil, levelShares: LevelSharePolicy = .required,
+        in context: CommandContext, policy: AccessPolicy? = nil,
+        levelShares: LevelSharePolicy = .required,
         allowsOffline: Bool = false
     ) async throws {
         let server = try context.identityServer()
@@ -27,10 +29,12 @@ struct LockerSession {
         let stored = (try? await StoredEnrolment(of: records))?.issuer
         locker = try Locker(
             LockerConfiguration(
-                issuer: stored.flatMap { ServerAddress.isSame($0, server.endpoint) ? $0 : nil } ?? server.endpoint,
+                issuer: stored.flatMap { ServerAddress.isSame($0, server.endpoint) ? $0 : nil }
+                    ?? server.endpoint,
                 clientID: server.clientID, records: records,
                 presence: context.presence, channel: BrowserChannel(context.browser),
-                transport: ServerTransport(log: context.log, console: context.console), easyAccessPolicy: policy,
+                transport: ServerTransport(log: context.log, console: context.console),
+                easyAccessPolicy: policy,
                 levelShares: levelShares,
                 offlineVerification: allowsOffline ? OfflineVerification() : nil,
                 logger: LockerLog(context.log), disclosesHardware: context.discloses))
@@ -41,27 +45,34 @@ struct LockerSession {
 
     init(in context: CommandContext, _ options: LockerArguments, allowsOffline: Bool) async throws {
         try await self.init(
-            in: context, policy: options.policy?.policy, levelShares: options.withoutShares ? .whenOffered : .required,
+            in: context, policy: options.policy?.policy,
+            levelShares: options.withoutShares ? .whenOffered : .required,
             allowsOffline: allowsOffline)
     }
 
     /// A session for data of a level.
-    init(in context: CommandContext, _ options: LockerArguments, for level: ProtectionLevel) async throws {
-        try await self.init(in: context, options, allowsOffline: options.allowOffline && level == .offline)
+    init(in context: CommandContext, _ options: LockerArguments, for level: ProtectionLevel)
+        async throws
+    {
+        try await self.init(
+            in: context, options, allowsOffline: options.allowOffline && level == .offline)
     }
 
     // MARK: The enrolment
 
     /// The stored enrolment with the configured server; nil if this machine is not enrolled.
     ///
-    /// - Throws: ``ErsteGroupAuthError`` with code `environmentChanged` for an enrolment with another server.
+    /// - Throws: ``ErsteGroupAuthError`` with code `environmentChanged` for an enrolment with
+    ///   another server.
     func storedEnrolment() async throws -> StoredEnrolment? {
         guard let enrolment = try await StoredEnrolment(of: records) else { return nil }
         let configuration = locker.configuration
-        guard enrolment.issuer == configuration.issuer, enrolment.clientID == configuration.clientID else {
+        guard enrolment.issuer == configuration.issuer, enrolment.clientID == configuration.clientID
+        else {
             throw ErsteGroupAuthError(
                 code: .environmentChanged,
-                reason: "this machine is enrolled with \(enrolment.issuer) for the client ‘\(enrolment.clientID)’",
+                reason:
+                    "this machine is enrolled with \(enrolment.issuer) for the client ‘\(enrolment.clientID)’",
                 recovery: "Set these with --endpoint and --client-id, or use another --container.")
         }
         return enrolment
@@ -75,7 +86,8 @@ struct LockerSession {
     }
 
     static let notEnrolled = ErsteGroupAuthError(
-        code: .notEnrolled, reason: "this machine is not enrolled", recovery: "Enrol it with ‘latchkey locker start’.")
+        code: .notEnrolled, reason: "this machine is not enrolled",
+        recovery: "Enrol it with ‘latchkey locker start’.")
 
     /// Checks before the login that easy access can be set up here.
     ///
@@ -97,18 +109,22 @@ struct LockerSession {
     private func checkLockout() async throws(KeystoreError) {
         let status = try await records.keystore.pinStatus()
         guard status.isLockedOut else { return }
-        let until = status.lockedOutUntil.map { ", by \($0.formatted(.iso8601)) at the latest" } ?? ""
+        let until =
+            status.lockedOutUntil.map { ", by \($0.formatted(.iso8601)) at the latest" } ?? ""
         throw KeystoreError(
             code: .lockedOut,
             reason: "the hardware is locked after too many wrong PINs",
-            recovery: "Leave the machine on, and try again when ‘latchkey pin status’ shows attempts left\(until).",
+            recovery:
+                "Leave the machine on, and try again when ‘latchkey pin status’ shows attempts left\(until).",
             attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil)
     }
 
     // MARK: The session
 
     /// Runs an operation on the opened locker, then locks it.
-    func opened<R>(for level: ProtectionLevel? = nil, _ body: (Locker) async throws -> R) async throws -> R {
+    func opened<R>(for level: ProtectionLevel? = nil, _ body: (Locker) async throws -> R)
+        async throws -> R
+    {
         try await locker.open()
         let hadEasyAccess = locker.authSessionStatus.isEasyAccessEnabled
         do {
@@ -149,7 +165,8 @@ struct LockerSession {
         switch error.code {
         case .wrongSecret where isEasyAccessGone:
             error.with(
-                reason: "\(error.reason); that was the last attempt, and easy access is now disabled",
+                reason:
+                    "\(error.reason); that was the last attempt, and easy access is now disabled",
                 recovery:
                     "Log in with ‘latchkey locker start’. When ‘latchkey pin status’ shows attempts left, set a PIN with "
                     + "‘latchkey locker easy-access enable’.")

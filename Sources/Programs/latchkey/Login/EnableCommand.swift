@@ -21,7 +21,9 @@ struct EnableCommand: ContextCommand {
     var operation: String? { "enable biometric login" }
 
     func perform(in context: CommandContext) async throws -> EnableReport {
-        EnableReport(try await context.login(binding: arguments.bindServer).enableBiometric(policy: policy?.policy))
+        EnableReport(
+            try await context.login(binding: arguments.bindServer).enableBiometric(
+                policy: policy?.policy))
     }
 }
 
@@ -39,7 +41,8 @@ struct EnableReport: Report {
     private let warning: String
 
     private enum CodingKeys: String, CodingKey {
-        case kid, policy, assurance, enforcedPresence, isRevocable, notRevocableReason, wasAlreadyEnabled
+        case kid, policy, assurance, enforcedPresence, isRevocable, notRevocableReason,
+            wasAlreadyEnabled
     }
 
     init(_ key: BiometricKey) {
@@ -97,8 +100,8 @@ struct DisableCommand: ContextCommand {
 }
 
 extension HardwareKey {
-    /// A warning that copies of the store can always use a login's key, one sentence; nil if they cannot. A token's key is
-    /// on the token, which deletes it or reports that it cannot.
+    /// A warning that copies of the store can always use a login's key, one sentence; nil if they
+    /// cannot. A token's key is on the token, which deletes it or reports that it cannot.
     var copyWarning: String? {
         switch assurance.root {
         case .tpm, .swtpm:

@@ -15,7 +15,8 @@ struct LoginCommand: ContextCommand {
 
     func perform(in context: CommandContext) async throws -> SessionReport {
         let result = try await context.login(binding: arguments.bindServer).authorize()
-        return SessionReport(container: context.settings.container, userInfo: result.userInfo, kid: nil)
+        return SessionReport(
+            container: context.settings.container, userInfo: result.userInfo, kid: nil)
     }
 }
 
@@ -32,7 +33,8 @@ struct AuthenticateCommand: ContextCommand {
     func perform(in context: CommandContext) async throws -> SessionReport {
         let result = try await context.login(binding: arguments.bindServer).authenticateBiometric()
         return SessionReport(
-            container: context.settings.container, userInfo: result.userInfo, kid: result.keyID?.rawValue)
+            container: context.settings.container, userInfo: result.userInfo,
+            kid: result.keyID?.rawValue)
     }
 }
 
@@ -44,7 +46,8 @@ struct LogoutCommand: ContextCommand {
 
     @OptionGroup var arguments: LoginArguments
 
-    @Flag(help: "Keep biometric login, so that the same user can log in with it again.") var keepBiometric = false
+    @Flag(help: "Keep biometric login, so that the same user can log in with it again.")
+    var keepBiometric = false
 
     @Flag(help: "Log out on this machine even if the server fails or refuses.") var force = false
 
@@ -68,7 +71,8 @@ struct SessionReport: Report {
 
     var text: String {
         let name = userInfo.preferredUsername ?? userInfo.email ?? userInfo.name
-        return "Logged in as \(printable(name.map { "\($0) (\(userInfo.userID))" } ?? userInfo.userID))."
+        return
+            "Logged in as \(printable(name.map { "\($0) (\(userInfo.userID))" } ?? userInfo.userID))."
     }
 }
 
@@ -77,6 +81,8 @@ struct LoginArguments: CommandArguments {
     @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
 
     @Flag(
-        help: "Confirm without a prompt that a login stored by an earlier version belongs to the configured server.")
+        help:
+            "Confirm without a prompt that a login stored by an earlier version belongs to the configured server."
+    )
     var bindServer = false
 }

@@ -6,7 +6,8 @@ import LatchkeyLogin
 struct StatusCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Show the container's state on this hardware. Does not prompt or use the network.")
+        abstract: "Show the container's state on this hardware. Does not prompt or use the network."
+    )
 
     @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
@@ -27,7 +28,8 @@ struct StatusReport: Report {
     let sessionState: SessionState
     /// The enabled key, of any user.
     let kid: Nullable<String>
-    /// Whether the hardware can revoke the enabled key for every copy of the store; absent without a key.
+    /// Whether the hardware can revoke the enabled key for every copy of the store; absent without
+    /// a key.
     let isRevocable: Bool?
     /// The address of the server of the session and the key.
     let server: String?
@@ -38,7 +40,8 @@ struct StatusReport: Report {
     private let warning: String
 
     private enum CodingKeys: String, CodingKey {
-        case container, lastUserID, biometricEnabled, sessionState, kid, isRevocable, server, clientID
+        case container, lastUserID, biometricEnabled, sessionState, kid, isRevocable, server,
+            clientID
         case isConfiguredServer
     }
 
@@ -46,7 +49,8 @@ struct StatusReport: Report {
     init(_ status: ContainerStatus, _ settings: Settings) {
         server = status.server?.address
         clientID = status.server?.clientID
-        let configured = LoginServer(address: settings.endpoint ?? "", clientID: settings.clientID ?? "")
+        let configured = LoginServer(
+            address: settings.endpoint ?? "", clientID: settings.clientID ?? "")
         isConfiguredServer = status.server.flatMap { server in configured.map { $0 == server } }
         container = settings.container
         lastUserID = Nullable(status.lastUserID)
@@ -70,7 +74,8 @@ struct StatusReport: Report {
         guard let server, let clientID else { return "" }
         let other =
             isConfiguredServer == false
-            ? "\nThe configured server is a different one. Commands do not use this session or key there." : ""
+            ? "\nThe configured server is a different one. Commands do not use this session or key there."
+            : ""
         return "\nServer:           \(printable(server)), client \(printable(clientID))\(other)"
     }
 }

@@ -2,7 +2,8 @@ import ArgumentParser
 import Latchkey
 
 extension PasskeyCommand {
-    /// `latchkey passkey serve`. Runs `latchkey-passkeys`, a smaller program that uses less memory than this one.
+    /// `latchkey passkey serve`. Runs `latchkey-passkeys`, a smaller program that uses less memory
+    /// than this one.
     struct Serve: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "serve",
@@ -23,7 +24,9 @@ extension PasskeyCommand {
         var policy: LoginPolicyArgument?
 
         @Option(
-            help: ArgumentHelp("Use another relay, a socket of your own processes, for tests.", valueName: "socket"))
+            help: ArgumentHelp(
+                "Use another relay, a socket of your own processes, for tests.", valueName: "socket"
+            ))
         var relay: String?
 
         func run() async throws {
@@ -33,15 +36,21 @@ extension PasskeyCommand {
             .during("serve passkeys")
         }
 
-        /// The options of the service. The other options concern servers and output, which the service does not use.
+        /// The options of the service. The other options concern servers and output, which the
+        /// service does not use.
         private var serviceArguments: [String] {
-            let settings = ["container", "store", "tcti", "token", "token-login", "token-isolation", "pin-source"]
+            let settings = [
+                "container", "store", "tcti", "token", "token-login", "token-isolation",
+                "pin-source",
+            ]
             var values: [(String, String?)] = settings.map { ($0, options.values[$0] ?? nil) }
             values += [
-                ("presence", options.presence?.rawValue), ("policy", policy?.policy.description), ("relay", relay),
+                ("presence", options.presence?.rawValue), ("policy", policy?.policy.description),
+                ("relay", relay),
             ]
             return values.compactMap { name, value in value.map { "--\(name)=\($0)" } }
-                + (options.allowShortPin ? ["--allow-short-pin"] : []) + (options.verbose ? ["--verbose"] : [])
+                + (options.allowShortPin ? ["--allow-short-pin"] : [])
+                + (options.verbose ? ["--verbose"] : [])
         }
     }
 }

@@ -30,8 +30,9 @@ extension CommandContext {
 /// An argument that names a passkey.
 struct PasskeyArguments: CommandArguments {
     @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-    @Argument(help: ArgumentHelp("The passkey's ID, its beginning, or its label.", valueName: "passkey")) var passkey:
-        String
+    @Argument(
+        help: ArgumentHelp("The passkey's ID, its beginning, or its label.", valueName: "passkey"))
+    var passkey: String
 }
 
 extension PasskeyCommand {
@@ -41,7 +42,9 @@ extension PasskeyCommand {
             commandName: "list", abstract: "List the passkeys: site, account and ID.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Option(help: ArgumentHelp("Only the passkeys of this site, for example example.com.", valueName: "site"))
+        @Option(
+            help: ArgumentHelp(
+                "Only the passkeys of this site, for example example.com.", valueName: "site"))
         var site: String?
 
         var operation: String? { "list the passkeys" }
@@ -49,13 +52,15 @@ extension PasskeyCommand {
         func perform(in context: CommandContext) async throws -> PasskeyListReport {
             let passkeys = try await context.passkeys().store.list()
             return PasskeyListReport(
-                passkeys: passkeys.filter { site == nil || $0.rpID == site }.map(PasskeyReport.init))
+                passkeys: passkeys.filter { site == nil || $0.rpID == site }.map(PasskeyReport.init)
+            )
         }
     }
 
     /// `latchkey passkey show`.
     struct Show: ContextCommand {
-        static let configuration = CommandConfiguration(commandName: "show", abstract: "Show one passkey.")
+        static let configuration = CommandConfiguration(
+            commandName: "show", abstract: "Show one passkey.")
 
         @OptionGroup var arguments: PasskeyArguments
 
@@ -77,7 +82,9 @@ extension PasskeyCommand {
         @Argument(help: "The new label, at most 64 characters.") var label: String
 
         func validate() throws {
-            guard label.count <= 64 else { throw ValidationError("A label has at most 64 characters.") }
+            guard label.count <= 64 else {
+                throw ValidationError("A label has at most 64 characters.")
+            }
         }
 
         var operation: String? { "rename a passkey" }
@@ -101,11 +108,14 @@ extension PasskeyCommand {
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: ArgumentHelp("The passkey's complete ID.", valueName: "id")) var passkey: String?
+        @Argument(help: ArgumentHelp("The passkey's complete ID.", valueName: "id")) var passkey:
+            String?
         @Flag(help: "Delete all passkeys of the container.") var all = false
 
         func validate() throws {
-            guard all != (passkey != nil) else { throw ValidationError("Name either a passkey or --all.") }
+            guard all != (passkey != nil) else {
+                throw ValidationError("Name either a passkey or --all.")
+            }
         }
 
         var operation: String? { all ? "delete the passkeys" : "delete a passkey" }
@@ -122,11 +132,14 @@ extension PasskeyCommand {
                 let found = try store.passkey(named: passkey)
                 guard Base64URL.encode(found.id) == passkey else {
                     throw KeystoreError.invalidInput("deleting requires the complete ID")
-                        .with(recovery: "Run ‘latchkey passkey delete \(Base64URL.encode(found.id))’.")
+                        .with(
+                            recovery: "Run ‘latchkey passkey delete \(Base64URL.encode(found.id))’."
+                        )
                 }
                 passkeys = [found]
             }
-            // The hardware first, because the user may cancel its prompt: a token keeps its keys. A TPM keeps none.
+            // The hardware first, because the user may cancel its prompt: a token keeps its keys. A
+            // TPM keeps none.
             for passkey in passkeys {
                 try await records.keystore.delete(
                     passkey.key, for: context.prompt("delete the passkey for \(passkey.rpID)"),
@@ -134,7 +147,8 @@ extension PasskeyCommand {
                 try store.delete([passkey.id])
             }
             if !damaged.isEmpty { try store.delete(damaged: damaged) }
-            return PasskeyDeletionReport(deleted: passkeys.map { Base64URL.encode($0.id) } + damaged)
+            return PasskeyDeletionReport(
+                deleted: passkeys.map { Base64URL.encode($0.id) } + damaged)
         }
     }
 }
@@ -167,7 +181,8 @@ struct PasskeyReport: Report {
         var lines = ["site:      \(site)", "account:   \(account)"]
         if let label = label.value { lines.append("label:     \(label)") }
         lines += [
-            "id:        \(id)", "created:   \(createdAt)", "policy:    \(policy)", "PRF:       \(prf ? "yes" : "no")",
+            "id:        \(id)", "created:   \(createdAt)", "policy:    \(policy)",
+            "PRF:       \(prf ? "yes" : "no")",
         ]
         return lines.map(printable).joined(separator: "\n")
     }
@@ -191,5 +206,7 @@ struct PasskeyListReport: Report {
 struct PasskeyDeletionReport: Report {
     let deleted: [String]
 
-    var text: String { deleted.count == 1 ? "The passkey is deleted." : "\(deleted.count) passkeys are deleted." }
+    var text: String {
+        deleted.count == 1 ? "The passkey is deleted." : "\(deleted.count) passkeys are deleted."
+    }
 }

@@ -2,8 +2,8 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Latchkey
-import SystemPackage
 import LatchkeyPlatform
+import SystemPackage
 
 extension SSHCommand {
     /// `latchkey ssh install`.
@@ -19,20 +19,24 @@ extension SSHCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Flag(help: "Add the lines to ~/.ssh/config, or replace the line of an earlier version.") var write = false
+        @Flag(help: "Add the lines to ~/.ssh/config, or replace the line of an earlier version.")
+        var write = false
 
         var operation: String? { "set up ssh" }
 
         func perform(in context: CommandContext) async throws -> SSHInstallReport {
             let environment = ProcessInfo.processInfo.environment
             guard let home = environment["HOME"], home.hasPrefix("/") else {
-                throw KeystoreError(code: .unavailable, reason: "HOME is not set", recovery: "Set it, and try again.")
+                throw KeystoreError(
+                    code: .unavailable, reason: "HOME is not set",
+                    recovery: "Set it, and try again.")
             }
             let socket = AgentSocket(environment: environment)
             let file = SSHConfigurationFile(home: home, agentPath: try socket.sshPath())
             let isWritten = try write ? file.add() : file.isComplete
             return SSHInstallReport(
-                path: file.path, isConfigured: isWritten, isRunning: socket.isServed, lines: file.lines,
+                path: file.path, isConfigured: isWritten, isRunning: socket.isServed,
+                lines: file.lines,
                 socket: socket.path)
         }
     }
@@ -80,7 +84,8 @@ struct SSHInstallReport: Report {
 struct AgentSocket {
     static let name = "latchkey/ssh-agent.sock"
 
-    /// In `XDG_RUNTIME_DIR` if that is an absolute path outside `/run/user`, otherwise in `/run/user/UID`.
+    /// In `XDG_RUNTIME_DIR` if that is an absolute path outside `/run/user`, otherwise in
+    /// `/run/user/UID`.
     let path: String
     private let isStandard: Bool
 
@@ -92,25 +97,30 @@ struct AgentSocket {
         path = "\(other ?? "/run/user/\(getuid())")/\(Self.name)"
     }
 
-    /// The path for ssh_config(5), where `%i` is the user's ID. It names no variable, because ssh refuses its whole configuration
-    /// if a variable is not set, as in cron.
+    /// The path for ssh_config(5), where `%i` is the user's ID. It names no variable, because ssh
+    /// refuses its whole configuration if a variable is not set, as in cron.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for a path with characters other than ASCII letters, digits and
-    ///   `/ . _ -`. Some of them have a meaning in the file or in a shell.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for a path with characters other than
+    ///   ASCII letters, digits and `/ . _ -`. Some of them have a meaning in the file or in a
+    ///   shell.
     func sshPath() throws -> String {
         if isStandard { return "/run/user/%i/\(Self.name)" }
         guard path.wholeMatch(of: /[A-Za-z0-9\/._\-]+/) != nil else {
             throw KeystoreError(
                 code: .invalidInput,
-                reason: "XDG_RUNTIME_DIR has a character that may have a meaning for ssh or the shell",
-                recovery: "Use a directory whose path has only the characters A–Z, a–z, 0–9 and / . _ -")
+                reason:
+                    "XDG_RUNTIME_DIR has a character that may have a meaning for ssh or the shell",
+                recovery:
+                    "Use a directory whose path has only the characters A–Z, a–z, 0–9 and / . _ -")
         }
         return path
     }
 
     /// Whether the socket accepts a connection. systemd accepts it before it starts the agent.
     var isServed: Bool {
-        guard let connection = UNIXSocketAddress(path: path)?.connectedSocket() else { return false }
+        guard let connection = UNIXSocketAddress(path: path)?.connectedSocket() else {
+            return false
+        }
         close(connection)
         return true
     }
@@ -125,7 +135,8 @@ struct SSHConfigurationFile {
     }
 
     private let agentLine: String
-    /// The lines that direct ssh to the agent. They are the first of the file, because ssh uses the first value of an option.
+    /// The lines that direct ssh to the agent. They are the first of the file, because ssh uses the
+    /// first value of an option.
     var lines: String { "# latchkey-agent\nHost *\n\(agentLine)\n" }
 
     /// The file, or the target of the symbolic link in its place.
@@ -149,8 +160,9 @@ struct SSHConfigurationFile {
         text.split(whereSeparator: \.isNewline).contains { $0 == agentLine }
     }
 
-    /// Replaces the lines of earlier versions. If the file then does not contain the line, puts the lines before its contents.
-    /// Keeps the mode of the file. Changes nothing if the file is complete.
+    /// Replaces the lines of earlier versions. If the file then does not contain the line, puts the
+    /// lines before its contents. Keeps the mode of the file. Changes nothing if the file is
+    /// complete.
     ///
     /// - Returns: true.
     func add() throws -> Bool {
@@ -159,7 +171,8 @@ struct SSHConfigurationFile {
         do {
             let earlier = try contents()
             try FileManager.default.createDirectory(
-                atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+                atPath: directory, withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700])
             var text = earlier.replacing(Self.earlierLine, with: agentLine)
             if !directs(text) { text = lines + (text.isEmpty ? "" : "\n" + text) }
             try Data(text.utf8).write(to: URL(filePath: path), options: .atomic)
@@ -172,7 +185,8 @@ struct SSHConfigurationFile {
         return true
     }
 
-    /// The text of the file; empty if it does not exist. Its bytes must be UTF-8, so that no byte is lost.
+    /// The text of the file; empty if it does not exist. Its bytes must be UTF-8, so that no byte
+    /// is lost.
     private func contents() throws -> String {
         guard FileManager.default.fileExists(atPath: path) else { return "" }
         return try String(contentsOfFile: path, encoding: .utf8)

@@ -21,10 +21,12 @@ extension SSHCommand {
 
         @OptionGroup var arguments: KeyArguments
 
-        @Option(name: .customLong("host"), help: ArgumentHelp("A permitted login.", valueName: "rule"))
+        @Option(
+            name: .customLong("host"), help: ArgumentHelp("A permitted login.", valueName: "rule"))
         var hosts: [String] = []
 
-        @Flag(help: "Accept requests from servers to which ssh forwards the agent (ssh -A).") var allowForwarding =
+        @Flag(help: "Accept requests from servers to which ssh forwards the agent (ssh -A).")
+        var allowForwarding =
             false
 
         @Flag(
@@ -35,7 +37,8 @@ extension SSHCommand {
         var signAnything = false
 
         @Option(
-            help: ArgumentHelp("A known_hosts file instead of those of OpenSSH.", valueName: "file"),
+            help: ArgumentHelp(
+                "A known_hosts file instead of those of OpenSSH.", valueName: "file"),
             completion: .file())
         var knownHosts: String?
 
@@ -45,14 +48,17 @@ extension SSHCommand {
             let records = try await context.sshRecords()
             let found = try await records.sshKey(arguments.key)
             let home = ProcessInfo.processInfo.environment["HOME"]
-            let known = KnownHosts(files: knownHosts.map { [$0] } ?? KnownHosts.defaultFiles(home: home))
+            let known = KnownHosts(
+                files: knownHosts.map { [$0] } ?? KnownHosts.defaultFiles(home: home))
             let rules = try hosts.map { try DestinationRule($0).destination(known) }
             let prompt = context.prompt("restrict the SSH key ‘\(found.name)’")
-            var entry = try await records.verifiedSSHKey(found.key.id, for: prompt, authorizedBy: context.presence)
+            var entry = try await records.verifiedSSHKey(
+                found.key.id, for: prompt, authorizedBy: context.presence)
             entry.settings.destinations = rules
             entry.settings.allowsForwarding = allowForwarding
             entry.settings.signsAnything = signAnything
-            return SSHKeyReport(try await records.store(entry, for: prompt, authorizedBy: context.presence))
+            return SSHKeyReport(
+                try await records.store(entry, for: prompt, authorizedBy: context.presence))
         }
     }
 
@@ -68,13 +74,17 @@ extension SSHCommand {
 
         @OptionGroup var arguments: KeyArguments
 
-        @Argument(help: ArgumentHelp("The certificate; - for standard input.", valueName: "file"), completion: .file())
+        @Argument(
+            help: ArgumentHelp("The certificate; - for standard input.", valueName: "file"),
+            completion: .file())
         var file: String?
 
         @Flag(help: "Remove the stored certificate.") var remove = false
 
         func validate() throws {
-            guard (file == nil) == remove else { throw ValidationError("Give ‘<file>’ or ‘--remove’.") }
+            guard (file == nil) == remove else {
+                throw ValidationError("Give ‘<file>’ or ‘--remove’.")
+            }
         }
 
         var operation: String? { "store the certificate" }
@@ -84,9 +94,11 @@ extension SSHCommand {
             let found = try await records.sshKey(arguments.key)
             let prompt = context.prompt("change the certificate of the SSH key ‘\(found.name)’")
             let certificate = try file.map { try Self.certificate(in: $0, for: found, context) }
-            var entry = try await records.verifiedSSHKey(found.key.id, for: prompt, authorizedBy: context.presence)
+            var entry = try await records.verifiedSSHKey(
+                found.key.id, for: prompt, authorizedBy: context.presence)
             entry.certificate = certificate
-            return SSHKeyReport(try await records.store(entry, for: prompt, authorizedBy: context.presence))
+            return SSHKeyReport(
+                try await records.store(entry, for: prompt, authorizedBy: context.presence))
         }
 
         private static func certificate(
@@ -114,7 +126,8 @@ extension SSHCommand {
         private static func text(of file: String) throws -> String {
             guard let bytes = FileManager.default.contents(atPath: file) else {
                 throw KeystoreError(
-                    code: .invalidInput, reason: "the file \(file) cannot be read", recovery: "Check the path.")
+                    code: .invalidInput, reason: "the file \(file) cannot be read",
+                    recovery: "Check the path.")
             }
             return String(decoding: bytes, as: UTF8.self)
         }
@@ -135,7 +148,9 @@ struct DestinationRule {
         source = steps.count == 2 ? String(steps[0]) : nil
         user = parts.count == 2 ? String(parts[0]) : nil
         host = String(parts[parts.count - 1])
-        guard ![source, user, host].contains(""), source?.contains("@") != true else { throw Self.invalid(text) }
+        guard ![source, user, host].contains(""), source?.contains("@") != true else {
+            throw Self.invalid(text)
+        }
     }
 
     func destination(_ known: KnownHosts) throws(KeystoreError) -> SSHDestination {
@@ -144,14 +159,17 @@ struct DestinationRule {
             destination: try Self.hop(host, known), user: user)
     }
 
-    private static func hop(_ name: String, _ known: KnownHosts) throws(KeystoreError) -> SSHDestination.Hop {
+    private static func hop(_ name: String, _ known: KnownHosts) throws(KeystoreError)
+        -> SSHDestination.Hop
+    {
         let isFingerprint = name.hasPrefix("SHA256:")
         guard !isFingerprint || name.utf8.count == 50 else { throw invalid(name) }
         let fingerprints = isFingerprint ? [name] : known.fingerprints(of: name)
         guard !fingerprints.isEmpty else {
             throw KeystoreError(
                 code: .notFound, reason: "known_hosts has no key of the host ‘\(name)’",
-                recovery: "Log in to it once, or give the fingerprint of its host key, as SHA256:….")
+                recovery: "Log in to it once, or give the fingerprint of its host key, as SHA256:…."
+            )
         }
         return SSHDestination.Hop(name: name, fingerprints: fingerprints)
     }
@@ -159,6 +177,8 @@ struct DestinationRule {
     private static func invalid(_ text: String) -> KeystoreError {
         KeystoreError(
             code: .invalidInput, reason: "‘\(text)’ is not a rule of the form [SOURCE>][USER@]HOST",
-            recovery: "Examples: git.example.org, ada@shell.example.org, 'shell.example.org>git.example.org'.")
+            recovery:
+                "Examples: git.example.org, ada@shell.example.org, 'shell.example.org>git.example.org'."
+        )
     }
 }

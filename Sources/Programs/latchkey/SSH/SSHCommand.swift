@@ -11,7 +11,8 @@ struct SSHCommand: AsyncParsableCommand {
         commandName: "ssh",
         abstract: "Use keys in the hardware for ssh and git, through latchkey-agent.",
         subcommands: [
-            List.self, Add.self, Remove.self, Export.self, Restrict.self, Certificate.self, Install.self,
+            List.self, Add.self, Remove.self, Export.self, Restrict.self, Certificate.self,
+            Install.self,
         ])
 }
 
@@ -20,7 +21,9 @@ extension SSHCommand {
     struct List: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "list",
-            abstract: "List the keys that latchkey-agent offers, oldest first. Does not use the hardware.")
+            abstract:
+                "List the keys that latchkey-agent offers, oldest first. Does not use the hardware."
+        )
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
@@ -45,7 +48,10 @@ extension SSHCommand {
 
         @OptionGroup var arguments: KeyArguments
 
-        @Flag(help: "Accept a key with the policy none, which any of your programs can use without a prompt.")
+        @Flag(
+            help:
+                "Accept a key with the policy none, which any of your programs can use without a prompt."
+        )
         var withoutVerification = false
 
         var operation: String? { "add an SSH key" }
@@ -69,7 +75,9 @@ extension SSHCommand {
     struct Remove: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "remove",
-            abstract: "Stop offering a key. It stays as an ordinary key, which ‘latchkey key delete’ deletes.")
+            abstract:
+                "Stop offering a key. It stays as an ordinary key, which ‘latchkey key delete’ deletes."
+        )
 
         @OptionGroup var arguments: KeyArguments
 
@@ -81,10 +89,13 @@ extension SSHCommand {
                 [
                     .delete(SSHKeyRecord.id(of: entry.key.id), ifGeneration: entry.generation),
                     .put(Record(key: entry.key), payload: nil, ifGeneration: 0),
-                ], for: context.prompt("remove the SSH key ‘\(entry.name)’"), authorizedBy: context.presence)
+                ], for: context.prompt("remove the SSH key ‘\(entry.name)’"),
+                authorizedBy: context.presence)
             return BriefReport(
                 ["id": .string(entry.key.id.rawValue), "removed": true],
-                text: "The agent no longer offers the key \(entry.key.id). It is an ordinary key now.")
+                text:
+                    "The agent no longer offers the key \(entry.key.id). It is an ordinary key now."
+            )
         }
     }
 
@@ -92,7 +103,9 @@ extension SSHCommand {
     struct Export: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "export",
-            abstract: "Print the public key as a line for authorized_keys and IdentityFile. Does not use the hardware.")
+            abstract:
+                "Print the public key as a line for authorized_keys and IdentityFile. Does not use the hardware."
+        )
 
         @OptionGroup var arguments: KeyArguments
 
@@ -119,8 +132,8 @@ extension SSHCommand {
 }
 
 extension CommandContext {
-    /// The container's records, for storing SSH keys: they belong to the hardware that protects the container, which may be
-    /// the TPM although a token is configured.
+    /// The container's records, for storing SSH keys: they belong to the hardware that protects the
+    /// container, which may be the TPM although a token is configured.
     func sshRecords() async throws -> RecordContainer {
         let hardware = HardwareSettings(
             tcti: settings.tcti, token: settings.token, allowsShortPINs: settings.allowsShortPINs)
@@ -131,7 +144,8 @@ extension CommandContext {
 extension RecordContainer {
     /// The SSH key that an argument names, from its record. Does not use the hardware.
     ///
-    /// - Throws: ``KeystoreError``: `notFound` or, if the argument matches several keys, `invalidInput`.
+    /// - Throws: ``KeystoreError``: `notFound` or, if the argument matches several keys,
+    ///   `invalidInput`.
     func sshKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> SSHKeyRecord {
         let keys = try await sshKeys().keys
         let matching = keys.filter { $0.key.id.rawValue == argument.text }
@@ -139,12 +153,15 @@ extension RecordContainer {
         guard let entry = fitting.first else {
             throw .notFound(
                 "the container ‘\(name)’ has no SSH key ‘\(argument.text)’",
-                recovery: "See ‘latchkey ssh list’. ‘latchkey ssh add’ adds a key of ‘latchkey key list’.")
+                recovery:
+                    "See ‘latchkey ssh list’. ‘latchkey ssh add’ adds a key of ‘latchkey key list’."
+            )
         }
         guard fitting.count == 1 else {
             throw KeystoreError(
                 code: .invalidInput,
-                reason: "\(fitting.count) SSH keys of the container ‘\(name)’ match ‘\(argument.text)’",
+                reason:
+                    "\(fitting.count) SSH keys of the container ‘\(name)’ match ‘\(argument.text)’",
                 recovery: "Use the complete ID; see ‘latchkey ssh list’.")
         }
         return entry
@@ -200,7 +217,9 @@ struct SSHKeyReport: Report {
             "Forwarding:   \(allowsForwarding ? "allowed" : "refused")",
         ]
         if signsAnything { lines.append("Data:         signs data of any kind") }
-        if let certificate = certificate.value { lines.append("Certificate:  \(certificate.summary)") }
+        if let certificate = certificate.value {
+            lines.append("Certificate:  \(certificate.summary)")
+        }
         return lines.joined(separator: "\n")
     }
 }
@@ -225,6 +244,8 @@ struct SSHCertificateReport: Encodable, Sendable {
 
     var summary: String {
         let end = validBefore.value.map { ", until \($0.formatted(.iso8601))" } ?? ""
-        return printable("\(keyID), for \(principals.isEmpty ? "all users" : principals.joined(separator: ", "))\(end)")
+        return printable(
+            "\(keyID), for \(principals.isEmpty ? "all users" : principals.joined(separator: ", "))\(end)"
+        )
     }
 }

@@ -1,7 +1,7 @@
 import HTTPTypes
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeyPresence
 import LatchkeyServices
 import Logging
@@ -9,14 +9,16 @@ import Logging
 extension CommandContext {
     /// The container's login.
     ///
-    /// - Parameter binding: Whether to bind a login that an earlier version stored without its server to the configured
-    ///   server. If false, the command asks for confirmation on the terminal.
+    /// - Parameter binding: Whether to bind a login that an earlier version stored without its
+    ///   server to the configured server. If false, the command asks for confirmation on the
+    ///   terminal.
     /// - Throws: ``KeystoreError`` with code `invalidInput` if no server is configured.
     func login(binding: Bool = false) async throws -> Container {
         let server = try identityServer()
         let name = settings.container
         let configuration = ContainerConfiguration(
-            endpoint: server.endpoint, clientID: server.clientID, additionalOrigins: settings.trustedOrigins,
+            endpoint: server.endpoint, clientID: server.clientID,
+            additionalOrigins: settings.trustedOrigins,
             bindsEarlierLogin: { server in
                 if binding { return true }
                 guard TerminalPresence.isPresent() else { return false }
@@ -31,7 +33,8 @@ extension CommandContext {
             transport: ServerTransport(log: log, console: console))
     }
 
-    /// Shows what a server learns about the hardware, even with `--quiet`. Running the command is the consent.
+    /// Shows what a server learns about the hardware, even with `--quiet`. Running the command is
+    /// the consent.
     @Sendable func discloses(_ disclosure: AttestationDisclosure) -> Bool {
         console.warn(disclosure.text)
         return true
@@ -43,9 +46,11 @@ extension CommandContext {
     func identityServer() throws(KeystoreError) -> (endpoint: String, clientID: String) {
         func invalid(_ reason: String, _ recovery: String) -> KeystoreError {
             KeystoreError(
-                operation: "find the identity server", code: .invalidInput, reason: reason, recovery: recovery)
+                operation: "find the identity server", code: .invalidInput, reason: reason,
+                recovery: recovery)
         }
-        guard let endpoint = settings.endpoint, let clientID = settings.clientID, !clientID.isEmpty else {
+        guard let endpoint = settings.endpoint, let clientID = settings.clientID, !clientID.isEmpty
+        else {
             throw invalid(settings.missingServer.reason, settings.missingServer.recovery)
         }
         guard let address = Endpoint(endpoint), !address.path.contains("?") else {
@@ -57,7 +62,8 @@ extension CommandContext {
     }
 }
 
-/// Runs an operation that informs the server. If the server cannot be reached, the error's next step mentions `--force`.
+/// Runs an operation that informs the server. If the server cannot be reached, the error's next
+/// step mentions `--force`.
 func mentioningForce(_ body: () async throws -> Void) async throws {
     do {
         try await body()
@@ -69,8 +75,8 @@ func mentioningForce(_ body: () async throws -> Void) async throws {
     }
 }
 
-/// The HTTP client of the tool. Logs the method, the path without its query, and the status of each exchange, but no
-/// headers or bodies. Reports that it waits after one second.
+/// The HTTP client of the tool. Logs the method, the path without its query, and the status of each
+/// exchange, but no headers or bodies. Reports that it waits after one second.
 struct ServerTransport: HTTPTransport {
     let log: Logger
     let console: Console
@@ -81,7 +87,9 @@ struct ServerTransport: HTTPTransport {
         self.console = console
     }
 
-    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (
+        HTTPResponse, [UInt8]
+    ) {
         let waiting = Task { [console] in
             try await Task.sleep(for: .seconds(1))
             console.say("Waiting for \(request.authority ?? "the server") to answer …")

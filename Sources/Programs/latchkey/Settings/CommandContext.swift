@@ -2,14 +2,15 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Latchkey
-import LatchkeyServices
 import LatchkeyLogin
 import LatchkeyPKCS11
 import LatchkeyPresence
+import LatchkeyServices
 import LatchkeyTPM
 import Logging
 
-/// The settings and services of a command. Creating it does not prompt or use the hardware or the network.
+/// The settings and services of a command. Creating it does not prompt or use the hardware or the
+/// network.
 struct CommandContext: Sendable {
     let settings: Settings
     let console: Console
@@ -33,13 +34,15 @@ struct CommandContext: Sendable {
                 environment: environment,
                 message: {
                     console.say($0)
-                    console.say("If the page does not know the app, press Ctrl-C and check --client-id.")
+                    console.say(
+                        "If the page does not know the app, press Ctrl-C and check --client-id.")
                 },
                 warning: { console.warn($0) }), log: log)
     }
 
     init(
-        settings: Settings, console: Console, presence: any PresenceAuthority, browser: any Browser, log: Logger
+        settings: Settings, console: Console, presence: any PresenceAuthority, browser: any Browser,
+        log: Logger
     ) {
         self.settings = settings
         self.console = console
@@ -73,38 +76,45 @@ struct CommandContext: Sendable {
             return PKCS11Keystore(uri: uri, options: options, anchors: store)
         }
         log.debug("using the TPM", metadata: ["tcti": "\(settings.tcti)"])
-        return TPMKeystore(tcti: settings.tcti, anchors: store, allowsShortPINs: settings.allowsShortPINs)
+        return TPMKeystore(
+            tcti: settings.tcti, anchors: store, allowsShortPINs: settings.allowsShortPINs)
     }
 
     /// The container's records.
     func records(slot: PIVSlot? = nil) async throws(KeystoreError) -> RecordContainer {
         let store = try await recordStore()
-        return try RecordContainer(name: settings.container, store: store, keystore: keystore(store, slot: slot))
+        return try RecordContainer(
+            name: settings.container, store: store, keystore: keystore(store, slot: slot))
     }
 
-    /// Whether other hardware protects the records, so that a command shows none of them. If yes, prints a warning.
+    /// Whether other hardware protects the records, so that a command shows none of them. If yes,
+    /// prints a warning.
     func isForeign(_ records: RecordContainer) async throws(KeystoreError) -> Bool {
         guard try await records.isForeign() else { return false }
-        console.warn("Other hardware protects the stored records. ‘latchkey store reset’ archives them.")
+        console.warn(
+            "Other hardware protects the stored records. ‘latchkey store reset’ archives them.")
         return true
     }
 
-    /// Checks that the configured token can seal under `policy`. Call it before a command creates another key on the
-    /// token.
-    func checkSealing(_ records: RecordContainer, under policy: AccessPolicy) async throws(KeystoreError) {
+    /// Checks that the configured token can seal under `policy`. Call it before a command creates
+    /// another key on the token.
+    func checkSealing(_ records: RecordContainer, under policy: AccessPolicy)
+        async throws(KeystoreError)
+    {
         guard settings.token.uri != nil, policy != .none else { return }
         try await records.keystore.capabilities().checkSealing(under: policy)
     }
 
-    /// The reason why the tool cannot prompt for PINs, as far as it is known before the first prompt.
+    /// The reason why the tool cannot prompt for PINs, as far as it is known before the first
+    /// prompt.
     func pinObstacle() -> KeystoreError? {
         (settings.pinSource ?? .standard).obstacle(environment: ProcessInfo.processInfo.environment)
     }
 
     /// Reads the secret from standard input.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput` if there are no bytes, too many, or if standard input is the
-    ///   source of PINs.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if there are no bytes, too many, or if
+    ///   standard input is the source of PINs.
     func readSecret(
         limit: Int = StandardStreams.limit, larger: String = StandardStreams.adviceForLarger
     ) throws(KeystoreError) -> SecretBytes {
@@ -115,7 +125,9 @@ struct CommandContext: Sendable {
                 recovery: "Use another descriptor for the PINs: --pin-source fd:3, with 3<file.")
         }
         if isatty(STDIN_FILENO) == 1 {
-            console.say("Type the secret, and end with Return and Ctrl-D. The terminal shows the characters.")
+            console.say(
+                "Type the secret, and end with Return and Ctrl-D. The terminal shows the characters."
+            )
         }
         return try StandardStreams.readSecret(limit: limit, larger: larger)
     }
@@ -126,14 +138,15 @@ struct CommandContext: Sendable {
     }
 }
 
-/// A command that runs in a ``CommandContext`` and returns a ``Report``. The demo runs the same commands with another
-/// context.
+/// A command that runs in a ``CommandContext`` and returns a ``Report``. The demo runs the same
+/// commands with another context.
 protocol ContextCommand: AsyncParsableCommand {
     associatedtype Output: Report
     associatedtype Arguments: CommandArguments
 
     var arguments: Arguments { get }
-    /// The operation for the errors of this command, as a verb phrase; nil if the errors already name their operation.
+    /// The operation for the errors of this command, as a verb phrase; nil if the errors already
+    /// name their operation.
     var operation: String? { get }
 
     func perform(in context: CommandContext) async throws -> Output
@@ -152,7 +165,9 @@ extension ContextCommand {
             report =
                 options.verbose || context.settings.token.uri == nil
                 ? try await perform(in: context)
-                : try await StandardStreams.withoutForeignMessages { try await perform(in: context) }
+                : try await StandardStreams.withoutForeignMessages {
+                    try await perform(in: context)
+                }
         } catch {
             throw reported(error, isTPM: context.settings.token.uri == nil)
         }
@@ -172,10 +187,14 @@ extension ContextCommand {
     private func reported(_ error: any Error, isTPM: Bool) -> any Error {
         let error = operation.map(error.during) ?? error
         return switch error {
-        case let error as KeystoreError where error.recovery == KeystoreError.invalidInput("").recovery:
+        case let error as KeystoreError
+        where error.recovery == KeystoreError.invalidInput("").recovery:
             error.with(recovery: "Correct the value, and run ‘\(Self.words)’ again.")
-        case let error as KeystoreError where error.code == .wrongDevice && isTPM && !error.recovery.contains("reset"):
-            error.with(recovery: "\(error.recovery) ‘latchkey store reset’ archives the store and empties it.")
+        case let error as KeystoreError
+        where error.code == .wrongDevice && isTPM && !error.recovery.contains("reset"):
+            error.with(
+                recovery:
+                    "\(error.recovery) ‘latchkey store reset’ archives the store and empties it.")
         case let error as LoginError where error.code == .unauthenticated:
             error.with(recovery: "Run ‘latchkey login’, then ‘\(Self.words)’ again.")
         default: error

@@ -5,7 +5,8 @@ import LatchkeyPresence
 import LatchkeyServices
 import Synchronization
 
-/// The configured source of PINs. Opens it at the first prompt and keeps it open, because a file has one PIN per line.
+/// The configured source of PINs. Opens it at the first prompt and keeps it open, because a file
+/// has one PIN per line.
 final class ConfiguredPINSource: PresenceAuthority {
     private let source: PINSource?
     private let environment: [String: String]
@@ -27,11 +28,13 @@ final class ConfiguredPINSource: PresenceAuthority {
         try await authority().pin(request)
     }
 
-    /// Shows the notice on the terminal if the tool prompts for PINs there, otherwise on standard error.
+    /// Shows the notice on the terminal if the tool prompts for PINs there, otherwise on standard
+    /// error.
     func notice(_ notice: PresenceNotice) async {
         switch source ?? .standard {
         case .terminal: try? await authority().notice(notice)
-        // The authority would write to descriptor 2, whose output may be discarded while a token's module runs.
+        // The authority would write to descriptor 2, whose output may be discarded while a token's
+        // module runs.
         case .pinentry, .descriptor, .file: StandardStreams.writeError(notice.sentence)
         }
     }
@@ -50,14 +53,16 @@ final class ConfiguredPINSource: PresenceAuthority {
     private static func checkInput() throws(KeystoreError) {
         guard !StandardStreams.isInputRead else {
             throw KeystoreError(
-                code: .unavailable, reason: "standard input contains the data and cannot be the source of PINs",
+                code: .unavailable,
+                reason: "standard input contains the data and cannot be the source of PINs",
                 recovery: "Use another descriptor for the PINs: --pin-source fd:3, with 3<file.")
         }
     }
 }
 
 extension PINSource {
-    /// The reason why this source cannot provide PINs, as far as it is known before the first prompt.
+    /// The reason why this source cannot provide PINs, as far as it is known before the first
+    /// prompt.
     func obstacle(environment: [String: String]) -> KeystoreError? {
         switch self {
         case .terminal where !TerminalPresence.isPresent():
@@ -65,7 +70,8 @@ extension PINSource {
         case .pinentry: return Self.pinentryObstacle(environment)
         case .descriptor(let number) where !InheritedDescriptors.contains(number):
             return Self.nowhere(
-                "descriptor \(number) is not open", "Open it (3<file for fd:3), or set another source.")
+                "descriptor \(number) is not open",
+                "Open it (3<file for fd:3), or set another source.")
         case .file(let path):
             do throws(KeystoreError) {
                 _ = try FilePresence(path: path)
@@ -81,20 +87,28 @@ extension PINSource {
 
     private static func pinentryObstacle(_ environment: [String: String]) -> KeystoreError? {
         func isSet(_ name: String) -> Bool { environment[name].map { !$0.isEmpty } ?? false }
-        guard isInstalled(environment["PINENTRY_PROGRAM"] ?? "pinentry", path: environment["PATH"] ?? "") else {
+        guard
+            isInstalled(
+                environment["PINENTRY_PROGRAM"] ?? "pinentry", path: environment["PATH"] ?? "")
+        else {
             return nowhere(
-                "there is neither a terminal nor a pinentry program", "Install pinentry-curses or another pinentry.")
+                "there is neither a terminal nor a pinentry program",
+                "Install pinentry-curses or another pinentry.")
         }
         // A program in PINENTRY_PROGRAM may need neither a terminal nor a desktop.
-        let places = ["PINENTRY_PROGRAM", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "GPG_TTY"]
+        let places = [
+            "PINENTRY_PROGRAM", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "GPG_TTY",
+        ]
         guard places.contains(where: isSet) || TerminalPresence.isPresent() else {
-            return nowhere("pinentry has neither a terminal nor a desktop for the prompt", otherSource)
+            return nowhere(
+                "pinentry has neither a terminal nor a desktop for the prompt", otherSource)
         }
         return nil
     }
 
     private static func nowhere(_ reason: String, _ recovery: String) -> KeystoreError {
-        KeystoreError(operation: "ask for the PIN", code: .unavailable, reason: reason, recovery: recovery)
+        KeystoreError(
+            operation: "ask for the PIN", code: .unavailable, reason: reason, recovery: recovery)
     }
 
     private static func isInstalled(_ program: String, path: String) -> Bool {
@@ -108,11 +122,13 @@ enum FingerNotice {
     /// - Parameter prompt: The broker's text about the program and its reason.
     static func show(_ progress: FingerProgress, _ prompt: String, on console: Console) {
         switch progress {
-        case .queued: console.say("Another program uses the fingerprint reader. This prompt is next.")
+        case .queued:
+            console.say("Another program uses the fingerprint reader. This prompt is next.")
         case .waiting: console.say("\(prompt) Touch the fingerprint reader.")
         case .retry: console.say("The finger could not be read. Touch the reader again.")
         case .swipeTooShort: console.say("The swipe was too short. Swipe again.")
-        case .centreFinger: console.say("Put the finger on the middle of the reader, and touch it again.")
+        case .centreFinger:
+            console.say("Put the finger on the middle of the reader, and touch it again.")
         case .removeFinger: console.say("Take the finger off the reader, and touch it again.")
         case .notMatched: console.say("The finger does not match your enrolled fingers.")
         case .matched, .withdrawn: break

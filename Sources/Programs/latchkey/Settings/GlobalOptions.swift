@@ -1,8 +1,8 @@
 public import ArgumentParser
 public import Latchkey
 
-/// The options of every command. ``Settings`` merges them with the environment and the configuration file, which have the
-/// same names.
+/// The options of every command. ``Settings`` merges them with the environment and the
+/// configuration file, which have the same names.
 struct GlobalOptions: ParsableArguments {
     /// The heading of these options in help texts.
     static let title = "Global options"
@@ -13,12 +13,15 @@ struct GlobalOptions: ParsableArguments {
 
     @Flag(help: "Log operations to standard error.") var verbose = false
 
-    @Option(help: ArgumentHelp("The container. (LATCHKEY_CONTAINER; default: default)", valueName: "name"))
+    @Option(
+        help: ArgumentHelp(
+            "The container. (LATCHKEY_CONTAINER; default: default)", valueName: "name"))
     var container: String?
 
     @Option(
         help: ArgumentHelp(
-            "The directory of the store. (LATCHKEY_STORE; default: $XDG_DATA_HOME/latchkey)", valueName: "dir"))
+            "The directory of the store. (LATCHKEY_STORE; default: $XDG_DATA_HOME/latchkey)",
+            valueName: "dir"))
     var store: String?
 
     @Option(
@@ -33,11 +36,14 @@ struct GlobalOptions: ParsableArguments {
             valueName: "uri"))
     var token: String?
 
-    @Option(help: ArgumentHelp("The address of the identity server. (LATCHKEY_ENDPOINT)", valueName: "url"))
+    @Option(
+        help: ArgumentHelp(
+            "The address of the identity server. (LATCHKEY_ENDPOINT)", valueName: "url"))
     var endpoint: String?
 
     @Option(
-        name: .customLong("client-id"), help: ArgumentHelp("The OAuth client ID. (LATCHKEY_CLIENT_ID)", valueName: "id")
+        name: .customLong("client-id"),
+        help: ArgumentHelp("The OAuth client ID. (LATCHKEY_CLIENT_ID)", valueName: "id")
     )
     var clientID: String?
 
@@ -47,9 +53,13 @@ struct GlobalOptions: ParsableArguments {
             valueName: "source"))
     var pinSource: String?
 
-    @Option(help: "The preferred user verification, if a key allows more than one.") var presence: PresencePreference?
+    @Option(help: "The preferred user verification, if a key allows more than one.") var presence:
+        PresencePreference?
 
-    @Flag(help: "Accept a new PIN of fewer than 6 characters even if the TPM's lockout password is empty.")
+    @Flag(
+        help:
+            "Accept a new PIN of fewer than 6 characters even if the TPM's lockout password is empty."
+    )
     var allowShortPin = false
 
     @Option(
@@ -75,8 +85,10 @@ extension GlobalOptions {
     /// The values of the options that are settings, by name.
     var values: [String: String?] {
         [
-            "container": container, "store": store, "tcti": tcti, "token": token, "token-login": tokenLogin,
-            "token-isolation": tokenIsolation, "pin-source": pinSource, "endpoint": endpoint, "client-id": clientID,
+            "container": container, "store": store, "tcti": tcti, "token": token,
+            "token-login": tokenLogin,
+            "token-isolation": tokenIsolation, "pin-source": pinSource, "endpoint": endpoint,
+            "client-id": clientID,
             "trusted-origins": trustedOrigins,
         ]
     }
@@ -85,7 +97,8 @@ extension GlobalOptions {
 /// The value of `--presence`.
 extension PresencePreference: ExpressibleByArgument {}
 
-/// The value of `--policy`: `none`, `pin`, `user-presence`, `biometry-any` or `biometry-current-set`.
+/// The value of `--policy`: `none`, `pin`, `user-presence`, `biometry-any` or
+/// `biometry-current-set`.
 extension AccessPolicy: ExpressibleByArgument {
     public init?(argument: String) {
         guard let requirement = Requirement(rawValue: argument) else { return nil }
@@ -106,5 +119,7 @@ struct LoginPolicyArgument: ExpressibleByArgument {
         self.policy = policy
     }
 
-    static let allValueStrings = AccessPolicy.allValueStrings.filter { $0 != AccessPolicy.none.description }
+    static let allValueStrings = AccessPolicy.allValueStrings.filter {
+        $0 != AccessPolicy.none.description
+    }
 }

@@ -6,8 +6,8 @@ import LatchkeyPresence
 import LatchkeyServices
 import LatchkeyTPM
 
-/// The settings of one run: each value from its option, otherwise from the environment, otherwise from the configuration
-/// file, otherwise the default.
+/// The settings of one run: each value from its option, otherwise from the environment, otherwise
+/// from the configuration file, otherwise the default.
 struct Settings: Sendable {
     var container = "default"
     var store: String
@@ -21,8 +21,8 @@ struct Settings: Sendable {
     var allowsShortPINs = false
     var endpoint: String?
     var clientID: String?
-    /// Other origins that may receive the identity server's tokens. The list is used only if its source (option, environment,
-    /// file) is the source of the endpoint or has precedence over it.
+    /// Other origins that may receive the identity server's tokens. The list is used only if its
+    /// source (option, environment, file) is the source of the endpoint or has precedence over it.
     var trustedOrigins: Set<String> = []
     /// The path of the configuration file, which may not exist; nil if it is unknown.
     var configurationFile: String?
@@ -57,11 +57,14 @@ struct Settings: Sendable {
         pinSource = try values.pinSource()
     }
 
-    private static func origins(_ text: String, _ values: SettingsReader) throws(KeystoreError) -> Set<String> {
+    private static func origins(_ text: String, _ values: SettingsReader) throws(KeystoreError)
+        -> Set<String>
+    {
         var origins: Set<String> = []
         for name in text.split(separator: ",").map(String.init) {
             guard let endpoint = Endpoint(name), endpoint.path == "/" else {
-                throw values.invalid("trusted-origins", "‘\(name)’ is not an origin of the form https://a.example")
+                throw values.invalid(
+                    "trusted-origins", "‘\(name)’ is not an origin of the form https://a.example")
             }
             origins.insert(endpoint.origin)
         }
@@ -70,7 +73,9 @@ struct Settings: Sendable {
 
     /// The reason and the next step if the endpoint, the client ID or both are missing.
     var missingServer: (reason: String, recovery: String) {
-        let missing = [("endpoint", endpoint ?? "", "https://…"), ("client-id", clientID ?? "", "…")].filter(
+        let missing = [
+            ("endpoint", endpoint ?? "", "https://…"), ("client-id", clientID ?? "", "…"),
+        ].filter(
             \.1.isEmpty)
         let (isOne, names) = (missing.count == 1, missing.map(\.0))
         let members = missing.map { #""\#($0.0)": "\#($0.2)""# }.joined(separator: ", ")

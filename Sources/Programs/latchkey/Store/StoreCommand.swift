@@ -30,14 +30,18 @@ struct StoreCommand: AsyncParsableCommand {
             let directory = context.settings.store
             guard RecordStore.isPresent(directory: directory) else {
                 throw KeystoreError.notFound(
-                    "there is no store at \(directory)", recovery: "To name another directory, use --store.")
+                    "there is no store at \(directory)",
+                    recovery: "To name another directory, use --store.")
             }
             let archive = try await archiveStore(in: context)
-            return BriefReport(["archive": .string(archive)], text: "The store is empty. The archive is \(archive).")
+            return BriefReport(
+                ["archive": .string(archive)],
+                text: "The store is empty. The archive is \(archive).")
         }
 
         /// - Returns: The path of the archive.
-        private func archiveStore(in context: CommandContext) async throws(KeystoreError) -> String {
+        private func archiveStore(in context: CommandContext) async throws(KeystoreError) -> String
+        {
             do throws(KeystoreError) {
                 let store = try await context.store()
                 let contents = try await store.contents()
@@ -57,7 +61,8 @@ struct StoreCommand: AsyncParsableCommand {
                     code: .invalidInput, reason: "there is no terminal for the confirmation",
                     recovery: "To reset the store without confirmation, add --yes.")
             }
-            let question = printable("\(loss) The store is archived, and this user’s programs get an empty store.")
+            let question = printable(
+                "\(loss) The store is archived, and this user’s programs get an empty store.")
             guard try await TerminalQuestion.isConfirmed(question) else {
                 throw KeystoreError.cancelled("the reset was not confirmed")
             }
@@ -66,8 +71,11 @@ struct StoreCommand: AsyncParsableCommand {
         /// For example `You lose: in the container ‘default’ 2 keys, biometric login.`
         private static func loss(of contents: [RecordStore.Contents]) -> String {
             let parts = contents.compactMap { container in
-                let things = container.kinds.sorted { $0.key < $1.key }.compactMap { phrase($0.key, $0.value) }
-                return things.isEmpty ? nil : "in the container ‘\(container.name)’ \(things.joined(separator: ", "))"
+                let things = container.kinds.sorted { $0.key < $1.key }.compactMap {
+                    phrase($0.key, $0.value)
+                }
+                return things.isEmpty
+                    ? nil : "in the container ‘\(container.name)’ \(things.joined(separator: ", "))"
             }
             return parts.isEmpty
                 ? "The store contains nothing that you can lose."

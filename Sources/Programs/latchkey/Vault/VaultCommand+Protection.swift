@@ -74,7 +74,8 @@ extension VaultCommand {
     struct Reset: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "reset",
-            abstract: "Delete the secret, even if it is damaged. Does not prompt, and cannot be undone.")
+            abstract:
+                "Delete the secret, even if it is damaged. Does not prompt, and cannot be undone.")
 
         @OptionGroup var arguments: VaultArguments
 

@@ -14,7 +14,8 @@ struct VaultCommand: AsyncParsableCommand {
             the name if the container has only one vault.
             """,
         subcommands: [
-            Store.self, Show.self, Update.self, Upgrade.self, Downgrade.self, Lock.self, Unlock.self, Reset.self,
+            Store.self, Show.self, Update.self, Upgrade.self, Downgrade.self, Lock.self,
+            Unlock.self, Reset.self,
             List.self, Status.self,
         ])
 }
@@ -29,7 +30,9 @@ struct VaultArguments: CommandArguments {
 
 extension ContextCommand where Arguments == VaultArguments {
     /// The commands' names are verbs.
-    var operation: String? { "\(Self.self)".lowercased() + " the vault" + (arguments.name.map { " ‘\($0)’" } ?? "") }
+    var operation: String? {
+        "\(Self.self)".lowercased() + " the vault" + (arguments.name.map { " ‘\($0)’" } ?? "")
+    }
 }
 
 extension VaultCommand {
@@ -52,13 +55,16 @@ extension VaultCommand {
         var policy: LoginPolicyArgument?
 
         func validate() throws {
-            guard policy == nil || biometrics else { throw ValidationError("--policy requires --biometrics.") }
+            guard policy == nil || biometrics else {
+                throw ValidationError("--policy requires --biometrics.")
+            }
         }
 
         var operation: String? { "store the vault ‘\(name)’" }
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            let session = try await VaultSession(name, in: context, protecting: biometrics, under: policy?.policy)
+            let session = try await VaultSession(
+                name, in: context, protecting: biometrics, under: policy?.policy)
             let vault = try await session.empty()
             let secret = try context.readSecret().withUnsafeBytes { Data($0) }
             let stored =
@@ -74,7 +80,8 @@ extension VaultCommand {
     struct Show: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "show",
-            abstract: "Print only the secret. With --json, print the vault's state without the secret.")
+            abstract:
+                "Print only the secret. With --json, print the vault's state without the secret.")
 
         @OptionGroup var arguments: VaultArguments
 
@@ -82,7 +89,8 @@ extension VaultCommand {
             let session = try await VaultSession(arguments.name, in: context)
             let vault = try await session.opened()
             let report = VaultReport(vault)
-            return BriefReport(report, text: report.text, secretOutput: SecretBytes(try vault.credentials))
+            return BriefReport(
+                report, text: report.text, secretOutput: SecretBytes(try vault.credentials))
         }
     }
 
@@ -90,7 +98,8 @@ extension VaultCommand {
     struct Update: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "update",
-            abstract: "Replace the secret with the one from standard input, and keep its protection.")
+            abstract:
+                "Replace the secret with the one from standard input, and keep its protection.")
 
         @OptionGroup var arguments: VaultArguments
 
@@ -113,7 +122,8 @@ extension VaultCommand {
         var operation: String? { "list the vaults" }
 
         func perform(in context: CommandContext) async throws -> VaultListReport {
-            let space = try VaultSpace(records: try await context.records(), presence: context.presence)
+            let space = try VaultSpace(
+                records: try await context.records(), presence: context.presence)
             return VaultListReport(
                 vaults: try space.keys().map { VaultReport(stored: $0, in: space) })
         }
@@ -153,7 +163,8 @@ struct VaultReport: Report {
     /// `empty`, `keychain`, `biometrics`, `locked` or `damaged`.
     let state: String
     let biometricsEnabled: Bool
-    /// Whether the hardware can revoke a vault with biometrics; only in the reports of `vault status`, `store` and `upgrade`.
+    /// Whether the hardware can revoke a vault with biometrics; only in the reports of `vault
+    /// status`, `store` and `upgrade`.
     let isRevocable: Bool?
     /// Whether the command deleted the secret.
     private let isDeleted: Bool
@@ -210,7 +221,8 @@ struct VaultReport: Report {
             }
         let copies =
             isRevocable == false
-            ? "\nThis hardware cannot revoke the vault: copies of the store can always open it." : ""
+            ? "\nThis hardware cannot revoke the vault: copies of the store can always open it."
+            : ""
         return "The vault ‘\(printable(name))’ \(words).\(copies)"
     }
 }

@@ -11,8 +11,8 @@ struct VaultSession {
     ///   - name: nil for the container's only vault.
     ///   - isProtecting: Whether the command stores the secret with biometrics.
     ///   - chosen: The policy of a vault with biometrics; nil for the default.
-    /// - Throws: ``KeystoreError``: without a name, `notFound` if there is no vault and `invalidInput` if there are several;
-    ///   `invalidInput` for a name that is not valid.
+    /// - Throws: ``KeystoreError``: without a name, `notFound` if there is no vault and
+    ///   `invalidInput` if there are several; `invalidInput` for a name that is not valid.
     init(
         _ name: String?, in context: CommandContext, protecting isProtecting: Bool = false,
         under chosen: AccessPolicy? = nil
@@ -59,20 +59,25 @@ struct VaultSession {
     /// Checks that the vault contains a secret. Does not use the hardware.
     ///
     /// - Returns: Whether the secret is stored with biometrics.
-    /// - Throws: ``KeystoreError`` with code `notFound` for an empty vault, or the failure of a damaged one.
+    /// - Throws: ``KeystoreError`` with code `notFound` for an empty vault, or the failure of a
+    ///   damaged one.
     @discardableResult
     private func checkExisting() throws -> Bool {
         guard let isProtected = try space.isStoredWithBiometrics(key: key) else {
             throw KeystoreError.notFound(
                 "there is no vault ‘\(key)’",
-                recovery: "See ‘latchkey vault list’, and --container for the vaults of other containers.")
+                recovery:
+                    "See ‘latchkey vault list’, and --container for the vaults of other containers."
+            )
         }
         return isProtected
     }
 
-    /// Checks that the vault contains a secret with biometrics, or without. Does not use the hardware.
+    /// Checks that the vault contains a secret with biometrics, or without. Does not use the
+    /// hardware.
     ///
-    /// - Throws: As ``checkExisting()``, and ``KeystoreError`` with code `wrongState` for the other kind of vault.
+    /// - Throws: As ``checkExisting()``, and ``KeystoreError`` with code `wrongState` for the other
+    ///   kind of vault.
     private func check(isStoredWithBiometrics isProtected: Bool) throws {
         guard try checkExisting() == isProtected else {
             throw KeystoreError(
@@ -88,13 +93,15 @@ struct VaultSession {
 
     /// The vault, unlocked if it was locked.
     ///
-    /// - Throws: ``KeystoreError`` with code `notFound` for an empty vault, the failure of a damaged one, and the errors of
-    ///   unlocking.
+    /// - Throws: ``KeystoreError`` with code `notFound` for an empty vault, the failure of a
+    ///   damaged one, and the errors of unlocking.
     func opened() async throws -> Vault<Data> {
         try checkExisting()
         try await space.open()
         let vault = vault
-        return if case .locked(let locked) = vault { try await locked.unlock().wrap() } else { vault }
+        return if case .locked(let locked) = vault { try await locked.unlock().wrap() } else {
+            vault
+        }
     }
 
     /// The vault with biometrics, unlocked.
@@ -132,6 +139,8 @@ struct VaultSession {
     private var occupied: KeystoreError {
         .conflict(
             "the vault already contains a secret",
-            recovery: "Replace the secret with ‘latchkey vault update’, or delete it with ‘latchkey vault reset’.")
+            recovery:
+                "Replace the secret with ‘latchkey vault update’, or delete it with ‘latchkey vault reset’."
+        )
     }
 }

@@ -7,12 +7,13 @@ internal import LatchkeyRelyingParty
 struct ConnectionParameters: Sendable {
     /// The files with trusted authorities of Debian, Fedora and Alpine.
     private static let systemRoots = [
-        "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
+        "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+        "/etc/ssl/cert.pem",
     ]
 
     let statementTimeout: Duration
-    /// The maximum time until an address of a host answers: `connect_timeout`, or else 2 seconds, and at most half of the wait
-    /// for a connection, so that there is time for another host.
+    /// The maximum time until an address of a host answers: `connect_timeout`, or else 2 seconds,
+    /// and at most half of the wait for a connection, so that there is time for another host.
     let addressTimeout: Duration
     /// The parameters for each host of the address.
     let hosts: [[(String, String)]]
@@ -27,7 +28,9 @@ struct ConnectionParameters: Sendable {
         defer { PQconninfoFree(options) }
         var option = options
         while let keyword = option.pointee.keyword {
-            if let value = option.pointee.val { given[String(cString: keyword)] = String(cString: value) }
+            if let value = option.pointee.val {
+                given[String(cString: keyword)] = String(cString: value)
+            }
             option += 1
         }
         guard given["password"] == nil, given["sslpassword"] == nil else {
@@ -36,9 +39,12 @@ struct ConnectionParameters: Sendable {
                     + "environment variable PGPASSFILE names.")
         }
         let environment = ProcessInfo.processInfo.environment
-        // libpq ignores both on Unix sockets. The host can also come from PGHOST, PGHOSTADDR or a service file, so they are
-        // always set. Parameters of the address precede those of a service file.
-        if given["sslmode"] == nil, environment["PGSSLMODE"] == nil { given["sslmode"] = "verify-full" }
+        // libpq ignores both on Unix sockets. The host can also come from PGHOST, PGHOSTADDR or a
+        // service file, so they are always set. Parameters of the address precede those of a
+        // service file.
+        if given["sslmode"] == nil, environment["PGSSLMODE"] == nil {
+            given["sslmode"] = "verify-full"
+        }
         if given["sslrootcert"] == nil, environment["PGSSLROOTCERT"] == nil,
             given["service"] == nil, environment["PGSERVICE"] == nil,
             access("\(environment["HOME"] ?? "")/.postgresql/root.crt", R_OK) != 0
@@ -49,7 +55,8 @@ struct ConnectionParameters: Sendable {
         let milliseconds = max(1, seconds * 1_000 + attoseconds / 1_000_000_000_000_000)
         given["options"] =
             "-c statement_timeout=\(milliseconds) -c lock_timeout=\(milliseconds) "
-            + "-c idle_in_transaction_session_timeout=\(4 * milliseconds) " + (given["options"] ?? "")
+            + "-c idle_in_transaction_session_timeout=\(4 * milliseconds) "
+            + (given["options"] ?? "")
         let defaults = [
             "application_name": "latchkey-identity", "target_session_attrs": "read-write",
             // Milliseconds until a connection without an answer of the other machine is lost.
@@ -59,7 +66,9 @@ struct ConnectionParameters: Sendable {
         given["client_encoding"] = "UTF8"
         hosts = Self.hosts(given)
         statementTimeout = configuration.statementTimeout
-        if let limit = (given["connect_timeout"] ?? environment["PGCONNECT_TIMEOUT"]).flatMap({ Int($0) }) {
+        if let limit = (given["connect_timeout"] ?? environment["PGCONNECT_TIMEOUT"]).flatMap({
+            Int($0)
+        }) {
             addressTimeout = limit > 0 ? .seconds(limit) : configuration.connectionWait
         } else {
             addressTimeout = min(.seconds(2), configuration.connectionWait / 2)
@@ -76,17 +85,21 @@ struct ConnectionParameters: Sendable {
         // libpq reports lists that do not match. With `load_balance_hosts`, it chooses the host.
         guard isValid, given["load_balance_hosts"] == nil else { return [given.map { ($0, $1) }] }
         return (0..<count).map { index in
-            let own = lists.map { name, items in (name, String(items.count == 1 ? items[0] : items[index])) }
+            let own = lists.map { name, items in
+                (name, String(items.count == 1 ? items[0] : items[index]))
+            }
             return given.merging(own) { $1 }.map { ($0, $1) }
         }
     }
 
     func withPointers<R>(
-        host: Int, _ body: (UnsafePointer<UnsafePointer<CChar>?>, UnsafePointer<UnsafePointer<CChar>?>) -> R
+        host: Int,
+        _ body: (UnsafePointer<UnsafePointer<CChar>?>, UnsafePointer<UnsafePointer<CChar>?>) -> R
     ) -> R {
         let values = hosts[host]
         let (names, texts) = (values.map { strdup($0.0) }, values.map { strdup($0.1) })
         defer { for text in names + texts { free(text) } }
-        return body(names.map { UnsafePointer($0) } + [nil], texts.map { UnsafePointer($0) } + [nil])
+        return body(
+            names.map { UnsafePointer($0) } + [nil], texts.map { UnsafePointer($0) } + [nil])
     }
 }

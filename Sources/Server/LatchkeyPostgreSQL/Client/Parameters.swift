@@ -13,7 +13,8 @@ private enum OID {
     static let void: CPostgreSQL.Oid = 2278
 }
 
-/// Values in PostgreSQL's binary format: integers and floating-point numbers with the most significant byte first.
+/// Values in PostgreSQL's binary format: integers and floating-point numbers with the most
+/// significant byte first.
 struct Parameters {
     let types: [CPostgreSQL.Oid]
     private let values: [[UInt8]?]
@@ -46,7 +47,9 @@ struct Parameters {
     }
 
     func withPointers<R>(
-        _ body: (UnsafePointer<UnsafePointer<CChar>?>?, UnsafePointer<Int32>?, UnsafePointer<Int32>?) -> R
+        _ body: (
+            UnsafePointer<UnsafePointer<CChar>?>?, UnsafePointer<Int32>?, UnsafePointer<Int32>?
+        ) -> R
     ) -> R {
         let lengths = values.map { Int32($0?.count ?? 0) }
         let formats = values.map { _ in Int32(1) }
@@ -57,7 +60,9 @@ struct Parameters {
             let pointers = values.map { value -> UnsafePointer<CChar>? in
                 defer { position += (value?.count ?? 0) + 1 }
                 guard value != nil else { return nil }
-                return buffer.baseAddress.map { ($0 + position).assumingMemoryBound(to: CChar.self) }
+                return buffer.baseAddress.map {
+                    ($0 + position).assumingMemoryBound(to: CChar.self)
+                }
             }
             return body(pointers, lengths, formats)
         }
@@ -78,8 +83,10 @@ struct RowReader {
     }
 
     private func value(_ row: Int32, _ column: Int32) throws -> SQLValue? {
-        guard PQgetisnull(result, row, column) == 0, let start = PQgetvalue(result, row, column) else { return nil }
-        let bytes = UnsafeRawBufferPointer(start: start, count: Int(PQgetlength(result, row, column)))
+        guard PQgetisnull(result, row, column) == 0, let start = PQgetvalue(result, row, column)
+        else { return nil }
+        let bytes = UnsafeRawBufferPointer(
+            start: start, count: Int(PQgetlength(result, row, column)))
         let type = PQftype(result, column)
         guard PQfformat(result, column) == 1 else {
             let text = String(decoding: bytes, as: UTF8.self)
@@ -90,12 +97,14 @@ struct RowReader {
         case OID.bytea: return .blob(Data(bytes))
         case OID.bool where bytes.count == 1: return .bool(bytes[0] != 0)
         case OID.float8 where bytes.count == 8: return .real(Double(bitPattern: Self.number(bytes)))
-        case OID.int8 where bytes.count == 8: return .integer(Int(Int64(bitPattern: Self.number(bytes))))
+        case OID.int8 where bytes.count == 8:
+            return .integer(Int(Int64(bitPattern: Self.number(bytes))))
         case OID.int4 where bytes.count == 4:
             return .integer(Int(Int32(truncatingIfNeeded: Self.number(bytes))))
         // The result of a function that returns nothing.
         case OID.void: return nil
-        default: throw SQLFailure(.statement, "a column has the type \(type), which is not supported")
+        default:
+            throw SQLFailure(.statement, "a column has the type \(type), which is not supported")
         }
     }
 

@@ -3,7 +3,8 @@ internal import FoundationEssentials
 internal import Glibc
 internal import LatchkeyRelyingParty
 
-/// libpq's connection. Used on its connection's thread only, which waits for the socket with `poll`.
+/// libpq's connection. Used on its connection's thread only, which waits for the socket with
+/// `poll`.
 final class PostgreSQLHandle {
     /// A statement's rows, or the number of rows that it changed.
     struct Answer {
@@ -15,7 +16,8 @@ final class PostgreSQLHandle {
 
     /// The maximum number of prepared statements. The repositories have fewer.
     private static let maximumPrepared = 500
-    /// The additional time after which the server does not answer, although it should have ended the statement.
+    /// The additional time after which the server does not answer, although it should have ended
+    /// the statement.
     private static let grace: Duration = .seconds(5)
 
     private let connection: OpaquePointer
@@ -26,7 +28,8 @@ final class PostgreSQLHandle {
     private var nextName = 0
     /// Whether the server no longer accepts a prepared statement.
     private var isStale = false
-    /// Whether the current transaction sent `COMMIT`, so that its effect is not known without an answer.
+    /// Whether the current transaction sent `COMMIT`, so that its effect is not known without an
+    /// answer.
     private var isCommitting = false
     private var wasCancelled = false
 
@@ -36,7 +39,8 @@ final class PostgreSQLHandle {
     ///
     /// - Throws: `SQLFailure` with code `unavailable` and the cause of each host.
     static func open(
-        _ parameters: ConnectionParameters, wake: WakeSocket, until deadline: ContinuousClock.Instant
+        _ parameters: ConnectionParameters, wake: WakeSocket,
+        until deadline: ContinuousClock.Instant
     ) throws -> sending PostgreSQLHandle {
         var causes: [String] = []
         for host in parameters.hosts.indices {
@@ -47,16 +51,20 @@ final class PostgreSQLHandle {
             }
         }
         throw SQLFailure(
-            .unavailable, "the connection to the database failed: \(causes.joined(separator: "; "))")
+            .unavailable, "the connection to the database failed: \(causes.joined(separator: "; "))"
+        )
     }
 
     private init(
-        _ parameters: ConnectionParameters, host: Int, wake: WakeSocket, until deadline: ContinuousClock.Instant
+        _ parameters: ConnectionParameters, host: Int, wake: WakeSocket,
+        until deadline: ContinuousClock.Instant
     ) throws {
         self.wake = wake
         statementTimeout = parameters.statementTimeout
         let connecting = parameters.withPointers(host: host) { PQconnectStartParams($0, $1, 0) }
-        guard let connecting else { throw SQLFailure(.unavailable, "there is not enough memory to connect") }
+        guard let connecting else {
+            throw SQLFailure(.unavailable, "there is not enough memory to connect")
+        }
         connection = connecting
         try connect(parameters, until: deadline)
         // Notices can contain values.
@@ -68,9 +76,12 @@ final class PostgreSQLHandle {
 
     /// Connects to the first address of the host that answers.
     ///
-    /// `PQconnectPoll` ignores `connect_timeout`. Without a limit for each address, a machine without power or a server that
-    /// hangs would use up the time for the others. A single host can use all the time after TCP connected: it can be busy.
-    private func connect(_ parameters: ConnectionParameters, until deadline: ContinuousClock.Instant) throws {
+    /// `PQconnectPoll` ignores `connect_timeout`. Without a limit for each address, a machine
+    /// without power or a server that hangs would use up the time for the others. A single host can
+    /// use all the time after TCP connected: it can be busy.
+    private func connect(
+        _ parameters: ConnectionParameters, until deadline: ContinuousClock.Instant
+    ) throws {
         guard PQstatus(connection) != CONNECTION_BAD else { throw refused() }
         var next = PGRES_POLLING_WRITING
         var addressEnd = ContinuousClock.now + parameters.addressTimeout
@@ -112,7 +123,9 @@ final class PostgreSQLHandle {
     }
 
     /// Whether the connection is open and outside a transaction.
-    var isIdle: Bool { PQstatus(connection) == CONNECTION_OK && PQtransactionStatus(connection) == PQTRANS_IDLE }
+    var isIdle: Bool {
+        PQstatus(connection) == CONNECTION_OK && PQtransactionStatus(connection) == PQTRANS_IDLE
+    }
 
     /// Discards a cancellation that arrived after the last transaction.
     func forgetCancellation() {
@@ -129,17 +142,20 @@ final class PostgreSQLHandle {
         return try row.real("now")
     }
 
-    /// - Throws: `SQLFailure` with code `outcomeUnknown` if the connection is lost before the answer.
+    /// - Throws: `SQLFailure` with code `outcomeUnknown` if the connection is lost before the
+    ///   answer.
     func commit() throws {
         isCommitting = true
         defer { isCommitting = false }
         // COMMIT of a transaction in which a statement failed succeeds, and is a ROLLBACK.
         guard try simple("COMMIT").command == "COMMIT" else {
-            throw SQLFailure(.statement, "a statement of the transaction failed, so it had no effect")
+            throw SQLFailure(
+                .statement, "a statement of the transaction failed, so it had no effect")
         }
     }
 
-    /// Ends the transaction without effect; if this fails, the connection is no longer idle, and the pool closes it.
+    /// Ends the transaction without effect; if this fails, the connection is no longer idle, and
+    /// the pool closes it.
     func rollBack() {
         wasCancelled = false
         guard PQstatus(connection) == CONNECTION_OK else { return }
@@ -168,8 +184,8 @@ final class PostgreSQLHandle {
         return try answer()
     }
 
-    /// Runs statements with parameters one after another, in one exchange with the server (libpq's pipeline mode). After a
-    /// failure, the server skips the rest.
+    /// Runs statements with parameters one after another, in one exchange with the server (libpq's
+    /// pipeline mode). After a failure, the server skips the rest.
     func pipeline(_ statements: [SQLText]) throws {
         guard statements.count > 1 else { return try statements.forEach { _ = try query($0) } }
         // In pipeline mode, ROLLBACK could not be sent.
@@ -179,7 +195,9 @@ final class PostgreSQLHandle {
         // The key of each prepared statement; nil for an execution.
         var steps: [String?] = []
         for statement in statements.map(Prepared.init) {
-            if prepared[statement.key] == nil, new[statement.key] == nil, let name = newName(besides: new.count) {
+            if prepared[statement.key] == nil, new[statement.key] == nil,
+                let name = newName(besides: new.count)
+            {
                 try sendPreparation(of: statement, as: name)
                 new[statement.key] = name
                 steps.append(statement.key)
@@ -231,10 +249,12 @@ final class PostgreSQLHandle {
         try send {
             parameters.withPointers { pointers, lengths, formats in
                 if let name {
-                    PQsendQueryPrepared(connection, name, parameters.count, pointers, lengths, formats, 1)
+                    PQsendQueryPrepared(
+                        connection, name, parameters.count, pointers, lengths, formats, 1)
                 } else {
                     PQsendQueryParams(
-                        connection, statement.text, parameters.count, parameters.types, pointers, lengths, formats, 1)
+                        connection, statement.text, parameters.count, parameters.types, pointers,
+                        lengths, formats, 1)
                 }
             }
         }
@@ -253,11 +273,13 @@ final class PostgreSQLHandle {
         return answer
     }
 
-    /// Waits for all results of the sent statements, or in a pipeline for those of the next statement.
+    /// Waits for all results of the sent statements, or in a pipeline for those of the next
+    /// statement.
     ///
     /// - Parameter failure: Set to the first failure.
     private func results(_ failure: inout SQLFailure?) throws -> Answer {
-        // A migration has no statement timeout, but the server and the network must still exist: TCP checks this.
+        // A migration has no statement timeout, but the server and the network must still exist:
+        // TCP checks this.
         let deadline = ContinuousClock.now + statementTimeout + Self.grace
         var answer = Answer()
         while true {
@@ -279,7 +301,9 @@ final class PostgreSQLHandle {
     }
 
     private func check(_ failure: SQLFailure?) throws {
-        if wasCancelled, failure != nil || PQstatus(connection) == CONNECTION_BAD { throw CancellationError() }
+        if wasCancelled, failure != nil || PQstatus(connection) == CONNECTION_BAD {
+            throw CancellationError()
+        }
         if PQstatus(connection) == CONNECTION_BAD { throw lost() }
         guard let failure else { return }
         isStale = isStale || Self.staleStates.contains(failure.sqlState ?? "")
@@ -294,7 +318,9 @@ final class PostgreSQLHandle {
             var descriptors = [
                 pollfd(fd: PQsocket(connection), events: Int16(events), revents: 0),
                 // COMMIT is not cancelled: its effect would be unknown.
-                pollfd(fd: isCommitting || wasCancelled ? -1 : wake.descriptor, events: Int16(POLLIN), revents: 0),
+                pollfd(
+                    fd: isCommitting || wasCancelled ? -1 : wake.descriptor, events: Int16(POLLIN),
+                    revents: 0),
             ]
             let count = poll(&descriptors, 2, Self.milliseconds(left))
             if count < 0, errno != EINTR { throw silent() }
@@ -316,27 +342,35 @@ final class PostgreSQLHandle {
         }
     }
 
-    /// Cancels the statement. `PQcancel` waits for another connection, without TLS, so a connection over TCP is closed instead.
+    /// Cancels the statement. `PQcancel` waits for another connection, without TLS, so a connection
+    /// over TCP is closed instead.
     private func cancel() {
-        guard PQhost(connection).map({ $0.pointee == CChar(bitPattern: UInt8(ascii: "/")) }) == true else {
+        guard PQhost(connection).map({ $0.pointee == CChar(bitPattern: UInt8(ascii: "/")) }) == true
+        else {
             shutdown(PQsocket(connection), Int32(SHUT_RDWR))
             return
         }
-        guard PQstatus(connection) == CONNECTION_OK, let cancel = PQgetCancel(connection) else { return }
+        guard PQstatus(connection) == CONNECTION_OK, let cancel = PQgetCancel(connection) else {
+            return
+        }
         defer { PQfreeCancel(cancel) }
         var message = [CChar](repeating: 0, count: 256)
         _ = PQcancel(cancel, &message, Int32(message.count))
     }
 
-    /// The server does not answer in time: the connection is closed, because a late answer would belong to another statement.
+    /// The server does not answer in time: the connection is closed, because a late answer would
+    /// belong to another statement.
     private func silent() -> SQLFailure {
         shutdown(PQsocket(connection), Int32(SHUT_RDWR))
         _ = PQconsumeInput(connection)
         return SQLFailure(
-            isCommitting ? .outcomeUnknown : .unavailable, "the database does not answer within the time limit")
+            isCommitting ? .outcomeUnknown : .unavailable,
+            "the database does not answer within the time limit")
     }
 
-    private var errorLines: [Substring] { String(cString: PQerrorMessage(connection)).split(separator: "\n") }
+    private var errorLines: [Substring] {
+        String(cString: PQerrorMessage(connection)).split(separator: "\n")
+    }
 
     /// libpq's error has one line for each address, and hints, which begin with a tab.
     private func refused() -> SQLFailure {
@@ -347,10 +381,12 @@ final class PostgreSQLHandle {
     private func lost() -> SQLFailure {
         let message = errorLines.first ?? "no reason"
         return SQLFailure(
-            isCommitting ? .outcomeUnknown : .unavailable, "the connection to the database failed: \(message)")
+            isCommitting ? .outcomeUnknown : .unavailable,
+            "the connection to the database failed: \(message)")
     }
 
-    /// The schema or the session changed under a prepared statement: feature_not_supported, invalid_sql_statement_name.
+    /// The schema or the session changed under a prepared statement: feature_not_supported,
+    /// invalid_sql_statement_name.
     private static let staleStates: Set = ["0A000", "26000"]
 
     /// PostgreSQL's error without its details, which can contain values.
@@ -367,7 +403,8 @@ final class PostgreSQLHandle {
             case "22021": .invalidText
             case _ where staleStates.contains(state): .conflict
             case "25006": .unavailable
-            case _ where state.hasPrefix("08") || state.hasPrefix("57P") || state.hasPrefix("53"): .unavailable
+            case _ where state.hasPrefix("08") || state.hasPrefix("57P") || state.hasPrefix("53"):
+                .unavailable
             default: .statement
             }
         return SQLFailure(code, sqlState: state, message)

@@ -4,8 +4,8 @@ internal import SwiftASN1
 
 /// The certificates that an operator trusts to vouch for hardware. No anchors are compiled in.
 ///
-/// A chain ends at a root by the root's name, as raw bytes, and its key. The root's own signature is never checked, so that
-/// roots with SHA-1 signatures and with unsorted names can be used.
+/// A chain ends at a root by the root's name, as raw bytes, and its key. The root's own signature
+/// is never checked, so that roots with SHA-1 signatures and with unsorted names can be used.
 public struct AttestationAnchors: Sendable {
     /// The certificates for one claim.
     public struct Group: Sendable {
@@ -30,9 +30,11 @@ public struct AttestationAnchors: Sendable {
     let tpm: Group
     /// Roots of token manufacturers, for PIV attestation certificates.
     let piv: Group
-    /// Issuers of certificates for attestation keys in hardware: this server's ``EndorsementAuthority`` and others.
+    /// Issuers of certificates for attestation keys in hardware: this server's
+    /// ``EndorsementAuthority`` and others.
     let aik: Group
-    /// Roots of simulators, for certificates of all kinds. A verdict under one of them is simulated.
+    /// Roots of simulators, for certificates of all kinds. A verdict under one of them is
+    /// simulated.
     let simulated: Group
 
     /// Creates anchors from one set for each claim.
@@ -41,29 +43,36 @@ public struct AttestationAnchors: Sendable {
     ///   - tpm: Roots of TPM manufacturers, for endorsement certificates.
     ///   - piv: Roots of token manufacturers, for PIV attestation certificates (YubiKey).
     ///   - aik: Issuers of certificates for attestation keys in hardware.
-    ///   - simulated: Roots of simulators, for certificates of all three kinds. A root in this set and in another one counts as
-    ///     simulated.
-    public init(tpm: Group = .none, piv: Group = .none, aik: Group = .none, simulated: Group = .none) {
+    ///   - simulated: Roots of simulators, for certificates of all three kinds. A root in this set
+    ///     and in another one counts as simulated.
+    public init(
+        tpm: Group = .none, piv: Group = .none, aik: Group = .none, simulated: Group = .none
+    ) {
         self.tpm = tpm
         self.piv = piv
         self.aik = aik
         self.simulated = simulated
     }
 
-    /// Reads the directories `tpm`, `piv`, `aik` and `simulated` in a directory, each as ``Group/init(directory:)`` does.
+    /// Reads the directories `tpm`, `piv`, `aik` and `simulated` in a directory, each as
+    /// ``Group/init(directory:)`` does.
     ///
-    /// - Parameter directory: A path. A missing subdirectory is an empty set. Any other entry is an error.
+    /// - Parameter directory: A path. A missing subdirectory is an empty set. Any other entry is an
+    ///   error.
     /// - Throws: ``AttestationAnchorError``.
     public init(directory: String) throws(AttestationAnchorError) {
         let names = ["aik", "piv", "simulated", "tpm"]
         let entries = try AttestationAnchorError.entries(of: directory)
         if let other = entries.first(where: { !names.contains($0) }) {
-            throw AttestationAnchorError(path: directory + "/" + other, reason: "it is not one of \(names)")
+            throw AttestationAnchorError(
+                path: directory + "/" + other, reason: "it is not one of \(names)")
         }
         func set(_ name: String) throws(AttestationAnchorError) -> Group {
             entries.contains(name) ? try Group(directory: directory + "/" + name) : .none
         }
-        self.init(tpm: try set("tpm"), piv: try set("piv"), aik: try set("aik"), simulated: try set("simulated"))
+        self.init(
+            tpm: try set("tpm"), piv: try set("piv"), aik: try set("aik"),
+            simulated: try set("simulated"))
     }
 }
 
@@ -73,16 +82,22 @@ extension AttestationAnchors.Group {
     /// - Parameters:
     ///   - roots: Certificates in DER, at most 4096 bytes each. Each must be a CA certificate.
     ///   - intermediates: Certificates in DER that may complete a chain to a root.
-    /// - Throws: ``AttestationAnchorError`` for a certificate that cannot be read or is not a CA certificate.
+    /// - Throws: ``AttestationAnchorError`` for a certificate that cannot be read or is not a CA
+    ///   certificate.
     public init(roots: [Data], intermediates: [Data] = []) throws(AttestationAnchorError) {
-        func read(_ list: [Data], _ name: String) throws(AttestationAnchorError) -> [HardwareCertificate] {
+        func read(_ list: [Data], _ name: String) throws(AttestationAnchorError)
+            -> [HardwareCertificate]
+        {
             var certificates: [HardwareCertificate] = []
             for (index, der) in list.enumerated() {
-                certificates.append(try AttestationAnchorError.certificate(der, path: "\(name)[\(index)]"))
+                certificates.append(
+                    try AttestationAnchorError.certificate(der, path: "\(name)[\(index)]"))
             }
             return certificates
         }
-        self.init(roots: try read(roots, "roots"), intermediates: try read(intermediates, "intermediates"))
+        self.init(
+            roots: try read(roots, "roots"), intermediates: try read(intermediates, "intermediates")
+        )
     }
 
     /// Joins sets.
@@ -92,14 +107,16 @@ extension AttestationAnchors.Group {
 
     /// Reads the certificates in the directories `roots` and `intermediates` of a directory.
     ///
-    /// - Parameter directory: A path. Its files end in `.pem`, `.crt`, `.cer` or `.der` and contain one certificate in DER or any
-    ///   number in PEM (RFC 7468). A missing subdirectory is empty. Any other entry is an error, and so is an unreadable file:
-    ///   a server must not start with fewer anchors than its operator expects.
+    /// - Parameter directory: A path. Its files end in `.pem`, `.crt`, `.cer` or `.der` and contain
+    ///   one certificate in DER or any number in PEM (RFC 7468). A missing subdirectory is empty.
+    ///   Any other entry is an error, and so is an unreadable file: a server must not start with
+    ///   fewer anchors than its operator expects.
     /// - Throws: ``AttestationAnchorError``.
     public init(directory: String) throws(AttestationAnchorError) {
         let entries = try AttestationAnchorError.entries(of: directory)
         if let other = entries.first(where: { $0 != "roots" && $0 != "intermediates" }) {
-            throw AttestationAnchorError(path: directory + "/" + other, reason: "it is neither roots nor intermediates")
+            throw AttestationAnchorError(
+                path: directory + "/" + other, reason: "it is neither roots nor intermediates")
         }
         func read(_ name: String) throws(AttestationAnchorError) -> [HardwareCertificate] {
             guard entries.contains(name) else { return [] }
@@ -132,11 +149,13 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
             return try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
         } catch {
             throw AttestationAnchorError(
-                path: directory, reason: "the directory cannot be listed: \(cause(directory, O_DIRECTORY, error))")
+                path: directory,
+                reason: "the directory cannot be listed: \(cause(directory, O_DIRECTORY, error))")
         }
     }
 
-    /// The system's message for a file or directory that cannot be opened or is a directory instead of a file.
+    /// The system's message for a file or directory that cannot be opened or is a directory instead
+    /// of a file.
     ///
     /// - Parameters:
     ///   - flags: Flags of `open`.
@@ -150,15 +169,19 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         return String(cString: strerror(errno))
     }
 
-    static func certificates(inFile path: String) throws(AttestationAnchorError) -> [HardwareCertificate] {
+    static func certificates(inFile path: String) throws(AttestationAnchorError)
+        -> [HardwareCertificate]
+    {
         guard suffixes.contains(where: path.lowercased().hasSuffix) else {
-            throw AttestationAnchorError(path: path, reason: "its name does not end in .pem, .crt, .cer or .der")
+            throw AttestationAnchorError(
+                path: path, reason: "its name does not end in .pem, .crt, .cer or .der")
         }
         let bytes: Data
         do {
             bytes = try Data(contentsOf: URL(filePath: path))
         } catch {
-            throw AttestationAnchorError(path: path, reason: "the file cannot be read: \(cause(path, 0, error))")
+            throw AttestationAnchorError(
+                path: path, reason: "the file cannot be read: \(cause(path, 0, error))")
         }
         guard bytes.count <= maximumFileBytes else {
             throw AttestationAnchorError(path: path, reason: "the file has \(bytes.count) bytes")
@@ -166,9 +189,11 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         guard bytes.first != 0x30 else { return [try certificate(bytes, path: path)] }
         let documents: [PEMDocument]
         do {
-            documents = try PEMDocument.parseMultiple(pemString: String(decoding: bytes, as: UTF8.self))
+            documents = try PEMDocument.parseMultiple(
+                pemString: String(decoding: bytes, as: UTF8.self))
         } catch {
-            throw AttestationAnchorError(path: path, reason: "the file is neither DER nor PEM: \(error)")
+            throw AttestationAnchorError(
+                path: path, reason: "the file is neither DER nor PEM: \(error)")
         }
         guard !documents.isEmpty else {
             throw AttestationAnchorError(path: path, reason: "the file contains no certificate")
@@ -176,7 +201,8 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         var certificates: [HardwareCertificate] = []
         for document in documents {
             guard document.discriminator == "CERTIFICATE" else {
-                throw AttestationAnchorError(path: path, reason: "the file contains a \(document.discriminator)")
+                throw AttestationAnchorError(
+                    path: path, reason: "the file contains a \(document.discriminator)")
             }
             certificates.append(try certificate(Data(document.derBytes), path: path))
         }
@@ -184,14 +210,18 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
     }
 
     /// Reads a CA certificate with a supported key.
-    static func certificate(_ der: Data, path: String) throws(AttestationAnchorError) -> HardwareCertificate {
+    static func certificate(_ der: Data, path: String) throws(AttestationAnchorError)
+        -> HardwareCertificate
+    {
         do throws(HardwareCertificate.Malformed) {
             let certificate = try HardwareCertificate(der)
             guard try certificate.basicConstraints()?.isAuthority == true else {
-                throw HardwareCertificate.Malformed(description: "the certificate is not a CA certificate")
+                throw HardwareCertificate.Malformed(
+                    description: "the certificate is not a CA certificate")
             }
             guard CertificateKey(publicKeyInfo: certificate.publicKeyInfo) != nil else {
-                throw HardwareCertificate.Malformed(description: "the key is neither P-256, P-384 nor RSA")
+                throw HardwareCertificate.Malformed(
+                    description: "the key is neither P-256, P-384 nor RSA")
             }
             return certificate
         } catch {

@@ -35,8 +35,11 @@ struct AttestationKeyCertificate: Sendable {
 
     /// - Parameter certificates: The attestation key's certificate and its issuers', DER.
     /// - Throws: ``AttestationError`` with code `untrustedAttestationKey`.
-    init(_ certificates: [Data], anchors: AttestationAnchors, time: Int64) throws(AttestationError) {
-        func refused(_ detail: String) -> AttestationError { AttestationError(.untrustedAttestationKey, detail) }
+    init(_ certificates: [Data], anchors: AttestationAnchors, time: Int64) throws(AttestationError)
+    {
+        func refused(_ detail: String) -> AttestationError {
+            AttestationError(.untrustedAttestationKey, detail)
+        }
 
         var chain: [HardwareCertificate] = []
         for der in certificates.prefix(4) {
@@ -49,7 +52,8 @@ struct AttestationKeyCertificate: Sendable {
         guard let first = chain.first else { throw refused("there is no certificate") }
         guard first.version == 2, first.subject.elementsEqual([0x30, 0x00]),
             (try? first.basicConstraints()).map({ $0?.isAuthority == false }) == true,
-            (try? first.purposes())?.contains(Self.purpose) == true, !Self.hasHardwareModuleName(first),
+            (try? first.purposes())?.contains(Self.purpose) == true,
+            !Self.hasHardwareModuleName(first),
             let attributes = TPMAttributes(first)
         else { throw refused("the certificate is not an attestation key's") }
         guard case .p256(let key) = CertificateKey(publicKeyInfo: first.publicKeyInfo),
@@ -58,28 +62,38 @@ struct AttestationKeyCertificate: Sendable {
         let path: CertificatePath
         do {
             path = try CertificatePath(
-                from: first, to: anchors.aik, simulated: anchors.simulated, others: Array(chain.dropFirst()), at: time)
+                from: first, to: anchors.aik, simulated: anchors.simulated,
+                others: Array(chain.dropFirst()), at: time)
         } catch {
             switch error {
-            case .expired: throw refused("a certificate of the attestation key's chain is not valid now")
+            case .expired:
+                throw refused("a certificate of the attestation key's chain is not valid now")
             case .untrusted(let reason): throw refused("the certificate is not trusted: \(reason)")
             }
         }
         self.publicKey = publicKey
         serialNumber = Data(first.serialNumber)
         let tpm = AttestationVerdict.Hardware.tpm(
-            manufacturer: attributes.manufacturer, model: attributes.model, version: attributes.version)
+            manufacturer: attributes.manufacturer, model: attributes.model,
+            version: attributes.version)
         hardware = path.isSimulated ? .simulated(tpm) : tpm
     }
 
-    /// Whether subjectAltName contains a HardwareModuleName (RFC 4108 section 5), which WebAuthn does not allow here.
+    /// Whether subjectAltName contains a HardwareModuleName (RFC 4108 section 5), which WebAuthn
+    /// does not allow here.
     private static func hasHardwareModuleName(_ certificate: HardwareCertificate) -> Bool {
-        guard let found = certificate.find(.CertificateExtension.subjectAlternativeName) else { return false }
+        guard let found = certificate.find(.CertificateExtension.subjectAlternativeName) else {
+            return false
+        }
         do {
-            let names = try HardwareCertificate.children(try DER.parse(found.value), .sequence, 1...16)
+            let names = try HardwareCertificate.children(
+                try DER.parse(found.value), .sequence, 1...16)
             for name in names where name.identifier == HardwareCertificate.tag(0) {
-                let parts = try HardwareCertificate.children(name, HardwareCertificate.tag(0), 2...2)
-                if try ASN1ObjectIdentifier(derEncoded: parts[0]) == [1, 3, 6, 1, 5, 5, 7, 8, 4] { return true }
+                let parts = try HardwareCertificate.children(
+                    name, HardwareCertificate.tag(0), 2...2)
+                if try ASN1ObjectIdentifier(derEncoded: parts[0]) == [1, 3, 6, 1, 5, 5, 7, 8, 4] {
+                    return true
+                }
             }
             return false
         } catch {
@@ -89,7 +103,8 @@ struct AttestationKeyCertificate: Sendable {
 
     /// Whether the key signed a statement.
     ///
-    /// - Parameter signature: An ECDSA signature in DER (RFC 3279 section 2.2.3), or a `TPMT_SIGNATURE` of ECDSA with SHA-256.
+    /// - Parameter signature: An ECDSA signature in DER (RFC 3279 section 2.2.3), or a
+    ///   `TPMT_SIGNATURE` of ECDSA with SHA-256.
     func isValid(_ signature: Data, for statement: Data) -> Bool {
         let digest = MessageDigest(sha256: statement)
         if signature.first == 0x30 {

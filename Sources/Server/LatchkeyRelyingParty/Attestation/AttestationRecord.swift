@@ -36,7 +36,9 @@ package struct AttestationRecord: Hashable, Sendable, Codable {
     }
 
     /// Records a verdict that met a requirement.
-    package init(_ verdict: AttestationVerdict, for level: AttestationRequirement.Level, at time: Date) {
+    package init(
+        _ verdict: AttestationVerdict, for level: AttestationRequirement.Level, at time: Date
+    ) {
         self.level = level.rawValue
         isSimulated = verdict.isSimulated
         var hardware = verdict.hardware
@@ -67,14 +69,17 @@ package struct AttestationRecord: Hashable, Sendable, Codable {
         self = try CanonicalJSON.decode(from: text)
     }
 
-    /// The reason why the proof does not meet a requirement, or nil. It can be another requirement than that of the set-up.
+    /// The reason why the proof does not meet a requirement, or nil. It can be another requirement
+    /// than that of the set-up.
     package func refusal(under requirement: AttestationRequirement) -> AttestationError? {
         requirement.refusal(
-            isSimulated: isSimulated, presence: presence.flatMap(AssuranceLevel.EnforcedPresence.init),
+            isSimulated: isSimulated,
+            presence: presence.flatMap(AssuranceLevel.EnforcedPresence.init),
             reuseSeconds: reuseSeconds)
     }
 
-    /// The proof in words, for example `key in a TPM of IBM (swtpm, firmware 20191023), opens with a fingerprint only`.
+    /// The proof in words, for example `key in a TPM of IBM (swtpm, firmware 20191023), opens with
+    /// a fingerprint only`.
     package var text: String {
         let device =
             hardware == "yubikey"
@@ -100,33 +105,43 @@ package struct AttestationRecord: Hashable, Sendable, Codable {
         return words
     }
 
-    /// The manufacturer: the letters of the vendor ID `id:` and 8 hexadecimal digits (TCG Vendor ID Registry), or the text itself.
+    /// The manufacturer: the letters of the vendor ID `id:` and 8 hexadecimal digits (TCG Vendor ID
+    /// Registry), or the text itself.
     private var maker: String {
         guard let manufacturer else { return "an unknown manufacturer" }
-        guard let number = UInt32(Self.withoutPrefix(manufacturer), radix: 16), manufacturer.utf8.count == 11 else {
+        guard let number = UInt32(Self.withoutPrefix(manufacturer), radix: 16),
+            manufacturer.utf8.count == 11
+        else {
             return manufacturer
         }
         let bytes = (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) }
         let letters = Array(bytes.reversed().drop { $0 == 0 || $0 == 0x20 }.reversed())
-        guard !letters.isEmpty, letters.allSatisfy({ (0x21...0x7e).contains($0) }) else { return manufacturer }
+        guard !letters.isEmpty, letters.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+            return manufacturer
+        }
         return String(decoding: letters, as: UTF8.self)
     }
 
-    private static func withoutPrefix(_ text: String) -> Substring { text.dropFirst(text.hasPrefix("id:") ? 3 : 0) }
+    private static func withoutPrefix(_ text: String) -> Substring {
+        text.dropFirst(text.hasPrefix("id:") ? 3 : 0)
+    }
 }
 
 extension AttestationError {
-    /// The response to the client. `reason` is present if the cause is the device's policy or the operator's anchors, so that an
-    /// operator can help.
+    /// The response to the client. `reason` is present if the cause is the device's policy or the
+    /// operator's anchors, so that an operator can help.
     package var oauthError: OAuthError {
         switch code {
         case .unsupportedFormat, .untrustedEndorsement, .wrongEndorsement, .certificateExpired,
-            .untrustedAttestationKey, .wrongPolicy, .unknownApprovalKey, .insufficientPresence, .simulated:
+            .untrustedAttestationKey, .wrongPolicy, .unknownApprovalKey, .insufficientPresence,
+            .simulated:
             OAuthError(
-                400, "attestation_refused", "the attestation does not meet the server's requirements",
+                400, "attestation_refused",
+                "the attestation does not meet the server's requirements",
                 reason: code.rawValue)
         case .malformed, .wrongMagic, .wrongType, .wrongName, .wrongAttributes, .wrongChallenge,
-            .unrestrictedAttestationKey, .invalidSignature, .activationFailed, .wrongCreation, .wrongKey, .wrongChain:
+            .unrestrictedAttestationKey, .invalidSignature, .activationFailed, .wrongCreation,
+            .wrongKey, .wrongChain:
             .invalidGrant("the attestation is not accepted")
         case .unavailable:
             .serverError
@@ -136,5 +151,6 @@ extension AttestationError {
 
 extension OAuthError {
     /// The client sent no attestation, and the server requires one.
-    package static let attestationRequired = OAuthError("attestation_required", "an attestation of the key is required")
+    package static let attestationRequired = OAuthError(
+        "attestation_required", "an attestation of the key is required")
 }

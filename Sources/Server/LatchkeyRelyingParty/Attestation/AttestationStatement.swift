@@ -1,11 +1,13 @@
 public import FoundationEssentials
 internal import Latchkey
 
-/// A client's attestation of a key, as it was received: the JSON of the member `attestation`. It is not verified.
+/// A client's attestation of a key, as it was received: the JSON of the member `attestation`. It is
+/// not verified.
 ///
-/// A TPM's statement is `{"format": "tpm", "object", "client_data", "presence"}`. `object` is a WebAuthn attestation object of
-/// format `tpm` (WebAuthn Level 3 section 8.3) in base64url; ACME's has no `authData`. `presence` declares the branches of the
-/// key's policy. A YubiKey's statement is `{"format": "piv", "certificates"}`.
+/// A TPM's statement is `{"format": "tpm", "object", "client_data", "presence"}`. `object` is a
+/// WebAuthn attestation object of format `tpm` (WebAuthn Level 3 section 8.3) in base64url; ACME's
+/// has no `authData`. `presence` declares the branches of the key's policy. A YubiKey's statement
+/// is `{"format": "piv", "certificates"}`.
 public struct AttestationStatement: Hashable, Sendable {
     /// The maximum size of the JSON in bytes.
     public static let maximumBytes = 16 << 10
@@ -38,7 +40,8 @@ public struct AttestationStatement: Hashable, Sendable {
         case KeyAttestation.tpm: content = .tpm(try TPMStatement(wire))
         case KeyAttestation.piv:
             guard let texts = wire.certificates, (2...4).contains(texts.count) else {
-                throw AttestationError(.malformed, "a PIV attestation does not have 2 to 4 certificates")
+                throw AttestationError(
+                    .malformed, "a PIV attestation does not have 2 to 4 certificates")
             }
             content = .piv(try Self.certificates(texts.map(Base64URL.decode)))
         default: throw AttestationError(.unsupportedFormat, "the format is not known")
@@ -49,12 +52,15 @@ public struct AttestationStatement: Hashable, Sendable {
         var certificates: [Data] = []
         for bytes in list {
             guard let bytes, bytes.count <= HardwareCertificate.maximumBytes else {
-                throw AttestationError(.malformed, "a certificate is not base64url, or has more than 4096 bytes")
+                throw AttestationError(
+                    .malformed, "a certificate is not base64url, or has more than 4096 bytes")
             }
             certificates.append(bytes)
         }
-        guard certificates.reduce(0, { $0 + $1.count }) <= HardwareCertificate.maximumChainBytes else {
-            throw AttestationError(.malformed, "the certificates have more than 8192 bytes together")
+        guard certificates.reduce(0, { $0 + $1.count }) <= HardwareCertificate.maximumChainBytes
+        else {
+            throw AttestationError(
+                .malformed, "the certificates have more than 8192 bytes together")
         }
         return certificates
     }
@@ -100,7 +106,8 @@ struct TPMStatement: Hashable, Sendable {
     let certificates: [Data]
     /// `TPMS_ATTEST`.
     let certInfo: Data
-    /// The signature of ``certInfo``: an ECDSA signature in DER (WebAuthn) or a `TPMT_SIGNATURE` (ACME).
+    /// The signature of ``certInfo``: an ECDSA signature in DER (WebAuthn) or a `TPMT_SIGNATURE`
+    /// (ACME).
     let signature: Data
     /// The attested key, `TPMT_PUBLIC`.
     let publicArea: Data
@@ -118,7 +125,8 @@ struct TPMStatement: Hashable, Sendable {
     init(_ wire: AttestationStatement.Wire) throws(AttestationError) {
         guard let text = wire.object else {
             throw AttestationError(
-                .malformed, "there is no attestation object; only the forms webauthn and acme can be verified")
+                .malformed,
+                "there is no attestation object; only the forms webauthn and acme can be verified")
         }
         guard let object = Base64URL.decode(text).map({ Array($0) }) else {
             throw AttestationError(.malformed, "the attestation object is not base64url")
@@ -126,7 +134,9 @@ struct TPMStatement: Hashable, Sendable {
         clientData = try Self.decode(wire.client_data, "client_data", maximum: 2048)
         if let presence = wire.presence {
             guard presence.version == 1, presence.branches.count <= 8 else {
-                throw AttestationError(.malformed, "the declared policy has an unknown version or more than 8 branches")
+                throw AttestationError(
+                    .malformed, "the declared policy has an unknown version or more than 8 branches"
+                )
             }
             var branches: [DeclaredBranch] = []
             for branch in presence.branches { branches.append(try DeclaredBranch(branch)) }
@@ -150,10 +160,14 @@ struct TPMStatement: Hashable, Sendable {
             throw AttestationError(.unsupportedFormat, "the attestation object is not a TPM 2.0's")
         }
         // ES256 (RFC 9053 section 2.1).
-        guard members["alg"] == .integer(-7), let x5c = members["x5c"]?.array, (1...4).contains(x5c.count),
+        guard members["alg"] == .integer(-7), let x5c = members["x5c"]?.array,
+            (1...4).contains(x5c.count),
             let signature = members["sig"]?.bytes, let certInfo = members["certInfo"]?.bytes,
             let publicArea = members["pubArea"]?.bytes
-        else { throw AttestationError(.malformed, "the attestation object lacks a member, or has another algorithm") }
+        else {
+            throw AttestationError(
+                .malformed, "the attestation object lacks a member, or has another algorithm")
+        }
         guard signature.count <= 256, certInfo.count <= 1024, publicArea.count <= 1024 else {
             throw AttestationError(.malformed, "a member of the attestation object is too long")
         }
@@ -165,7 +179,8 @@ struct TPMStatement: Hashable, Sendable {
         authenticatorData = try Self.bytes(value.map?["authData"], "authData")
     }
 
-    private static func bytes(_ value: CBORValue?, _ name: String) throws(AttestationError) -> Data? {
+    private static func bytes(_ value: CBORValue?, _ name: String) throws(AttestationError) -> Data?
+    {
         guard let value else { return nil }
         guard let bytes = value.bytes, bytes.count <= 2048 else {
             throw AttestationError(.malformed, "\(name) is not a byte string of at most 2048 bytes")
@@ -173,16 +188,20 @@ struct TPMStatement: Hashable, Sendable {
         return Data(bytes)
     }
 
-    static func decode(_ text: String?, _ name: String, maximum: Int) throws(AttestationError) -> Data? {
+    static func decode(_ text: String?, _ name: String, maximum: Int) throws(AttestationError)
+        -> Data?
+    {
         guard let text else { return nil }
         guard let bytes = Base64URL.decode(text), bytes.count <= maximum else {
-            throw AttestationError(.malformed, "\(name) is not base64url of at most \(maximum) bytes")
+            throw AttestationError(
+                .malformed, "\(name) is not base64url of at most \(maximum) bytes")
         }
         return bytes
     }
 }
 
-/// A branch of a key's policy, as the client declares it. It is only believed if the digest of the policy confirms it.
+/// A branch of a key's policy, as the client declares it. It is only believed if the digest of the
+/// policy confirms it.
 enum DeclaredBranch: Hashable, Sendable {
     /// The owner of an approval key signs each use.
     case signed(Signed)
@@ -228,7 +247,9 @@ enum DeclaredBranch: Hashable, Sendable {
         }
         switch wire.type {
         case "signed":
-            guard let user = wire.user, let requirement = wire.requirement, requirement.utf8.count <= 64 else {
+            guard let user = wire.user, let requirement = wire.requirement,
+                requirement.utf8.count <= 64
+            else {
                 throw AttestationError(.malformed, "a branch has no user or no requirement")
             }
             let counter = try wire.counter.map { (counter) throws(AttestationError) in
@@ -245,7 +266,8 @@ enum DeclaredBranch: Hashable, Sendable {
             }
             self = .signed(
                 Signed(
-                    key: try required(wire.key, "key"), user: user, requirement: requirement, reuse: wire.reuse ?? 0,
+                    key: try required(wire.key, "key"), user: user, requirement: requirement,
+                    reuse: wire.reuse ?? 0,
                     set: try TPMStatement.decode(wire.set, "set", maximum: 64), counter: counter))
         case "pin":
             self = .pin(

@@ -3,17 +3,20 @@ public import Latchkey
 
 /// The proven properties of a key.
 ///
-/// A value exists only after ``AttestationVerifier`` verified the key's attestation up to a trust anchor.
+/// A value exists only after ``AttestationVerifier`` verified the key's attestation up to a trust
+/// anchor.
 public struct AttestationVerdict: Hashable, Sendable {
     /// The hardware that contains the key.
     public indirect enum Hardware: Hashable, Sendable {
-        /// A TPM 2.0, with the attributes that its certificate states: the manufacturer as `id:` and 8 hexadecimal digits, the
-        /// model, and the version of the firmware as `id:` and 8 hexadecimal digits (TCG EK Credential Profile).
+        /// A TPM 2.0, with the attributes that its certificate states: the manufacturer as `id:`
+        /// and 8 hexadecimal digits, the model, and the version of the firmware as `id:` and 8
+        /// hexadecimal digits (TCG EK Credential Profile).
         case tpm(manufacturer: String, model: String, version: String)
-        /// A YubiKey, with the firmware's version such as `5.4.3` and the serial number. Keys of the Security Key Series have no
-        /// serial number.
+        /// A YubiKey, with the firmware's version such as `5.4.3` and the serial number. Keys of
+        /// the Security Key Series have no serial number.
         case yubiKey(firmware: String, serial: UInt64?)
-        /// A simulator that pretends to be this hardware, under one of the operator's anchors for simulators.
+        /// A simulator that pretends to be this hardware, under one of the operator's anchors for
+        /// simulators.
         case simulated(Hardware)
     }
 
@@ -21,7 +24,8 @@ public struct AttestationVerdict: Hashable, Sendable {
     public enum PINProof: String, Hashable, Sendable {
         /// No PIN opens the key.
         case none
-        /// The hardware requires a PIN. **Whether the PIN is empty or trivial is not known**: no hardware proves it.
+        /// The hardware requires a PIN. **Whether the PIN is empty or trivial is not known**: no
+        /// hardware proves it.
         case form
     }
 
@@ -29,7 +33,8 @@ public struct AttestationVerdict: Hashable, Sendable {
     public let publicKey: PublicKey
     /// The hardware that contains the key.
     public let hardware: Hardware
-    /// The user verification that the hardware enforces; nil if the holder of an unknown approval key can use the key.
+    /// The user verification that the hardware enforces; nil if the holder of an unknown approval
+    /// key can use the key.
     public let presence: AssuranceLevel.EnforcedPresence?
     /// What is proven about the PIN.
     public let provesPIN: PINProof
@@ -37,20 +42,25 @@ public struct AttestationVerdict: Hashable, Sendable {
     public let reuseSeconds: Int
     /// Whether the key stops working when the user's enrolled fingers change.
     public let diesWithFingers: Bool
-    /// The Name of the approval key, 34 bytes: the unknown one if ``presence`` is nil. nil if no approval opens the key.
+    /// The Name of the approval key, 34 bytes: the unknown one if ``presence`` is nil. nil if no
+    /// approval opens the key.
     public let approvalKey: Data?
-    /// The serial number of the certificate of the attestation key or of the YubiKey's slot F9, big-endian.
+    /// The serial number of the certificate of the attestation key or of the YubiKey's slot F9,
+    /// big-endian.
     public let certificateSerial: Data
 
     /// Whether the hardware is a simulator.
     public var isSimulated: Bool { if case .simulated = hardware { true } else { false } }
 
     /// Whether the key meets a requirement.
-    public func meets(_ requirement: AttestationRequirement) -> Bool { refusal(under: requirement) == nil }
+    public func meets(_ requirement: AttestationRequirement) -> Bool {
+        refusal(under: requirement) == nil
+    }
 
     /// The reason why the key does not meet a requirement, or nil.
     func refusal(under requirement: AttestationRequirement) -> AttestationError? {
-        requirement.refusal(isSimulated: isSimulated, presence: presence, reuseSeconds: reuseSeconds)
+        requirement.refusal(
+            isSimulated: isSimulated, presence: presence, reuseSeconds: reuseSeconds)
     }
 }
 
@@ -62,7 +72,8 @@ public struct AttestationRequirement: Hashable, Sendable {
         case none
         /// A key in a TPM or a YubiKey, with any user verification or none.
         case hardware
-        /// The hardware requires a fingerprint, a PIN or a touch. Of a PIN, only the form is proven.
+        /// The hardware requires a fingerprint, a PIN or a touch. Of a PIN, only the form is
+        /// proven.
         case presence
         /// A fingerprint that a known presence broker approved, and no other way to use the key.
         case finger
@@ -77,8 +88,8 @@ public struct AttestationRequirement: Hashable, Sendable {
     /// Whether keys in simulators meet the requirement.
     public var acceptsSimulated: Bool
 
-    /// The reason why a key with these properties does not meet the requirement, or nil: `simulated`, `unknownApprovalKey` or
-    /// `insufficientPresence`, in this order.
+    /// The reason why a key with these properties does not meet the requirement, or nil:
+    /// `simulated`, `unknownApprovalKey` or `insufficientPresence`, in this order.
     ///
     /// - Parameter presence: nil if the holder of an unknown approval key can use the key.
     func refusal(
@@ -90,7 +101,8 @@ public struct AttestationRequirement: Hashable, Sendable {
         }
         guard level != .hardware else { return nil }
         guard let presence else {
-            return AttestationError(.unknownApprovalKey, "the approval key is not known as a presence broker's")
+            return AttestationError(
+                .unknownApprovalKey, "the approval key is not known as a presence broker's")
         }
         let isSufficient =
             switch level {
@@ -120,29 +132,32 @@ public struct AttestationRequirement: Hashable, Sendable {
 public struct AttestationExpectation: Hashable, Sendable {
     /// The form in which the statement contains the challenge.
     public enum Binding: Hashable, Sendable {
-        /// A WebAuthn registration: `extraData` is `SHA-256(authData ‖ SHA-256(clientDataJSON))` (WebAuthn Level 3 section 8.3).
+        /// A WebAuthn registration: `extraData` is `SHA-256(authData ‖ SHA-256(clientDataJSON))`
+        /// (WebAuthn Level 3 section 8.3).
         /// - rpID: The host of the server.
         /// - origin: The server's origin, for example `https://id.example.com`.
         /// - credentialID: The bytes of the key's `kid`.
         case webAuthn(rpID: String, origin: String, credentialID: Data)
-        /// `extraData` is the challenge itself, and the attestation object has no `authData`. For ACME, the challenge is the SHA-256
-        /// of the key authorization.
+        /// `extraData` is the challenge itself, and the attestation object has no `authData`. For
+        /// ACME, the challenge is the SHA-256 of the key authorization.
         case qualifyingData
     }
 
-    /// The challenge that the server issued, 8 to 64 bytes: for WebAuthn the bytes of the token. Use each challenge once.
+    /// The challenge that the server issued, 8 to 64 bytes: for WebAuthn the bytes of the token.
+    /// Use each challenge once.
     public var challenge: Data
     /// The form in which the statement contains the challenge.
     public var binding: Binding
     /// The minimum that the server requires of the key.
     public var requirement: AttestationRequirement
-    /// Whether the key must have been created after the challenge was issued: the statement is about a creation whose
-    /// `outsideInfo` is the challenge.
+    /// Whether the key must have been created after the challenge was issued: the statement is
+    /// about a creation whose `outsideInfo` is the challenge.
     public var requiresNewKey: Bool
 
     /// Creates an expectation.
     public init(
-        challenge: Data, binding: Binding, requirement: AttestationRequirement, requiresNewKey: Bool = false
+        challenge: Data, binding: Binding, requirement: AttestationRequirement,
+        requiresNewKey: Bool = false
     ) {
         self.challenge = challenge
         self.binding = binding
@@ -153,10 +168,11 @@ public struct AttestationExpectation: Hashable, Sendable {
 
 /// The approval keys of the presence brokers that a server knows.
 ///
-/// An approval key is an ordinary TPM key, and any process can create one. So a fingerprint is proven only if the server knows
-/// that the approval key is a presence broker's.
+/// An approval key is an ordinary TPM key, and any process can create one. So a fingerprint is
+/// proven only if the server knows that the approval key is a presence broker's.
 public protocol ApprovalKeyRegistry: Sendable {
-    /// Whether a key is the approval key of the presence broker in the TPM that contains an attestation key.
+    /// Whether a key is the approval key of the presence broker in the TPM that contains an
+    /// attestation key.
     ///
     /// - Parameters:
     ///   - name: The Name of the approval key, 34 bytes.
@@ -164,8 +180,8 @@ public protocol ApprovalKeyRegistry: Sendable {
     func isApprovalKey(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool
 }
 
-/// A list of approval keys from the server's configuration, which is not bound to a TPM. `latchkey-presenced --print-name`
-/// prints a Name.
+/// A list of approval keys from the server's configuration, which is not bound to a TPM.
+/// `latchkey-presenced --print-name` prints a Name.
 public struct ListedApprovalKeys: ApprovalKeyRegistry, Hashable {
     private let names: Set<Data>
 
@@ -174,7 +190,8 @@ public struct ListedApprovalKeys: ApprovalKeyRegistry, Hashable {
     /// - Parameter names: Names of approval keys, 34 bytes each.
     public init(_ names: Set<Data>) { self.names = names }
 
-    public func isApprovalKey(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool {
+    public func isApprovalKey(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool
+    {
         names.contains(name)
     }
 }

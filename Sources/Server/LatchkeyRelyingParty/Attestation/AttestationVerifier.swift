@@ -3,12 +3,15 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import TPM2
 
-/// Verifies that a key was created in genuine hardware and cannot leave it, and which user verification the hardware enforces.
+/// Verifies that a key was created in genuine hardware and cannot leave it, and which user
+/// verification the hardware enforces.
 ///
-/// In contrast to ``KeyAttestationVerifier``, it verifies the certificates up to the operator's anchors and recomputes the key's
-/// policy. The checks stop at the first one that fails. One call verifies at most 30 signatures.
+/// In contrast to ``KeyAttestationVerifier``, it verifies the certificates up to the operator's
+/// anchors and recomputes the key's policy. The checks stop at the first one that fails. One call
+/// verifies at most 30 signatures.
 ///
-/// The caller first uses up the challenge, and last verifies the set-up request of the client with the same key.
+/// The caller first uses up the challenge, and last verifies the set-up request of the client with
+/// the same key.
 public struct AttestationVerifier: Sendable {
     let anchors: AttestationAnchors
     private let approvalKeys: any ApprovalKeyRegistry
@@ -17,13 +20,16 @@ public struct AttestationVerifier: Sendable {
     /// Creates a verifier.
     ///
     /// - Parameters:
-    ///   - anchors: The trusted certificates. `tpm` is not used: a TPM's certificate is verified when its attestation key is certified.
+    ///   - anchors: The trusted certificates. `tpm` is not used: a TPM's certificate is verified
+    ///     when its attestation key is certified.
     ///   - approvalKeys: The known approval keys.
     public init(anchors: AttestationAnchors, approvalKeys: any ApprovalKeyRegistry) {
         self.init(anchors: anchors, approvalKeys: approvalKeys, clock: .system)
     }
 
-    package init(anchors: AttestationAnchors, approvalKeys: any ApprovalKeyRegistry, clock: WallClock) {
+    package init(
+        anchors: AttestationAnchors, approvalKeys: any ApprovalKeyRegistry, clock: WallClock
+    ) {
         self.anchors = anchors
         self.approvalKeys = approvalKeys
         self.clock = clock
@@ -41,7 +47,8 @@ public struct AttestationVerifier: Sendable {
     /// - Returns: The proven properties, which meet the requirement.
     /// - Throws: ``AttestationError``, or the error of the registry of approval keys.
     public func verify(
-        _ statement: AttestationStatement, of key: DevicePublicKey, for expectation: AttestationExpectation
+        _ statement: AttestationStatement, of key: DevicePublicKey,
+        for expectation: AttestationExpectation
     ) async throws -> AttestationVerdict {
         let verdict =
             switch statement.content {
@@ -55,7 +62,8 @@ public struct AttestationVerifier: Sendable {
     private func verify(
         _ statement: TPMStatement, of key: DevicePublicKey, for expectation: AttestationExpectation
     ) async throws -> AttestationVerdict {
-        let signer = try AttestationKeyCertificate(statement.certificates, anchors: anchors, time: now)
+        let signer = try AttestationKeyCertificate(
+            statement.certificates, anchors: anchors, time: now)
         let content = try AttestedContent(statement.certInfo)
         let extraData = try expectation.extraData(of: statement, key: key)
         guard constantTimeEqual(content.extraData, extraData) else {
@@ -65,7 +73,8 @@ public struct AttestationVerifier: Sendable {
             throw AttestationError(.wrongName, "the statement is about another key")
         }
         guard signer.isValid(statement.signature, for: statement.certInfo) else {
-            throw AttestationError(.invalidSignature, "the signature of the statement does not verify")
+            throw AttestationError(
+                .invalidSignature, "the signature of the statement does not verify")
         }
         try Self.checkCreation(content, statement, for: expectation)
         let area: P256Area
@@ -78,9 +87,11 @@ public struct AttestationVerifier: Sendable {
             throw AttestationError(.wrongKey, "the attested key is not the key of the request")
         }
         guard area.signsDataFromOutside else {
-            throw AttestationError(.wrongAttributes, "the key's attributes are \(area.attributes.hexadecimal)")
+            throw AttestationError(
+                .wrongAttributes, "the key's attributes are \(area.attributes.hexadecimal)")
         }
-        let policy = try DeclaredPolicy(statement.branches, endsWithAuthValue: statement.endsWithAuthValue)
+        let policy = try DeclaredPolicy(
+            statement.branches, endsWithAuthValue: statement.endsWithAuthValue)
         for (index, value, certification) in policy.certifiedCounters {
             try Self.check(certification, by: signer, of: index, value: value, extraData: extraData)
         }
@@ -90,12 +101,14 @@ public struct AttestationVerifier: Sendable {
         return try await verdict(on: area, under: policy, by: signer)
     }
 
-    /// The ways to use the key are the branches of its policy and, with userWithAuth, its authValue.
+    /// The ways to use the key are the branches of its policy and, with userWithAuth, its
+    /// authValue.
     private func verdict(
         on area: P256Area, under policy: DeclaredPolicy, by signer: AttestationKeyCertificate
     ) async throws -> AttestationVerdict {
         let opensWithAuthValue = area.attributes.contains(.userWithAuth)
-        // Without dictionary-attack protection an authValue proves nothing: the key opens with the empty one, or by trials.
+        // Without dictionary-attack protection an authValue proves nothing: the key opens with the
+        // empty one, or by trials.
         let isBare = opensWithAuthValue && area.attributes.contains(.noDA)
         let hasPIN = policy.hasPIN || (opensWithAuthValue && !isBare)
         guard opensWithAuthValue || policy.hasPIN || !policy.approvalKeys.isEmpty else {
@@ -103,7 +116,8 @@ public struct AttestationVerifier: Sendable {
         }
         var unknown: TPMName?
         for name in policy.approvalKeys where unknown == nil {
-            let isKnown = try await approvalKeys.isApprovalKey(Data(name.bytes), inTPMOf: signer.publicKey)
+            let isKnown = try await approvalKeys.isApprovalKey(
+                Data(name.bytes), inTPMOf: signer.publicKey)
             if !isKnown { unknown = name }
         }
         let presence: AssuranceLevel.EnforcedPresence? =
@@ -136,7 +150,8 @@ public struct AttestationVerifier: Sendable {
     }
 
     private static func checkCreation(
-        _ content: AttestedContent, _ statement: TPMStatement, for expectation: AttestationExpectation
+        _ content: AttestedContent, _ statement: TPMStatement,
+        for expectation: AttestationExpectation
     ) throws(AttestationError) {
         guard case .creation(_, let hash) = content.subject else {
             guard !expectation.requiresNewKey else {
@@ -154,47 +169,62 @@ public struct AttestationVerifier: Sendable {
             throw AttestationError(.wrongCreation, "the creation data is not that of the statement")
         }
         guard
-            !expectation.requiresNewKey || AttestedContent.outsideInfo(of: creationData) == Array(expectation.challenge)
-        else { throw AttestationError(.wrongCreation, "the key was not created for this challenge") }
+            !expectation.requiresNewKey
+                || AttestedContent.outsideInfo(of: creationData) == Array(expectation.challenge)
+        else {
+            throw AttestationError(.wrongCreation, "the key was not created for this challenge")
+        }
     }
 
     /// Checks that `NV_Certify` by the same attestation key showed the value of a counter.
     private static func check(
-        _ certification: DeclaredBranch.Certification, by signer: AttestationKeyCertificate, of index: TPMName,
+        _ certification: DeclaredBranch.Certification, by signer: AttestationKeyCertificate,
+        of index: TPMName,
         value: UInt64, extraData: [UInt8]
     ) throws(AttestationError) {
         let content = try AttestedContent(certification.certInfo, isCounter: true)
         guard constantTimeEqual(content.extraData, extraData) else {
-            throw AttestationError(.wrongChallenge, "the statement about the counter answers another challenge")
+            throw AttestationError(
+                .wrongChallenge, "the statement about the counter answers another challenge")
         }
         guard case .nv(index, 0, value.marshalled) = content.subject else {
-            throw AttestationError(.wrongPolicy, "the counter of enrolled fingers has another value")
+            throw AttestationError(
+                .wrongPolicy, "the counter of enrolled fingers has another value")
         }
         guard signer.isValid(certification.signature, for: certification.certInfo) else {
             throw AttestationError(
-                .invalidSignature, "the signature of the statement about the counter does not verify")
+                .invalidSignature,
+                "the signature of the statement about the counter does not verify")
         }
     }
 }
 
 extension AttestationExpectation {
     /// The qualifying data that the statement must contain.
-    fileprivate func extraData(of statement: TPMStatement, key: DevicePublicKey) throws(AttestationError) -> [UInt8] {
-        func refused(_ detail: String) -> AttestationError { AttestationError(.wrongChallenge, detail) }
+    fileprivate func extraData(of statement: TPMStatement, key: DevicePublicKey)
+        throws(AttestationError) -> [UInt8]
+    {
+        func refused(_ detail: String) -> AttestationError {
+            AttestationError(.wrongChallenge, detail)
+        }
 
-        guard (8...64).contains(challenge.count) else { throw refused("the challenge does not have 8 to 64 bytes") }
+        guard (8...64).contains(challenge.count) else {
+            throw refused("the challenge does not have 8 to 64 bytes")
+        }
         guard case .webAuthn(let rpID, let origin, let credentialID) = binding else {
             guard statement.authenticatorData == nil, statement.clientData == nil else {
                 throw refused("the statement is bound to WebAuthn's data")
             }
             return Array(challenge)
         }
-        guard let authenticatorData = statement.authenticatorData, let clientData = statement.clientData else {
+        guard let authenticatorData = statement.authenticatorData,
+            let clientData = statement.clientData
+        else {
             throw refused("the authData or the client data is missing")
         }
         guard case .es256(let key) = key else { throw refused("the key is not on P-256") }
-        // The header is SHA-256(rpId) ‖ flags ‖ u32 counter ‖ AAGUID. The flags UP and UV and the AAGUID are the client's claims,
-        // which prove nothing here.
+        // The header is SHA-256(rpId) ‖ flags ‖ u32 counter ‖ AAGUID. The flags UP and UV and the
+        // AAGUID are the client's claims, which prove nothing here.
         let flags = authenticatorData.dropFirst(32).first ?? 0
         guard flags & ~0x05 == 0x40, authenticatorData.count >= 53,
             authenticatorData.prefix(32) == Data(SHA256.hash(data: Data(rpID.utf8))),
@@ -218,7 +248,8 @@ extension AttestationExpectation {
     private func clientDataJSON(origin: String) -> Data {
         let escaped = origin.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
         return Data(
-            (#"{"type":"webauthn.create","challenge":""# + Base64URL.encode(challenge) + #"","origin":""# + escaped
+            (#"{"type":"webauthn.create","challenge":""# + Base64URL.encode(challenge)
+                + #"","origin":""# + escaped
                 + #"","crossOrigin":false}"#).utf8)
     }
 }

@@ -26,15 +26,19 @@ struct AttestedContent: Sendable {
 
     /// Reads a statement about a key, or about a counter.
     ///
-    /// - Throws: ``AttestationError`` with code `wrongMagic`, `wrongType` or `malformed`, in this order.
+    /// - Throws: ``AttestationError`` with code `wrongMagic`, `wrongType` or `malformed`, in this
+    ///   order.
     init(_ bytes: Data, isCounter: Bool = false) throws(AttestationError) {
-        guard bytes.count >= 6 else { throw AttestationError(.malformed, "the statement has \(bytes.count) bytes") }
+        guard bytes.count >= 6 else {
+            throw AttestationError(.malformed, "the statement has \(bytes.count) bytes")
+        }
         guard bytes.prefix(4).elementsEqual(Attest.magic.marshalled) else {
             throw AttestationError(.wrongMagic, "the statement was not made by a TPM")
         }
         let type = bytes.dropFirst(4).prefix(2).reduce(UInt16(0)) { $0 << 8 | UInt16($1) }
         guard (isCounter ? [Self.nv] : [Self.certify, Self.creation]).contains(type) else {
-            throw AttestationError(.wrongType, "the statement has the type 0x\(String(type, radix: 16))")
+            throw AttestationError(
+                .wrongType, "the statement has the type 0x\(String(type, radix: 16))")
         }
         do throws(TPMError) {
             let attest = try Attest(unmarshalling: bytes)
@@ -42,16 +46,19 @@ struct AttestedContent: Sendable {
             switch attest.statement {
             case .creation(let name, let hash): subject = .creation(name, hash: hash)
             case .certify(let name, _): subject = .certify(name)
-            case .nv(let name, let offset, let contents): subject = .nv(index: name, offset: offset, contents)
+            case .nv(let name, let offset, let contents):
+                subject = .nv(index: name, offset: offset, contents)
             // Excluded by the check of the type.
             case .other: throw TPMError(.malformed, reason: "the type is unknown")
             }
         } catch {
-            throw AttestationError(.malformed, "the statement is not a TPM structure: \(error.reason)")
+            throw AttestationError(
+                .malformed, "the statement is not a TPM structure: \(error.reason)")
         }
     }
 
-    /// `outsideInfo` of a `TPMS_CREATION_DATA` (TPM 2.0 Part 2 section 15.1), or nil if the structure is malformed.
+    /// `outsideInfo` of a `TPMS_CREATION_DATA` (TPM 2.0 Part 2 section 15.1), or nil if the
+    /// structure is malformed.
     static func outsideInfo(of creationData: Data) -> [UInt8]? {
         var reader = TPMReader(creationData)
         do throws(TPMError) {

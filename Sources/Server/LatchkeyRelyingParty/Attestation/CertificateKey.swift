@@ -7,7 +7,8 @@ internal import SwiftASN1
 enum CertificateKey: Sendable {
     case p256(P256.Signing.PublicKey)
     case p384(P384.Signing.PublicKey)
-    /// A key of 2048 to 4096 bits. Both numbers are big-endian without leading zeros; the exponent has at most 4 bytes.
+    /// A key of 2048 to 4096 bits. Both numbers are big-endian without leading zeros; the exponent
+    /// has at most 4 bytes.
     case rsa(modulus: Data, exponent: Data)
 
     private enum Identifier {
@@ -15,7 +16,8 @@ enum CertificateKey: Sendable {
         static let p256: ASN1ObjectIdentifier = [1, 2, 840, 10045, 3, 1, 7]
         static let p384: ASN1ObjectIdentifier = [1, 3, 132, 0, 34]
         static let rsaEncryption: ASN1ObjectIdentifier = [1, 2, 840, 113549, 1, 1, 1]
-        /// Older endorsement certificates name the encryption scheme (TCG EK Credential Profile 2.0).
+        /// Older endorsement certificates name the encryption scheme (TCG EK Credential Profile
+        /// 2.0).
         static let rsaOAEP: ASN1ObjectIdentifier = [1, 2, 840, 113549, 1, 1, 7]
         static let rsaSHA256: ASN1ObjectIdentifier = [1, 2, 840, 113549, 1, 1, 11]
         static let rsaSHA384: ASN1ObjectIdentifier = [1, 2, 840, 113549, 1, 1, 12]
@@ -38,15 +40,19 @@ enum CertificateKey: Sendable {
             case Identifier.ecPublicKey:
                 guard algorithm.count == 2 else { return nil }
                 switch try ASN1ObjectIdentifier(derEncoded: algorithm[1]) {
-                case Identifier.p256: self = .p256(try P256.Signing.PublicKey(x963Representation: bits.bytes))
-                case Identifier.p384: self = .p384(try P384.Signing.PublicKey(x963Representation: bits.bytes))
+                case Identifier.p256:
+                    self = .p256(try P256.Signing.PublicKey(x963Representation: bits.bytes))
+                case Identifier.p384:
+                    self = .p384(try P384.Signing.PublicKey(x963Representation: bits.bytes))
                 default: return nil
                 }
             case Identifier.rsaEncryption, Identifier.rsaOAEP:
-                let numbers = try HardwareCertificate.children(try DER.parse(bits.bytes), .sequence, 2...2)
+                let numbers = try HardwareCertificate.children(
+                    try DER.parse(bits.bytes), .sequence, 2...2)
                 let modulus = try Self.number(numbers[0])
                 let exponent = try Self.number(numbers[1])
-                guard let modulus, let exponent, (256...512).contains(modulus.count), (1...4).contains(exponent.count),
+                guard let modulus, let exponent, (256...512).contains(modulus.count),
+                    (1...4).contains(exponent.count),
                     exponent.last.map({ $0 & 1 }) == 1, exponent != Data([1])
                 else { return nil }
                 self = .rsa(modulus: modulus, exponent: exponent)
@@ -83,11 +89,15 @@ enum CertificateKey: Sendable {
         let isECDSA = algorithms.contains(certificate.signatureAlgorithm)
         switch self {
         case .p256(let key):
-            guard isECDSA, let signature = try? P256.Signing.ECDSASignature(derRepresentation: certificate.signature)
+            guard isECDSA,
+                let signature = try? P256.Signing.ECDSASignature(
+                    derRepresentation: certificate.signature)
             else { return false }
             return key.isValidSignature(signature, for: digest)
         case .p384(let key):
-            guard isECDSA, let signature = try? P384.Signing.ECDSASignature(derRepresentation: certificate.signature)
+            guard isECDSA,
+                let signature = try? P384.Signing.ECDSASignature(
+                    derRepresentation: certificate.signature)
             else { return false }
             return key.isValidSignature(signature, for: digest)
         case .rsa(let modulus, let exponent):

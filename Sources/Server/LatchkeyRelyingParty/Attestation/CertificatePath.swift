@@ -12,8 +12,8 @@ struct CertificatePath: Sendable {
 
     /// The maximum number of certificates above the first one, the root included.
     static let maximumDepth = 4
-    /// The maximum number of signatures that one search verifies. A client may send certificates with equal names. With P-384, this
-    /// takes about 8 ms.
+    /// The maximum number of signatures that one search verifies. A client may send certificates
+    /// with equal names. With P-384, this takes about 8 ms.
     static let maximumSignatures = 12
 
     /// The certificates from the first one to the root.
@@ -23,8 +23,9 @@ struct CertificatePath: Sendable {
 
     /// Finds a path that is valid now.
     ///
-    /// At each step the issuer's name equals the subject's name by raw bytes, the signature verifies, and the issuer is a CA that
-    /// may sign certificates and respects pathLenConstraint. All critical extensions are known.
+    /// At each step the issuer's name equals the subject's name by raw bytes, the signature
+    /// verifies, and the issuer is a CA that may sign certificates and respects pathLenConstraint.
+    /// All critical extensions are known.
     ///
     /// - Parameters:
     ///   - first: The certificate to verify.
@@ -34,13 +35,17 @@ struct CertificatePath: Sendable {
     ///   - time: Seconds since 1970.
     ///   - depth: The number of certificates below the first one.
     init(
-        from first: HardwareCertificate, to anchors: AttestationAnchors.Group, simulated: AttestationAnchors.Group,
+        from first: HardwareCertificate, to anchors: AttestationAnchors.Group,
+        simulated: AttestationAnchors.Group,
         others: [HardwareCertificate], at time: Int64, depth: Int = 0
     ) throws(Failure) {
-        guard first.hasKnownCriticalExtensionsOnly else { throw .untrusted("a critical extension is not known") }
+        guard first.hasKnownCriticalExtensionsOnly else {
+            throw .untrusted("a critical extension is not known")
+        }
         var search = Search(
             simulatedRoots: simulated.roots, roots: anchors.roots,
-            others: anchors.intermediates + simulated.intermediates + others.prefix(8), time: time, depth: depth)
+            others: anchors.intermediates + simulated.intermediates + others.prefix(8), time: time,
+            depth: depth)
         if let path = search.path(from: [first], isValid: first.isValid(at: time)) {
             self = path
         } else if search.foundExpired {
@@ -66,7 +71,8 @@ struct CertificatePath: Sendable {
         private var signaturesLeft = CertificatePath.maximumSignatures
 
         init(
-            simulatedRoots: [HardwareCertificate], roots: [HardwareCertificate], others: [HardwareCertificate],
+            simulatedRoots: [HardwareCertificate], roots: [HardwareCertificate],
+            others: [HardwareCertificate],
             time: Int64,
             depth: Int
         ) {
@@ -78,7 +84,9 @@ struct CertificatePath: Sendable {
         }
 
         mutating func path(from path: [HardwareCertificate], isValid: Bool) -> CertificatePath? {
-            guard let last = path.last, depth + path.count <= CertificatePath.maximumDepth else { return nil }
+            guard let last = path.last, depth + path.count <= CertificatePath.maximumDepth else {
+                return nil
+            }
             for (set, isSimulated) in [(simulatedRoots, true), (roots, false)] {
                 for root in set where isIssuer(root, of: last, below: depth + path.count - 1) {
                     if isValid && root.isValid(at: time) {
@@ -88,7 +96,9 @@ struct CertificatePath: Sendable {
                 }
             }
             for issuer in others
-            where !path.contains(issuer) && isIssuer(issuer, of: last, below: depth + path.count - 1) {
+            where !path.contains(issuer)
+                && isIssuer(issuer, of: last, below: depth + path.count - 1)
+            {
                 let isValid = isValid && issuer.isValid(at: time)
                 if let found = self.path(from: path + [issuer], isValid: isValid) { return found }
             }
@@ -100,7 +110,8 @@ struct CertificatePath: Sendable {
         ) -> Bool {
             guard issuer.subject == certificate.issuer, issuer.hasKnownCriticalExtensionsOnly,
                 let constraints = try? issuer.basicConstraints(), constraints.isAuthority,
-                below <= constraints.pathLength ?? .max, (try? issuer.maySignCertificates()) == true,
+                below <= constraints.pathLength ?? .max,
+                (try? issuer.maySignCertificates()) == true,
                 signaturesLeft > 0, let key = CertificateKey(publicKeyInfo: issuer.publicKeyInfo)
             else { return false }
             signaturesLeft -= 1

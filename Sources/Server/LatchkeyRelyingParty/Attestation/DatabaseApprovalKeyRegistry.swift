@@ -4,13 +4,15 @@ public import Latchkey
 
 /// The approval keys of presence brokers, each bound to the TPM that contains it, in a database.
 ///
-/// ``EndorsementAuthority/certificate(for:secret:recordingIn:)`` records the TPM of an attestation key when it issues the certificate.
-/// ``enrol(_:challenge:of:verifiedBy:acceptsSimulated:)`` then enrols the approval key of a presence broker. Attestation keys are in the same TPM if they were activated under the same endorsement key, and an approval key is in the TPM of
-/// the attestation key that certified it. The registry stores only a digest of an endorsement key. The digest identifies a machine
-/// permanently.
+/// ``EndorsementAuthority/certificate(for:secret:recordingIn:)`` records the TPM of an attestation
+/// key when it issues the certificate. ``enrol(_:challenge:of:verifiedBy:acceptsSimulated:)`` then
+/// enrols the approval key of a presence broker. Attestation keys are in the same TPM if they were
+/// activated under the same endorsement key, and an approval key is in the TPM of the attestation
+/// key that certified it. The registry stores only a digest of an endorsement key. The digest
+/// identifies a machine permanently.
 ///
-/// Each call is one transaction, also with several servers on one database, and can throw ``SQLFailure``. <doc:Tables> describes the
-/// tables.
+/// Each call is one transaction, also with several servers on one database, and can throw
+/// ``SQLFailure``. <doc:Tables> describes the tables.
 public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     private let database: any SQLDatabase
     private let clock: WallClock
@@ -54,29 +56,38 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
                 """),
         SQLMigration(
             "latchkey approval keys 2",
-            sqlite: "ALTER TABLE latchkey_attestation_key ADD COLUMN is_simulated INTEGER NOT NULL DEFAULT 0",
-            postgreSQL: "ALTER TABLE latchkey_attestation_key ADD COLUMN is_simulated BOOLEAN NOT NULL DEFAULT false"),
+            sqlite:
+                "ALTER TABLE latchkey_attestation_key ADD COLUMN is_simulated INTEGER NOT NULL DEFAULT 0",
+            postgreSQL:
+                "ALTER TABLE latchkey_attestation_key ADD COLUMN is_simulated BOOLEAN NOT NULL DEFAULT false"
+        ),
     ]
 
     /// Registers the migrations that create the tables in SQLite.
-    public static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
+    public static func registerMigrations(_ migrator: inout DatabaseMigrator) {
+        migrator.register(migrations)
+    }
 
     /// Records the endorsement key under which an attestation key was activated.
     ///
-    /// The owner of a simulator can activate any attestation key there. So a simulator's endorsement key does not replace that of
-    /// a TPM. Otherwise the last call for an attestation key replaces the record. Also deletes expired records: in SQLite all,
-    /// in PostgreSQL at most 100.
+    /// The owner of a simulator can activate any attestation key there. So a simulator's
+    /// endorsement key does not replace that of a TPM. Otherwise the last call for an attestation
+    /// key replaces the record. Also deletes expired records: in SQLite all, in PostgreSQL at most
+    /// 100.
     ///
     /// - Parameters:
-    ///   - attestationKey: ``PendingActivation/attestationKey``, after the secret of the activation was checked.
+    ///   - attestationKey: ``PendingActivation/attestationKey``, after the secret of the activation
+    ///     was checked.
     ///   - endorsement: ``PendingActivation/endorsementKeyDigest``, 32 bytes.
     ///   - isSimulated: ``PendingActivation/isSimulated``.
-    ///   - expiresAt: The end of the attestation key's certificate. The record is not valid after it.
+    ///   - expiresAt: The end of the attestation key's certificate. The record is not valid after
+    ///     it.
     package func record(
         _ attestationKey: PublicKey, in endorsement: Data, isSimulated: Bool, until expiresAt: Date
     ) async throws {
         guard endorsement.count == 32 else {
-            throw AttestationError(.malformed, "the digest of the endorsement key does not have 32 bytes")
+            throw AttestationError(
+                .malformed, "the digest of the endorsement key does not have 32 bytes")
         }
         let clock = clock
         try await database.write { database in
@@ -95,38 +106,45 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
         }
     }
 
-    /// Enrols the approval key of a presence broker for the TPM that contains it. Enrolling a key again changes nothing.
+    /// Enrols the approval key of a presence broker for the TPM that contains it. Enrolling a key
+    /// again changes nothing.
     ///
-    /// The challenge is used, also if the statement is refused. **The statement does not show that the key is a presence
-    /// broker's**: authenticate the administrator who claims this before.
+    /// The challenge is used, also if the statement is refused. **The statement does not show that
+    /// the key is a presence broker's**: authenticate the administrator who claims this before.
     ///
     /// - Parameters:
-    ///   - statement: A TPM's statement about the approval key. Its qualifying data are the bytes of the challenge.
+    ///   - statement: A TPM's statement about the approval key. Its qualifying data are the bytes
+    ///     of the challenge.
     ///   - challenge: A token with the purpose ``ChallengePurpose/approvalKeyRequest``.
     ///   - challenges: The store that issued it.
-    ///   - verifier: A verifier whose anchors `aik` contain the certificate of the authority's issuer.
+    ///   - verifier: A verifier whose anchors `aik` contain the certificate of the authority's
+    ///     issuer.
     ///   - acceptsSimulated: Whether the TPM may be a simulator.
     /// - Returns: The Name of the key, 34 bytes.
-    /// - Throws: ``AttestationError``: with code `wrongChallenge` if the challenge is unknown, used, expired or for another purpose,
-    ///   or with code `untrustedAttestationKey` also if no valid record of the attestation key exists; or the stores' errors.
+    /// - Throws: ``AttestationError``: with code `wrongChallenge` if the challenge is unknown,
+    ///   used, expired or for another purpose, or with code `untrustedAttestationKey` also if no
+    ///   valid record of the attestation key exists; or the stores' errors.
     @discardableResult
     public func enrol(
         _ statement: AttestationStatement, challenge: String, of challenges: any ChallengeStore,
         verifiedBy verifier: AttestationVerifier, acceptsSimulated: Bool
     ) async throws -> Data {
         guard try await challenges.consume(challenge, for: .approvalKeyRequest) else {
-            throw AttestationError(.wrongChallenge, "the challenge is unknown, used, expired or for another purpose")
+            throw AttestationError(
+                .wrongChallenge, "the challenge is unknown, used, expired or for another purpose")
         }
         let key = try await verifier.verifyApprovalKey(
             statement, challenge: Data(challenge.utf8), acceptsSimulated: acceptsSimulated)
         guard try await enrol(key.name, inTPMOf: key.attestationKey) else {
-            throw AttestationError(.untrustedAttestationKey, "the attestation key was not activated at this server")
+            throw AttestationError(
+                .untrustedAttestationKey, "the attestation key was not activated at this server")
         }
         return key.name
     }
 
     /// Enrols an approval key, whose creation in the TPM of an attestation key was verified
-    /// (``AttestationVerifier/verifyApprovalKey(_:challenge:acceptsSimulated:)``). Enrolling a key again changes nothing.
+    /// (``AttestationVerifier/verifyApprovalKey(_:challenge:acceptsSimulated:)``). Enrolling a key
+    /// again changes nothing.
     ///
     /// - Parameters:
     ///   - name: The Name of the approval key, 34 bytes.
@@ -134,7 +152,9 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     /// - Returns: Whether the attestation key is known. Otherwise nothing is stored.
     @discardableResult
     package func enrol(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool {
-        guard name.count == 34 else { throw AttestationError(.malformed, "the Name does not have 34 bytes") }
+        guard name.count == 34 else {
+            throw AttestationError(.malformed, "the Name does not have 34 bytes")
+        }
         let clock = clock
         return try await database.write { database in
             let now = clock.timestamp(in: database)
@@ -155,10 +175,13 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     /// - Returns: Whether the key was enrolled.
     @discardableResult
     public func remove(_ name: Data) async throws -> Bool {
-        try await database.write { try $0.execute("DELETE FROM latchkey_approval_key WHERE name = \(name)") > 0 }
+        try await database.write {
+            try $0.execute("DELETE FROM latchkey_approval_key WHERE name = \(name)") > 0
+        }
     }
 
-    /// Returns the enrolled approval keys, oldest first, with the time of their first enrolment in seconds since 1970.
+    /// Returns the enrolled approval keys, oldest first, with the time of their first enrolment in
+    /// seconds since 1970.
     public func all() async throws -> [(name: Data, enrolledAt: Double)] {
         try await database.read {
             try $0.rows(
@@ -167,7 +190,8 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
         }
     }
 
-    /// Returns whether an approval key is enrolled for any TPM, even if no attestation key of that TPM has a valid certificate.
+    /// Returns whether an approval key is enrolled for any TPM, even if no attestation key of that
+    /// TPM has a valid certificate.
     ///
     /// - Parameter name: The Name of the approval key, 34 bytes.
     public func isEnrolled(_ name: Data) async throws -> Bool {
@@ -176,7 +200,8 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
         }
     }
 
-    public func isApprovalKey(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool {
+    public func isApprovalKey(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool
+    {
         let clock = clock
         return try await database.read {
             try Self.isKnown(name, attestationKey, clock.timestamp(in: $0), in: $0)

@@ -15,13 +15,15 @@ struct DeclaredPolicy: Sendable {
     /// The longest reuse time of the branches in seconds.
     let reuseSeconds: Int
     /// The counters with a statement of `NV_Certify`.
-    let certifiedCounters: [(index: TPMName, value: UInt64, certification: DeclaredBranch.Certification)]
+    let certifiedCounters:
+        [(index: TPMName, value: UInt64, certification: DeclaredBranch.Certification)]
 
     /// - Throws: ``AttestationError`` with code `wrongPolicy`.
     init(_ branches: [DeclaredBranch], endsWithAuthValue: Bool) throws(AttestationError) {
         var digests: [PolicyDigest] = []
         var approvalKeys: [TPMName] = []
-        var counters: [(index: TPMName, value: UInt64, certification: DeclaredBranch.Certification)] = []
+        var counters:
+            [(index: TPMName, value: UInt64, certification: DeclaredBranch.Certification)] = []
         var (hasPIN, isBoundToFingers, reuse) = (false, true, 0)
         for branch in branches {
             switch branch {
@@ -37,12 +39,14 @@ struct DeclaredPolicy: Sendable {
                 } else {
                     isBoundToFingers = false
                 }
-                digests.append(digest.signed(by: key, policyRef: try Self.approvalReference(signed)))
+                digests.append(
+                    digest.signed(by: key, policyRef: try Self.approvalReference(signed)))
                 approvalKeys.append(key)
                 reuse = max(reuse, Int(signed.reuse))
             case .pin(let index, let reset, let seconds):
                 let name = try Self.pinIndex(index, reset: reset)
-                digests.append(PolicyDigest().secret(of: name, policyRef: Self.reference("pin", seconds)))
+                digests.append(
+                    PolicyDigest().secret(of: name, policyRef: Self.reference("pin", seconds)))
                 hasPIN = true
                 reuse = max(reuse, Int(seconds))
             case .certify: digests.append(PolicyDigest().commandCode(.certifyKey))
@@ -66,7 +70,8 @@ struct DeclaredPolicy: Sendable {
         do {
             let key = try P256Area(bytes)
             guard key.signsDataFromOutside else {
-                throw AttestationError(.wrongPolicy, "an approval key's attributes are \(key.attributes.hexadecimal)")
+                throw AttestationError(
+                    .wrongPolicy, "an approval key's attributes are \(key.attributes.hexadecimal)")
             }
             return key.name
         } catch {
@@ -78,7 +83,8 @@ struct DeclaredPolicy: Sendable {
         do {
             let index = try NVIndex(unmarshalling: bytes)
             guard index.publicArea.nameAlgorithm == .sha256, index.publicArea.dataSize == 8 else {
-                throw AttestationError(.wrongPolicy, "an NV index does not have 8 bytes and a SHA-256 Name")
+                throw AttestationError(
+                    .wrongPolicy, "an NV index does not have 8 bytes and a SHA-256 Name")
             }
             return index
         } catch {
@@ -91,35 +97,47 @@ struct DeclaredPolicy: Sendable {
     ) throws(AttestationError) -> TPMName {
         let index = try index(counter.index)
         let policy = PolicyDigest().signed(by: key, policyRef: reference("enrolment-change", user))
-        guard index.publicArea.attributes.rawValue == 0x2206_0018, index.publicArea.authPolicy == policy.bytes else {
-            throw AttestationError(.wrongPolicy, "the counter of enrolled fingers can be changed by others")
+        guard index.publicArea.attributes.rawValue == 0x2206_0018,
+            index.publicArea.authPolicy == policy.bytes
+        else {
+            throw AttestationError(
+                .wrongPolicy, "the counter of enrolled fingers can be changed by others")
         }
         return index.name
     }
 
-    /// The Name of a PIN index: the broker's (a `TPM_NT_PIN_FAIL` index), or one that was written once with a key that was then
-    /// erased.
+    /// The Name of a PIN index: the broker's (a `TPM_NT_PIN_FAIL` index), or one that was written
+    /// once with a key that was then erased.
     private static func pinIndex(_ bytes: Data, reset: Data) throws(AttestationError) -> TPMName {
         let index = try index(bytes)
         let change = PolicyDigest().authValue().commandCode(.nvChangeAuth)
         guard [0x2206_0088, 0x2004_0008].contains(index.publicArea.attributes.rawValue),
             let reset = PolicyDigest(bytes: Array(reset)),
             index.publicArea.authPolicy == PolicyDigest.or([reset, change])?.bytes
-        else { throw AttestationError(.wrongPolicy, "the NV index of the PIN has other attributes or another policy") }
+        else {
+            throw AttestationError(
+                .wrongPolicy, "the NV index of the PIN has other attributes or another policy")
+        }
         return index.name
     }
 
-    private static func approvalReference(_ signed: DeclaredBranch.Signed) throws(AttestationError) -> [UInt8] {
+    private static func approvalReference(_ signed: DeclaredBranch.Signed) throws(AttestationError)
+        -> [UInt8]
+    {
         let isCurrentSet = signed.requirement == "biometry-current-set"
         guard isCurrentSet || ["user-presence", "biometry-any"].contains(signed.requirement),
             isCurrentSet ? signed.set?.count == 32 : signed.set == nil && signed.counter == nil
-        else { throw AttestationError(.wrongPolicy, "a branch's set of fingers does not match its requirement") }
+        else {
+            throw AttestationError(
+                .wrongPolicy, "a branch's set of fingers does not match its requirement")
+        }
         return reference(
             "approval", signed.user, TPM2B(Array(signed.requirement.utf8)), signed.reuse,
             TPM2B(Array(signed.set ?? Data())))
     }
 
-    /// A policyRef of the presence broker: `H(u16 length ‖ "org.latchkey.presence/v1/" kind ‖ fields)`.
+    /// A policyRef of the presence broker: `H(u16 length ‖ "org.latchkey.presence/v1/" kind ‖
+    /// fields)`.
     private static func reference(_ kind: String, _ fields: any TPMMarshallable...) -> [UInt8] {
         var writer = TPMWriter(TPM2B(Array(("org.latchkey.presence/v1/" + kind).utf8)))
         for field in fields { field.marshal(into: &writer) }
@@ -132,7 +150,8 @@ extension TPMCommandCode {
     fileprivate static let certifyKey = TPMCommandCode(rawValue: 0x0148)
 }
 
-/// The public area of a P-256 key with a SHA-256 Name: an attested key, an attestation key or an approval key.
+/// The public area of a P-256 key with a SHA-256 Name: an attested key, an attestation key or an
+/// approval key.
 struct P256Area: Sendable {
     let attributes: ObjectAttributes
     let authPolicy: [UInt8]
@@ -158,7 +177,8 @@ struct P256Area: Sendable {
             parameters.symmetric == .null, [.null, .ecdsaSHA256].contains(parameters.scheme),
             parameters.curve == .nistP256, parameters.kdf == .null
         else { throw Unsuitable(description: "it is not a P-256 key that signs SHA-256 digests") }
-        guard max(point.x.count, point.y.count) <= 32, let representation = point.p256Representation,
+        guard max(point.x.count, point.y.count) <= 32,
+            let representation = point.p256Representation,
             let publicKey = try? PublicKey(x963Representation: Data(representation))
         else { throw Unsuitable(description: "it is not a point on P-256") }
         attributes = area.attributes
@@ -167,12 +187,13 @@ struct P256Area: Sendable {
         self.publicKey = publicKey
     }
 
-    /// Whether the key was created in its TPM, cannot leave it, and only signs data from outside. It may have the attributes
-    /// userWithAuth, adminWithPolicy and noDA, and no unknown ones.
+    /// Whether the key was created in its TPM, cannot leave it, and only signs data from outside.
+    /// It may have the attributes userWithAuth, adminWithPolicy and noDA, and no unknown ones.
     var signsDataFromOutside: Bool {
         attributes.isSuperset(of: [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .sign])
             && attributes.isSubset(of: [
-                .fixedTPM, .fixedParent, .sensitiveDataOrigin, .sign, .userWithAuth, .adminWithPolicy, .noDA,
+                .fixedTPM, .fixedParent, .sensitiveDataOrigin, .sign, .userWithAuth,
+                .adminWithPolicy, .noDA,
             ])
     }
 }

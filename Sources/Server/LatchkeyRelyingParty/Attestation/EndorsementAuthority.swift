@@ -6,17 +6,22 @@
 
     /// Certifies the attestation keys of TPMs: the activation of an attestation key.
     ///
-    /// The server sends the client a secret that only the TPM of an endorsement certificate can open, and only if the attestation key is
-    /// in the same TPM (`TPM2_ActivateCredential`). A client that returns the secret gets a certificate for the attestation key, which
+    /// The server sends the client a secret that only the TPM of an endorsement certificate can
+    /// open, and only if the attestation key is in the same TPM (`TPM2_ActivateCredential`). A
+    /// client that returns the secret gets a certificate for the attestation key, which
     /// ``AttestationVerifier`` accepts with the issuer's certificate as an anchor.
     ///
-    /// The certificate of an endorsement key identifies a machine permanently. Store it only if you need rules per machine.
+    /// The certificate of an endorsement key identifies a machine permanently. Store it only if you
+    /// need rules per machine.
     public struct EndorsementAuthority: Sendable {
-        /// A message for the TPM. Both values are contents without the size field in front of a `TPM2B`.
+        /// A message for the TPM. Both values are contents without the size field in front of a
+        /// `TPM2B`.
         public struct Challenge: Hashable, Sendable {
-            /// The content of the parameter `credentialBlob` of `TPM2_ActivateCredential`: a `TPMS_ID_OBJECT`, 68 or 84 bytes.
+            /// The content of the parameter `credentialBlob` of `TPM2_ActivateCredential`: a
+            /// `TPMS_ID_OBJECT`, 68 or 84 bytes.
             public let credentialBlob: Data
-            /// The content of its parameter `secret`: a `TPMS_ECC_POINT` of 68 or 100 bytes, or 256 bytes for an RSA key.
+            /// The content of its parameter `secret`: a `TPMS_ECC_POINT` of 68 or 100 bytes, or 256
+            /// bytes for an RSA key.
             public let encryptedSecret: Data
         }
 
@@ -30,21 +35,25 @@
         ///
         /// - Parameters:
         ///   - anchors: `tpm` and `simulated` are the roots of endorsement certificates.
-        ///   - issuer: Issues the certificates of keys in TPMs. Add its certificate to the verifier's anchors `aik`.
-        ///   - simulatedIssuer: Issues the certificates of keys in simulators. Add its certificate to the verifier's anchors `simulated`.
-        ///     nil refuses simulators.
+        ///   - issuer: Issues the certificates of keys in TPMs. Add its certificate to the
+        ///     verifier's anchors `aik`.
+        ///   - simulatedIssuer: Issues the certificates of keys in simulators. Add its certificate
+        ///     to the verifier's anchors `simulated`. nil refuses simulators.
         ///   - certificateDays: The number of days in which a certificate is valid, at least 1.
         public init(
-            anchors: AttestationAnchors, issuer: AttestationIssuer, simulatedIssuer: AttestationIssuer? = nil,
+            anchors: AttestationAnchors, issuer: AttestationIssuer,
+            simulatedIssuer: AttestationIssuer? = nil,
             certificateDays: Int = 90
         ) {
             self.init(
-                anchors: anchors, issuer: issuer, simulatedIssuer: simulatedIssuer, certificateDays: certificateDays,
+                anchors: anchors, issuer: issuer, simulatedIssuer: simulatedIssuer,
+                certificateDays: certificateDays,
                 clock: .system)
         }
 
         package init(
-            anchors: AttestationAnchors, issuer: AttestationIssuer, simulatedIssuer: AttestationIssuer?,
+            anchors: AttestationAnchors, issuer: AttestationIssuer,
+            simulatedIssuer: AttestationIssuer?,
             certificateDays: Int, clock: WallClock
         ) {
             self.anchors = anchors
@@ -57,17 +66,21 @@
         /// Begins an activation.
         ///
         /// - Parameters:
-        ///   - endorsement: The certificate of the endorsement key and any intermediates, DER with or without padding, at most 4 of at
-        ///     most 4096 bytes.
-        ///   - attestationKey: The attestation key, `TPMT_PUBLIC`: a restricted P-256 key with SHA-256.
+        ///   - endorsement: The certificate of the endorsement key and any intermediates, DER with
+        ///     or without padding, at most 4 of at most 4096 bytes.
+        ///   - attestationKey: The attestation key, `TPMT_PUBLIC`: a restricted P-256 key with
+        ///     SHA-256.
         /// - Returns: The message for the TPM, and the state to keep until the client answers.
-        /// - Throws: ``AttestationError`` with code `malformed`, `wrongEndorsement`, `untrustedEndorsement`, `certificateExpired`,
-        ///   `simulated` or `unrestrictedAttestationKey`; `unavailable` for an RSA key if `libcrypto.so.3` cannot be loaded.
+        /// - Throws: ``AttestationError`` with code `malformed`, `wrongEndorsement`,
+        ///   `untrustedEndorsement`, `certificateExpired`, `simulated` or
+        ///   `unrestrictedAttestationKey`; `unavailable` for an RSA key if `libcrypto.so.3` cannot
+        ///   be loaded.
         public func challenge(
             endorsement: [Data], attestationKey: Data
         ) throws(AttestationError) -> (Challenge, PendingActivation) {
             let now = clock.now
-            let certificate = try EndorsementCertificate(endorsement, anchors: anchors, time: Int64(clock.seconds))
+            let certificate = try EndorsementCertificate(
+                endorsement, anchors: anchors, time: Int64(clock.seconds))
             guard !certificate.isSimulated || simulatedIssuer != nil else {
                 throw AttestationError(.simulated, "the endorsement key is a simulator's")
             }
@@ -78,16 +91,20 @@
                 secret: secret, attestationKey: area.publicKey, endorsement: certificate,
                 expiresAt: now.addingTimeInterval(PendingActivation.lifetime))
             return (
-                Challenge(credentialBlob: credential.blob, encryptedSecret: credential.encryptedSeed), pending
+                Challenge(
+                    credentialBlob: credential.blob, encryptedSecret: credential.encryptedSeed),
+                pending
             )
         }
 
-        /// Ends an activation: issues the certificate of the attestation key, if the secret is right.
+        /// Ends an activation: issues the certificate of the attestation key, if the secret is
+        /// right.
         ///
         /// Only the first call for a pending activation can succeed, also if its secret is wrong.
         ///
         /// - Parameter secret: The 32 bytes that the client's TPM returned.
-        /// - Returns: The certificate and the issuer's, DER: the member `x5c` of an attestation object.
+        /// - Returns: The certificate and the issuer's, DER: the member `x5c` of an attestation
+        ///   object.
         /// - Throws: ``AttestationError`` with code `activationFailed`.
         public func certificate(
             for pending: PendingActivation, secret: Data
@@ -99,52 +116,63 @@
                 throw AttestationError(.activationFailed, "the activation has expired")
             }
             guard constantTimeEqual(Array(SHA256.hash(data: secret)), pending.secretDigest) else {
-                throw AttestationError(.activationFailed, "the secret is not that of the activation")
+                throw AttestationError(
+                    .activationFailed, "the secret is not that of the activation")
             }
             guard let issuer = pending.isSimulated ? simulatedIssuer : issuer else {
                 throw AttestationError(.activationFailed, "there is no issuer for simulators")
             }
             do {
                 let issued = try issuer.issuer.issue(
-                    for: pending.attestationKey, in: pending.tpm, at: clock.now, days: certificateDays)
+                    for: pending.attestationKey, in: pending.tpm, at: clock.now,
+                    days: certificateDays)
                 return [issued, issuer.certificate]
             } catch {
-                throw AttestationError(.activationFailed, "the certificate cannot be issued: \(error)")
+                throw AttestationError(
+                    .activationFailed, "the certificate cannot be issued: \(error)")
             }
         }
     }
 
     extension EndorsementAuthority {
-        /// Ends an activation like ``certificate(for:secret:)``, and then records the TPM of the attestation key in a registry, so that
-        /// the approval key of its presence broker can be enrolled. Nothing is recorded unless the secret is right.
+        /// Ends an activation like ``certificate(for:secret:)``, and then records the TPM of the
+        /// attestation key in a registry, so that the approval key of its presence broker can be
+        /// enrolled. Nothing is recorded unless the secret is right.
         ///
         /// - Parameters:
         ///   - pending: The activation.
         ///   - secret: The 32 bytes that the client's TPM returned.
-        ///   - registry: The registry that gets a digest of the endorsement key, until the certificate expires.
+        ///   - registry: The registry that gets a digest of the endorsement key, until the
+        ///     certificate expires.
         /// - Returns: The certificate and the issuer's, DER.
-        /// - Throws: ``AttestationError`` with code `activationFailed`, or the registry's error. The client then begins again.
+        /// - Throws: ``AttestationError`` with code `activationFailed`, or the registry's error.
+        ///   The client then begins again.
         public func certificate(
-            for pending: PendingActivation, secret: Data, recordingIn registry: DatabaseApprovalKeyRegistry
+            for pending: PendingActivation, secret: Data,
+            recordingIn registry: DatabaseApprovalKeyRegistry
         ) async throws -> [Data] {
             let end = clock.now.addingTimeInterval(Double(certificateDays) * 86_400)
             let chain = try certificate(for: pending, secret: secret)
             try await registry.record(
-                pending.attestationKey, in: pending.endorsementKeyDigest, isSimulated: pending.isSimulated, until: end)
+                pending.attestationKey, in: pending.endorsementKeyDigest,
+                isSimulated: pending.isSimulated, until: end)
             return chain
         }
     }
 
-    /// The state of an activation between the server's message and the client's answer. It is valid for 60 seconds and one answer.
+    /// The state of an activation between the server's message and the client's answer. It is valid
+    /// for 60 seconds and one answer.
     ///
-    /// Its properties are claims of the client until ``EndorsementAuthority`` has issued a certificate for it.
+    /// Its properties are claims of the client until ``EndorsementAuthority`` has issued a
+    /// certificate for it.
     public final class PendingActivation: Sendable {
         /// Seconds.
         package static let lifetime: TimeInterval = 60
 
         /// The attestation key.
         public let attestationKey: PublicKey
-        /// SHA-256 of the endorsement key's SubjectPublicKeyInfo, 32 bytes. It identifies the machine permanently.
+        /// SHA-256 of the endorsement key's SubjectPublicKeyInfo, 32 bytes. It identifies the
+        /// machine permanently.
         public let endorsementKeyDigest: Data
         /// The time of expiry.
         public let expiresAt: Date
@@ -155,7 +183,10 @@
         let secretDigest: [UInt8]
         private let isUsed = Mutex(false)
 
-        init(secret: Data, attestationKey: PublicKey, endorsement: EndorsementCertificate, expiresAt: Date) {
+        init(
+            secret: Data, attestationKey: PublicKey, endorsement: EndorsementCertificate,
+            expiresAt: Date
+        ) {
             secretDigest = Array(SHA256.hash(data: secret))
             self.attestationKey = attestationKey
             self.expiresAt = expiresAt
@@ -165,7 +196,8 @@
         }
 
         init(
-            secretDigest: [UInt8], attestationKey: PublicKey, endorsementKeyDigest: Data, isSimulated: Bool,
+            secretDigest: [UInt8], attestationKey: PublicKey, endorsementKeyDigest: Data,
+            isSimulated: Bool,
             tpm: TPMAttributes, expiresAt: Date
         ) {
             self.secretDigest = secretDigest

@@ -21,33 +21,44 @@ struct EndorsementCertificate: Sendable {
     /// Whether the root is a simulator's.
     let isSimulated: Bool
 
-    /// Finds the first certificate of an endorsement key that leads to an anchor. The other certificates can complete its path.
+    /// Finds the first certificate of an endorsement key that leads to an anchor. The other
+    /// certificates can complete its path.
     ///
     /// - Parameters:
-    ///   - certificates: At most 4 certificates of at most 4096 bytes, DER, with or without padding; at most 8192 bytes without.
+    ///   - certificates: At most 4 certificates of at most 4096 bytes, DER, with or without
+    ///     padding; at most 8192 bytes without.
     ///   - time: Seconds since 1970.
-    /// - Throws: ``AttestationError`` with code `malformed`, `wrongEndorsement`, `untrustedEndorsement` or `certificateExpired`.
-    init(_ certificates: [Data], anchors: AttestationAnchors, time: Int64) throws(AttestationError) {
+    /// - Throws: ``AttestationError`` with code `malformed`, `wrongEndorsement`,
+    ///   `untrustedEndorsement` or `certificateExpired`.
+    init(_ certificates: [Data], anchors: AttestationAnchors, time: Int64) throws(AttestationError)
+    {
         guard certificates.count <= Self.maximumCount,
             certificates.allSatisfy({ $0.count <= HardwareCertificate.maximumBytes })
         else {
-            throw AttestationError(.malformed, "there are more than 4 certificates, or one has more than 4096 bytes")
+            throw AttestationError(
+                .malformed, "there are more than 4 certificates, or one has more than 4096 bytes")
         }
         let certificates = certificates.map(HardwareCertificate.withoutPadding)
-        guard certificates.reduce(0, { $0 + $1.count }) <= HardwareCertificate.maximumChainBytes else {
-            throw AttestationError(.malformed, "the certificates have more than 8192 bytes together")
+        guard certificates.reduce(0, { $0 + $1.count }) <= HardwareCertificate.maximumChainBytes
+        else {
+            throw AttestationError(
+                .malformed, "the certificates have more than 8192 bytes together")
         }
         let parsed = certificates.map { try? HardwareCertificate($0) }
         let others = parsed.compactMap { $0 }
-        var failure = AttestationError(.wrongEndorsement, "no certificate is that of an endorsement key")
+        var failure = AttestationError(
+            .wrongEndorsement, "no certificate is that of an endorsement key")
         for (index, certificate) in parsed.enumerated() {
-            guard let certificate, let attributes = Self.attributes(of: certificate) else { continue }
+            guard let certificate, let attributes = Self.attributes(of: certificate) else {
+                continue
+            }
             do throws(CertificatePath.Failure) {
                 let path = try CertificatePath(
                     from: certificate, to: anchors.tpm, simulated: anchors.simulated,
                     others: others.filter { $0 != certificate }, at: time)
                 guard let key = CertificateKey(publicKeyInfo: certificate.publicKeyInfo) else {
-                    failure = AttestationError(.wrongEndorsement, "the endorsement key is neither P-256, P-384 nor RSA")
+                    failure = AttestationError(
+                        .wrongEndorsement, "the endorsement key is neither P-256, P-384 nor RSA")
                     continue
                 }
                 self.index = index
@@ -59,8 +70,10 @@ struct EndorsementCertificate: Sendable {
             } catch {
                 switch error {
                 case .expired:
-                    failure = AttestationError(.certificateExpired, "the endorsement certificate is not valid now")
-                case .untrusted(let reason): failure = AttestationError(.untrustedEndorsement, reason)
+                    failure = AttestationError(
+                        .certificateExpired, "the endorsement certificate is not valid now")
+                case .untrusted(let reason):
+                    failure = AttestationError(.untrustedEndorsement, reason)
                 }
             }
         }
@@ -88,16 +101,22 @@ extension P256Area {
         do {
             try self.init(bytes)
         } catch {
-            throw AttestationError(.unrestrictedAttestationKey, "the attestation key is not acceptable: \(error)")
+            throw AttestationError(
+                .unrestrictedAttestationKey, "the attestation key is not acceptable: \(error)")
         }
-        guard attributes.isSuperset(of: [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .restricted, .sign]),
+        guard
+            attributes.isSuperset(of: [
+                .fixedTPM, .fixedParent, .sensitiveDataOrigin, .restricted, .sign,
+            ]),
             attributes.isSubset(of: [
-                .fixedTPM, .fixedParent, .sensitiveDataOrigin, .restricted, .sign, .userWithAuth, .adminWithPolicy,
+                .fixedTPM, .fixedParent, .sensitiveDataOrigin, .restricted, .sign, .userWithAuth,
+                .adminWithPolicy,
                 .noDA,
             ]), scheme == .ecdsaSHA256
         else {
             throw AttestationError(
-                .unrestrictedAttestationKey, "the attestation key's attributes are \(attributes.hexadecimal)")
+                .unrestrictedAttestationKey,
+                "the attestation key's attributes are \(attributes.hexadecimal)")
         }
     }
 }

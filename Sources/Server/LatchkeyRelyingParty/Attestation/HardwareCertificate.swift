@@ -3,16 +3,17 @@ internal import SwiftASN1
 
 /// The fields of an X.509 certificate (RFC 5280 section 4.1) that a chain of attestation needs.
 ///
-/// Certificates of TPMs have defects that strict parsers refuse: unsorted SETs in names, negative serial numbers, padding.
-/// So names stay raw bytes, and only the key, the dates and four extensions are decoded.
+/// Certificates of TPMs have defects that strict parsers refuse: unsorted SETs in names, negative
+/// serial numbers, padding. So names stay raw bytes, and only the key, the dates and four
+/// extensions are decoded.
 struct HardwareCertificate: Hashable, Sendable {
     /// The maximum size in bytes.
     static let maximumBytes = 4096
-    /// The maximum size of the certificates of one request in bytes, without padding. With ``maximumNodes``, it keeps the memory of a
-    /// request below 64 KiB.
+    /// The maximum size of the certificates of one request in bytes, without padding. With
+    /// ``maximumNodes``, it keeps the memory of a request below 64 KiB.
     static let maximumChainBytes = 8192
-    /// The maximum number of ASN.1 nodes. Genuine certificates have fewer than 200. The parser allocates about 100 bytes for
-    /// each node, so this limits its memory.
+    /// The maximum number of ASN.1 nodes. Genuine certificates have fewer than 200. The parser
+    /// allocates about 100 bytes for each node, so this limits its memory.
     static let maximumNodes = 250
 
     /// An extension that this type does not decode, or that it decodes for the caller.
@@ -52,7 +53,9 @@ struct HardwareCertificate: Hashable, Sendable {
 
     /// Reads a certificate of exactly these bytes.
     init(_ der: Data) throws(Malformed) {
-        guard der.count <= Self.maximumBytes else { throw Malformed(description: "it has \(der.count) bytes") }
+        guard der.count <= Self.maximumBytes else {
+            throw Malformed(description: "it has \(der.count) bytes")
+        }
         let bytes = Array(der)
         guard Self.hasFewNodes(bytes) else {
             throw Malformed(description: "it has more than \(Self.maximumNodes) nodes")
@@ -83,11 +86,14 @@ struct HardwareCertificate: Hashable, Sendable {
         issuer = try Self.name(fields[first + 2])
         let dates = try Self.children(fields[first + 3], .sequence, 2...2)
         let (start, end) = (try Self.seconds(dates[0]), try Self.seconds(dates[1]))
-        guard start <= end else { throw Malformed(description: "the validity ends before it begins") }
+        guard start <= end else {
+            throw Malformed(description: "the validity ends before it begins")
+        }
         validity = start...end
         subject = try Self.name(fields[first + 4])
         publicKeyInfo = fields[first + 5].encodedBytes
-        signatureAlgorithm = try ASN1ObjectIdentifier(derEncoded: try Self.children(algorithm, .sequence, 1...2)[0])
+        signatureAlgorithm = try ASN1ObjectIdentifier(
+            derEncoded: try Self.children(algorithm, .sequence, 1...2)[0])
         let bits = try ASN1BitString(derEncoded: signature)
         guard bits.paddingBits == 0 else {
             throw Malformed(description: "the signature is not a whole number of bytes")
@@ -116,7 +122,8 @@ struct HardwareCertificate: Hashable, Sendable {
 extension HardwareCertificate {
     /// The certificate at the start of the bytes. NV indices contain padding after it.
     ///
-    /// - Returns: The bytes without padding, or all bytes if they do not begin with `30 82` and a sufficient length.
+    /// - Returns: The bytes without padding, or all bytes if they do not begin with `30 82` and a
+    ///   sufficient length.
     static func withoutPadding(_ bytes: Data) -> Data {
         let header = Array(bytes.prefix(4))
         guard header.count == 4, header[0] == 0x30, header[1] == 0x82 else { return bytes }
@@ -129,7 +136,8 @@ extension HardwareCertificate {
     /// The extension with this identifier.
     func find(_ id: ASN1ObjectIdentifier) -> Extension? { extensions.first { $0.id == id } }
 
-    /// Whether all critical extensions are basicConstraints, keyUsage, subjectAltName or extKeyUsage.
+    /// Whether all critical extensions are basicConstraints, keyUsage, subjectAltName or
+    /// extKeyUsage.
     var hasKnownCriticalExtensionsOnly: Bool {
         extensions.allSatisfy { !$0.isCritical || Self.decodedExtensions.contains($0.id) }
     }
@@ -159,7 +167,8 @@ extension HardwareCertificate {
         }
     }
 
-    /// Whether the key may sign certificates: keyUsage is absent or has keyCertSign (RFC 5280 section 4.2.1.3).
+    /// Whether the key may sign certificates: keyUsage is absent or has keyCertSign (RFC 5280
+    /// section 4.2.1.3).
     func maySignCertificates() throws(Malformed) -> Bool {
         guard let found = find(.CertificateExtension.keyUsage) else { return true }
         do {
@@ -182,14 +191,16 @@ extension HardwareCertificate {
         }
     }
 
-    /// The attributes of the directoryNames in subjectAltName (RFC 5280 section 4.2.1.6), in their order.
+    /// The attributes of the directoryNames in subjectAltName (RFC 5280 section 4.2.1.6), in their
+    /// order.
     func directoryAttributes() throws(Malformed) -> [(id: ASN1ObjectIdentifier, value: String)] {
         guard let found = find(.CertificateExtension.subjectAlternativeName) else { return [] }
         do {
             var attributes: [(id: ASN1ObjectIdentifier, value: String)] = []
             let names = try Self.children(try DER.parse(found.value), .sequence, 1...16)
             for name in names where name.identifier == Self.tag(4) {
-                let sets = try Self.children(try Self.children(name, Self.tag(4), 1...1)[0], .sequence, 1...16)
+                let sets = try Self.children(
+                    try Self.children(name, Self.tag(4), 1...1)[0], .sequence, 1...16)
                 for set in sets {
                     for attribute in try Self.children(set, .set, 1...16) {
                         let parts = try Self.children(attribute, .sequence, 2...2)
@@ -216,7 +227,8 @@ extension HardwareCertificate {
         _ node: ASN1Node, _ identifier: ASN1Identifier, _ count: ClosedRange<Int>
     ) throws(Malformed) -> [ASN1Node] {
         guard node.identifier == identifier, case .constructed(let nodes) = node.content else {
-            throw Malformed(description: "a field has the type \(node.identifier) instead of \(identifier)")
+            throw Malformed(
+                description: "a field has the type \(node.identifier) instead of \(identifier)")
         }
         let children = Array(nodes)
         guard count.contains(children.count) else {
@@ -226,24 +238,32 @@ extension HardwareCertificate {
     }
 
     /// The bytes in a primitive node.
-    static func content(_ node: ASN1Node, _ identifier: ASN1Identifier) throws(Malformed) -> ArraySlice<UInt8> {
+    static func content(_ node: ASN1Node, _ identifier: ASN1Identifier) throws(Malformed)
+        -> ArraySlice<UInt8>
+    {
         guard node.identifier == identifier, case .primitive(let bytes) = node.content else {
-            throw Malformed(description: "a field has the type \(node.identifier) instead of \(identifier)")
+            throw Malformed(
+                description: "a field has the type \(node.identifier) instead of \(identifier)")
         }
         return bytes
     }
 
     private static func name(_ node: ASN1Node) throws(Malformed) -> ArraySlice<UInt8> {
-        guard node.identifier == .sequence else { throw Malformed(description: "a name is not a SEQUENCE") }
+        guard node.identifier == .sequence else {
+            throw Malformed(description: "a name is not a SEQUENCE")
+        }
         return node.encodedBytes
     }
 
-    /// The text of a UTF8String, PrintableString or IA5String of at most 64 printable ASCII characters, or nil.
+    /// The text of a UTF8String, PrintableString or IA5String of at most 64 printable ASCII
+    /// characters, or nil.
     private static func text(_ node: ASN1Node) throws(Malformed) -> String? {
         let identifiers: [ASN1Identifier] = [.utf8String, .printableString, .ia5String]
         guard identifiers.contains(node.identifier) else { return nil }
         let bytes = try content(node, node.identifier)
-        guard bytes.count <= 64, bytes.allSatisfy({ (0x20...0x7E).contains($0) }) else { return nil }
+        guard bytes.count <= 64, bytes.allSatisfy({ (0x20...0x7E).contains($0) }) else {
+            return nil
+        }
         return String(decoding: bytes, as: UTF8.self)
     }
 
@@ -257,17 +277,21 @@ extension HardwareCertificate {
         return seconds(time.year, time.month, time.day, time.hours, time.minutes, time.seconds)
     }
 
-    private static func seconds(_ year: Int, _ month: Int, _ day: Int, _ hour: Int, _ minute: Int, _ second: Int)
+    private static func seconds(
+        _ year: Int, _ month: Int, _ day: Int, _ hour: Int, _ minute: Int, _ second: Int
+    )
         -> Int64
     {
-        // Days since 1970 in the proleptic Gregorian calendar. Years begin in March, so that leap days are last.
+        // Days since 1970 in the proleptic Gregorian calendar. Years begin in March, so that leap
+        // days are last.
         let shifted = month > 2 ? year : year - 1
         let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
         let days = 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + dayOfYear - 719_468
         return Int64(((days * 24 + hour) * 60 + minute) * 60 + second)
     }
 
-    /// Whether the bytes have at most ``maximumNodes`` nodes. Counts headers only and allocates nothing.
+    /// Whether the bytes have at most ``maximumNodes`` nodes. Counts headers only and allocates
+    /// nothing.
     static func hasFewNodes(_ bytes: [UInt8]) -> Bool {
         var position = 0
         for _ in 0...maximumNodes {

@@ -4,7 +4,8 @@
     internal import LatchkeyJOSE
 
     extension PendingActivation {
-        /// The members that another server needs to end the activation. It contains only a digest of the secret.
+        /// The members that another server needs to end the activation. It contains only a digest
+        /// of the secret.
         private struct State: Codable {
             let attestationKey: Data
             let endorsementKeyDigest: Data
@@ -14,14 +15,16 @@
             let secretDigest: Data
         }
 
-        /// The activation as JSON, for a database that several servers share. Read it with a statement that deletes
-        /// it, because copies do not know of each other's use.
+        /// The activation as JSON, for a database that several servers share. Read it with a
+        /// statement that deletes it, because copies do not know of each other's use.
         package var state: String {
             get throws {
                 try CanonicalJSON.text(
                     State(
-                        attestationKey: attestationKey.x963Representation, endorsementKeyDigest: endorsementKeyDigest,
-                        expiresAt: expiresAt.timeIntervalSince1970, isSimulated: isSimulated, tpm: tpm,
+                        attestationKey: attestationKey.x963Representation,
+                        endorsementKeyDigest: endorsementKeyDigest,
+                        expiresAt: expiresAt.timeIntervalSince1970, isSimulated: isSimulated,
+                        tpm: tpm,
                         secretDigest: Data(secretDigest)))
             }
         }
@@ -32,7 +35,8 @@
             self.init(
                 secretDigest: Array(state.secretDigest),
                 attestationKey: try PublicKey(x963Representation: state.attestationKey),
-                endorsementKeyDigest: state.endorsementKeyDigest, isSimulated: state.isSimulated, tpm: state.tpm,
+                endorsementKeyDigest: state.endorsementKeyDigest, isSimulated: state.isSimulated,
+                tpm: state.tpm,
                 expiresAt: Date(timeIntervalSince1970: state.expiresAt))
         }
     }

@@ -4,12 +4,14 @@
     internal import FoundationEssentials
     internal import TPM2
 
-    /// A credential that only one TPM can open, and only for one of its keys: MakeCredential (TPM 2.0 Part 1 section 24 and annexes
-    /// B.10.4 and C.6.4).
+    /// A credential that only one TPM can open, and only for one of its keys: MakeCredential (TPM
+    /// 2.0 Part 1 section 24 and annexes B.10.4 and C.6.4).
     struct ProtectedCredential: Hashable, Sendable {
-        /// `TPMS_ID_OBJECT`: the content of the `TPM2B_ID_OBJECT` that `TPM2_ActivateCredential` expects.
+        /// `TPMS_ID_OBJECT`: the content of the `TPM2B_ID_OBJECT` that `TPM2_ActivateCredential`
+        /// expects.
         let blob: Data
-        /// The encrypted seed, the content of a `TPM2B_ENCRYPTED_SECRET`: a `TPMS_ECC_POINT`, or 256 bytes for RSA.
+        /// The encrypted seed, the content of a `TPM2B_ENCRYPTED_SECRET`: a `TPMS_ECC_POINT`, or
+        /// 256 bytes for RSA.
         let encryptedSeed: Data
 
         /// The label of the seed.
@@ -19,19 +21,24 @@
         ///
         /// - Parameters:
         ///   - credential: At most 32 bytes.
-        ///   - key: The endorsement key from its verified certificate. The key's kind determines the hash algorithm and the cipher
-        ///     (TCG EK Credential Profile, templates L-1, L-2, H-1, H-2 and H-3).
+        ///   - key: The endorsement key from its verified certificate. The key's kind determines
+        ///     the hash algorithm and the cipher (TCG EK Credential Profile, templates L-1, L-2,
+        ///     H-1, H-2 and H-3).
         ///   - name: The Name of the key that the TPM must also have.
-        /// - Throws: ``AttestationError`` with code `wrongEndorsement` for RSA keys of other sizes than 2048 bits.
+        /// - Throws: ``AttestationError`` with code `wrongEndorsement` for RSA keys of other sizes
+        ///   than 2048 bits.
         init(_ credential: Data, for key: CertificateKey, name: TPMName) throws(AttestationError) {
             switch key {
             case .p256(let key):
-                try self.init(credential, for: key, name: name, ephemeralKey: P256.KeyAgreement.PrivateKey())
+                try self.init(
+                    credential, for: key, name: name, ephemeralKey: P256.KeyAgreement.PrivateKey())
             case .p384(let key):
-                try self.init(credential, for: key, name: name, ephemeralKey: P384.KeyAgreement.PrivateKey())
+                try self.init(
+                    credential, for: key, name: name, ephemeralKey: P384.KeyAgreement.PrivateKey())
             case .rsa(let modulus, let exponent):
                 try self.init(
-                    credential, modulus: modulus, exponent: exponent, name: name, seed: SymmetricKey(size: .bits256))
+                    credential, modulus: modulus, exponent: exponent, name: name,
+                    seed: SymmetricKey(size: .bits256))
             }
         }
 
@@ -42,10 +49,12 @@
         ) throws(AttestationError) {
             let own = ephemeralKey.publicKey.x963Representation
             do {
-                let other = try P256.KeyAgreement.PublicKey(x963Representation: key.x963Representation)
+                let other = try P256.KeyAgreement.PublicKey(
+                    x963Representation: key.x963Representation)
                 let secret = try ephemeralKey.sharedSecretFromKeyAgreement(with: other)
                 let seed = Seed<SHA256>(
-                    secret, label: Self.label, partyU: Self.x(of: own), partyV: Self.x(of: key.x963Representation))
+                    secret, label: Self.label, partyU: Self.x(of: own),
+                    partyV: Self.x(of: key.x963Representation))
                 blob = try seed.protect(credential, name: name, cipherBits: 128)
             } catch {
                 throw Self.failure(error)
@@ -60,10 +69,12 @@
         ) throws(AttestationError) {
             let own = ephemeralKey.publicKey.x963Representation
             do {
-                let other = try P384.KeyAgreement.PublicKey(x963Representation: key.x963Representation)
+                let other = try P384.KeyAgreement.PublicKey(
+                    x963Representation: key.x963Representation)
                 let secret = try ephemeralKey.sharedSecretFromKeyAgreement(with: other)
                 let seed = Seed<SHA384>(
-                    secret, label: Self.label, partyU: Self.x(of: own), partyV: Self.x(of: key.x963Representation))
+                    secret, label: Self.label, partyU: Self.x(of: own),
+                    partyV: Self.x(of: key.x963Representation))
                 blob = try seed.protect(credential, name: name, cipherBits: 256)
             } catch {
                 throw Self.failure(error)
@@ -79,13 +90,16 @@
         ) throws(AttestationError) {
             guard modulus.count == 256, modulus.first.map({ $0 & 0x80 != 0 }) == true else {
                 throw AttestationError(
-                    .wrongEndorsement, "RSA endorsement keys of other sizes than 2048 bits are not supported")
+                    .wrongEndorsement,
+                    "RSA endorsement keys of other sizes than 2048 bits are not supported")
             }
             // The label includes the terminating zero (Part 1 annex B.4).
             let encrypted = try LabelledEncryption.encrypt(
-                seed.withUnsafeBytes { Array($0) }, modulus: modulus, exponent: exponent, label: Self.label + "\0")
+                seed.withUnsafeBytes { Array($0) }, modulus: modulus, exponent: exponent,
+                label: Self.label + "\0")
             guard let encrypted else {
-                throw AttestationError(.wrongEndorsement, "OpenSSL cannot encrypt to the RSA endorsement key")
+                throw AttestationError(
+                    .wrongEndorsement, "OpenSSL cannot encrypt to the RSA endorsement key")
             }
             do {
                 blob = try Seed<SHA256>(seed).protect(credential, name: name, cipherBits: 128)
@@ -96,7 +110,9 @@
         }
 
         private static func failure(_ error: any Error) -> AttestationError {
-            AttestationError(.wrongEndorsement, "no credential can be protected for the endorsement key: \(error)")
+            AttestationError(
+                .wrongEndorsement,
+                "no credential can be protected for the endorsement key: \(error)")
         }
 
         /// The x coordinate of an uncompressed point.
@@ -104,7 +120,9 @@
 
         /// A `TPMS_ECC_POINT` from an uncompressed point.
         private static func point(_ point: Data) -> Data {
-            Data(TPMWriter(TPM2B(Array(x(of: point))), TPM2B(Array(point.suffix(point.count / 2)))).bytes)
+            Data(
+                TPMWriter(TPM2B(Array(x(of: point))), TPM2B(Array(point.suffix(point.count / 2))))
+                    .bytes)
         }
     }
 
@@ -126,9 +144,11 @@
         /// KDFa: SP800-108 in counter mode with one block (TPM 2.0 Part 1 section 11.4.10.2).
         private func derive(_ label: String, _ context: [UInt8], bits: Int) -> SymmetricKey {
             let message =
-                UInt32(1).marshalled + Array(label.utf8) + [0] + context + UInt32(truncatingIfNeeded: bits).marshalled
+                UInt32(1).marshalled + Array(label.utf8) + [0] + context
+                + UInt32(truncatingIfNeeded: bits).marshalled
             return SymmetricKey(
-                data: Data(HMAC<Hash>.authenticationCode(for: message, using: key)).prefix(bits / 8))
+                data: Data(HMAC<Hash>.authenticationCode(for: message, using: key)).prefix(bits / 8)
+            )
         }
 
         /// Encrypts a credential, and authenticates it together with the Name.
@@ -137,9 +157,11 @@
         func protect(_ credential: Data, name: TPMName, cipherBits: Int) throws -> Data {
             let iv = try AES._CFB.IV(ivBytes: [UInt8](repeating: 0, count: 16))
             let encrypted = try AES._CFB.encrypt(
-                TPM2B(Array(credential)).marshalled, using: derive("STORAGE", name.bytes, bits: cipherBits), iv: iv)
+                TPM2B(Array(credential)).marshalled,
+                using: derive("STORAGE", name.bytes, bits: cipherBits), iv: iv)
             let mac = HMAC<Hash>.authenticationCode(
-                for: encrypted + name.bytes, using: derive("INTEGRITY", [], bits: Hash.Digest.byteCount * 8))
+                for: encrypted + name.bytes,
+                using: derive("INTEGRITY", [], bits: Hash.Digest.byteCount * 8))
             return Data(TPM2B(Array(mac)).marshalled) + encrypted
         }
     }

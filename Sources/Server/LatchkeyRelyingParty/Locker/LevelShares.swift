@@ -2,16 +2,20 @@ internal import Crypto
 internal import FoundationEssentials
 public import Latchkey
 
-/// The server's shares of the keys that protect an enrolled device's data. The device needs them to unseal its keys.
+/// The server's shares of the keys that protect an enrolled device's data. The device needs them to
+/// unseal its keys.
 ///
-/// A server creates them at the enrolment, and never changes them. ``LockerRegistry`` stores them sealed.
+/// A server creates them at the enrolment, and never changes them. ``LockerRegistry`` stores them
+/// sealed.
 public struct LevelShares: Sendable, Equatable {
     /// The length of a share in bytes.
     private static let length = 32
 
-    /// The share of the level `background`, 32 bytes. The server also releases it to the device without its user.
+    /// The share of the level `background`, 32 bytes. The server also releases it to the device
+    /// without its user.
     public let background: SecretBytes
-    /// The share of the level `active`, 32 bytes. The server releases it after the user was authenticated.
+    /// The share of the level `active`, 32 bytes. The server releases it after the user was
+    /// authenticated.
     public let active: SecretBytes
 
     /// Creates a value from existing shares, for example from another database.
@@ -30,8 +34,8 @@ public struct LevelShares: Sendable, Equatable {
     }
 }
 
-/// Seals shares for the database with AES-256-GCM and a random nonce. A sealed share opens only for its enrolment and
-/// level.
+/// Seals shares for the database with AES-256-GCM and a random nonce. A sealed share opens only for
+/// its enrolment and level.
 struct LevelShareSeal: Sendable {
     private let key: SymmetricKey
 
@@ -40,13 +44,16 @@ struct LevelShareSeal: Sendable {
         guard key.count == 32 else {
             throw KeystoreError(
                 operation: "seal level shares", code: .invalidInput,
-                reason: "the sealing key has \(key.count) bytes", recovery: "Use a key of 32 bytes.")
+                reason: "the sealing key has \(key.count) bytes", recovery: "Use a key of 32 bytes."
+            )
         }
         self.key = key.withUnsafeBytes { SymmetricKey(data: $0) }
     }
 
     /// Seals both shares. A sealed share has 60 bytes: nonce, ciphertext, tag.
-    func seal(_ shares: LevelShares, of enrolmentID: String) throws -> (background: Data, active: Data) {
+    func seal(_ shares: LevelShares, of enrolmentID: String) throws -> (
+        background: Data, active: Data
+    ) {
         (
             try seal(shares.background, context("background", enrolmentID)),
             try seal(shares.active, context("active", enrolmentID))
@@ -55,8 +62,8 @@ struct LevelShareSeal: Sendable {
 
     /// Opens both shares.
     ///
-    /// - Throws: ``KeystoreError`` with code `damaged` if they were sealed with another key or for another enrolment,
-    ///   or were changed.
+    /// - Throws: ``KeystoreError`` with code `damaged` if they were sealed with another key or for
+    ///   another enrolment, or were changed.
     func open(background: Data, active: Data, of enrolmentID: String) throws -> LevelShares {
         guard
             let background = try? open(background, context("background", enrolmentID)),
@@ -66,18 +73,23 @@ struct LevelShareSeal: Sendable {
             throw KeystoreError(
                 operation: "open the level shares of an enrolment", code: .damaged,
                 reason: "they are damaged, or were sealed with another key",
-                recovery: "Restore the database together with the key from a backup, or revoke the enrolment.")
+                recovery:
+                    "Restore the database together with the key from a backup, or revoke the enrolment."
+            )
         }
         return shares
     }
 
     private func seal(_ share: SecretBytes, _ context: Data) throws -> Data {
-        let box = try share.withUnsafeBytes { try AES.GCM.seal($0, using: key, authenticating: context) }
+        let box = try share.withUnsafeBytes {
+            try AES.GCM.seal($0, using: key, authenticating: context)
+        }
         return box.nonce + box.ciphertext + box.tag
     }
 
     private func open(_ sealed: Data, _ context: Data) throws -> SecretBytes {
-        var share = try AES.GCM.open(AES.GCM.SealedBox(combined: sealed), using: key, authenticating: context)
+        var share = try AES.GCM.open(
+            AES.GCM.SealedBox(combined: sealed), using: key, authenticating: context)
         defer { share.resetBytes(in: share.startIndex..<share.endIndex) }
         return SecretBytes(share)
     }

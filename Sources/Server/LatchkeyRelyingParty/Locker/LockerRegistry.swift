@@ -3,21 +3,26 @@ public import GRDB
 public import Latchkey
 internal import LatchkeyJOSE
 
-/// The enrolled devices of one project, with their keys and the server's level shares, in a database.
+/// The enrolled devices of one project, with their keys and the server's level shares, in a
+/// database.
 ///
-/// Each call is one transaction, also with several servers on one database. It takes effect completely, or throws and has no effect.
-/// After ``SQLFailure`` with the code `outcomeUnknown`, it took effect completely or not at all. All calls can throw ``SQLFailure``.
-/// Calls that return enrolments or shares throw `KeystoreError` with code `damaged` if a row cannot be decoded or unsealed.
+/// Each call is one transaction, also with several servers on one database. It takes effect
+/// completely, or throws and has no effect. After ``SQLFailure`` with the code `outcomeUnknown`, it
+/// took effect completely or not at all. All calls can throw ``SQLFailure``. Calls that return
+/// enrolments or shares throw `KeystoreError` with code `damaged` if a row cannot be decoded or
+/// unsealed.
 ///
-/// The keys come from assertions that ``LockerRequestVerifier`` verified. The shares are sealed with AES-256-GCM and a key that
-/// need not be in the database. <doc:Tables> describes the tables.
+/// The keys come from assertions that ``LockerRequestVerifier`` verified. The shares are sealed
+/// with AES-256-GCM and a key that need not be in the database. <doc:Tables> describes the tables.
 ///
-/// Calls that change an enrolment or return its shares take a ``LockerEnrolment``, and have no effect on a device that another
-/// user has enrolled since. An ID from a request does not suffice, because IDs are not secret.
+/// Calls that change an enrolment or return its shares take a ``LockerEnrolment``, and have no
+/// effect on a device that another user has enrolled since. An ID from a request does not suffice,
+/// because IDs are not secret.
 ///
-/// To end a session with the enrolment or key that began it, your table of sessions refers to `latchkey_locker_enrolment (id)`
-/// and to `latchkey_locker_easy_access_key (enrolment_id, kid)` with `ON DELETE CASCADE`. Call ``lock(_:of:in:)`` or
-/// ``lock(_:in:)`` in the transaction that stores the session (<doc:StoringDevices>).
+/// To end a session with the enrolment or key that began it, your table of sessions refers to
+/// `latchkey_locker_enrolment (id)` and to `latchkey_locker_easy_access_key (enrolment_id, kid)`
+/// with `ON DELETE CASCADE`. Call ``lock(_:of:in:)`` or ``lock(_:in:)`` in the transaction that
+/// stores the session (<doc:StoringDevices>).
 public struct LockerRegistry: Sendable {
     private let database: any SQLDatabase
     private let project: String
@@ -26,9 +31,11 @@ public struct LockerRegistry: Sendable {
     /// Creates a registry.
     ///
     /// - Parameters:
-    ///   - database: A database with the tables of ``migrations``; SQLite with foreign keys enforced, GRDB's default.
+    ///   - database: A database with the tables of ``migrations``; SQLite with foreign keys
+    ///     enforced, GRDB's default.
     ///   - project: Projects on the same database do not see each other's enrolments.
-    ///   - shareKey: The 32 bytes that seal the shares. An attacker with this key and the database can read the shares.
+    ///   - shareKey: The 32 bytes that seal the shares. An attacker with this key and the database
+    ///     can read the shares.
     /// - Throws: `KeystoreError` with code `invalidInput` if `shareKey` has another length.
     public init(_ database: any SQLDatabase, project: String, shareKey: SecretBytes) throws {
         self.database = database
@@ -39,9 +46,11 @@ public struct LockerRegistry: Sendable {
     /// Creates a registry in SQLite.
     ///
     /// - Parameters:
-    ///   - database: A database with the migrations of ``registerMigrations(_:)``, with foreign keys enforced, GRDB's default.
+    ///   - database: A database with the migrations of ``registerMigrations(_:)``, with foreign
+    ///     keys enforced, GRDB's default.
     ///   - project: Projects on the same database do not see each other's enrolments.
-    ///   - shareKey: The 32 bytes that seal the shares. An attacker with this key and the database can read the shares.
+    ///   - shareKey: The 32 bytes that seal the shares. An attacker with this key and the database
+    ///     can read the shares.
     /// - Throws: `KeystoreError` with code `invalidInput` if `shareKey` has another length.
     public init(_ database: any DatabaseWriter, project: String, shareKey: SecretBytes) throws {
         try self.init(SQLiteDatabase(database), project: project, shareKey: shareKey)
@@ -75,7 +84,8 @@ public struct LockerRegistry: Sendable {
                 ) STRICT, WITHOUT ROWID;
                 """),
         SQLMigration(
-            "latchkey locker 2", sqlite: "ALTER TABLE latchkey_locker_enrolment ADD COLUMN last_used_at REAL"),
+            "latchkey locker 2",
+            sqlite: "ALTER TABLE latchkey_locker_enrolment ADD COLUMN last_used_at REAL"),
         SQLMigration(
             "latchkey locker 3",
             sqlite: """
@@ -85,29 +95,35 @@ public struct LockerRegistry: Sendable {
     ]
 
     /// Registers the migrations that create the tables in SQLite.
-    public static func registerMigrations(_ migrator: inout DatabaseMigrator) { migrator.register(migrations) }
+    public static func registerMigrations(_ migrator: inout DatabaseMigrator) {
+        migrator.register(migrations)
+    }
 
-    /// Confirms that an enrolment still exists, in the transaction that stores a session of background access. It cannot be
-    /// deleted until the transaction ends.
+    /// Confirms that an enrolment still exists, in the transaction that stores a session of
+    /// background access. It cannot be deleted until the transaction ends.
     ///
     /// - Parameters:
-    ///   - enrolment: The result of ``LockerRequestVerifier/verifyDevice(_:for:audience:enrolmentID:)``.
+    ///   - enrolment: The result of
+    ///     ``LockerRequestVerifier/verifyDevice(_:for:audience:enrolmentID:)``.
     ///   - connection: A transaction of ``SQLDatabase/write(_:)`` of the registry's database.
-    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if it was deleted since. Let the transaction fail.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if it was deleted since. Let
+    ///   the transaction fail.
     public func lock(_ enrolment: LockerEnrolment, in connection: any SQLConnection) throws {
         _ = try current(enrolment, in: connection)
     }
 
-    /// Confirms that an easy-access key still exists, in the transaction that stores its session. It cannot be removed until
-    /// the transaction ends.
+    /// Confirms that an easy-access key still exists, in the transaction that stores its session.
+    /// It cannot be removed until the transaction ends.
     ///
     /// - Parameters:
     ///   - key: The key of ``LockerRequestVerifier/verifyEasyAccess(_:audience:)``.
     ///   - enrolment: The enrolment of the same result.
     ///   - connection: A transaction of ``SQLDatabase/write(_:)`` of the registry's database.
-    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` or `easyAccessRevoked` if the enrolment or the key was
-    ///   deleted since. Let the transaction fail.
-    public func lock(_ key: LockerKey, of enrolment: LockerEnrolment, in connection: any SQLConnection) throws {
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` or `easyAccessRevoked` if the
+    ///   enrolment or the key was deleted since. Let the transaction fail.
+    public func lock(
+        _ key: LockerKey, of enrolment: LockerEnrolment, in connection: any SQLConnection
+    ) throws {
         let keys = try current(enrolment, in: connection).easyAccessKeys
         guard keys.contains(where: { $0.kid == key.kid && $0.publicKey == key.publicKey }) else {
             throw LockerRequestError(.easyAccessRevoked, "the easy-access key was removed")
@@ -121,26 +137,31 @@ public struct LockerRegistry: Sendable {
 
     /// Enrols a device.
     ///
-    /// Enrolments of the same user wait for each other, so that several servers cannot exceed the limit together.
+    /// Enrolments of the same user wait for each other, so that several servers cannot exceed the
+    /// limit together.
     ///
     /// - Parameters:
     ///   - enrolment: A new enrolment.
     ///   - shares: The server's shares, which never change; nil if the server stores none.
     ///   - limit: The maximum number of the user's enrolments, including this one.
-    /// - Throws: ``LockerRequestError`` with code `enrolmentLimit` if the user has this many already, or `keyTaken` if
-    ///   the device key is enrolled already.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentLimit` if the user has this many
+    ///   already, or `keyTaken` if the device key is enrolled already.
     public func add(_ enrolment: LockerEnrolment, shares: LevelShares?, limit: Int) async throws {
         try Self.requireDistinctKeys(enrolment)
-        let jwk = try CanonicalJSON.text(JWK(enrolment.deviceKey.publicKey, kid: enrolment.deviceKey.kid))
+        let jwk = try CanonicalJSON.text(
+            JWK(enrolment.deviceKey.publicKey, kid: enrolment.deviceKey.kid))
         let info = try CanonicalJSON.text(enrolment.info.json)
         let sealed = try shares.map { try seal.seal($0, of: enrolment.id) }
         let attestation = try enrolment.deviceKey.attestation.map { try CanonicalJSON.text($0) }
         try await database.write { database in
             try database.lock("latchkey enrolments of \(enrolment.userID)")
             guard try count(of: enrolment.userID, in: database) < limit else {
-                throw LockerRequestError(.enrolmentLimit, "the user has \(limit) enrolments already")
+                throw LockerRequestError(
+                    .enrolmentLimit, "the user has \(limit) enrolments already")
             }
-            let (key, created) = (enrolment.deviceKey.kid.rawValue, enrolment.createdAt.timeIntervalSince1970)
+            let (key, created) = (
+                enrolment.deviceKey.kid.rawValue, enrolment.createdAt.timeIntervalSince1970
+            )
             let inserted = try database.execute(
                 """
                 INSERT INTO latchkey_locker_enrolment (
@@ -155,7 +176,9 @@ public struct LockerRegistry: Sendable {
             guard inserted == 1 else {
                 throw LockerRequestError(.keyTaken, "the device key is enrolled already")
             }
-            for key in enrolment.easyAccessKeys { try Self.insert(key, of: enrolment.id, in: database) }
+            for key in enrolment.easyAccessKeys {
+                try Self.insert(key, of: enrolment.id, in: database)
+            }
         }
     }
 
@@ -166,28 +189,36 @@ public struct LockerRegistry: Sendable {
 
     /// Returns a user's enrolments, oldest first.
     public func enrolments(of userID: String) async throws -> [LockerEnrolment] {
-        try await database.read { try enrolments("user_id = \(userID) ORDER BY created_at, id", in: $0) }
+        try await database.read {
+            try enrolments("user_id = \(userID) ORDER BY created_at, id", in: $0)
+        }
     }
 
-    /// Returns the share of the level `background`, which a device may have without its user; nil if the server stores none.
+    /// Returns the share of the level `background`, which a device may have without its user; nil
+    /// if the server stores none.
     ///
-    /// - Parameter enrolment: The result of ``LockerRequestVerifier/verifyDevice(_:for:audience:enrolmentID:)``.
-    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if the enrolment was deleted; `KeystoreError` with code
-    ///   `damaged` if the shares were sealed with another key or for another enrolment, or were changed.
+    /// - Parameter enrolment: The result of
+    ///   ``LockerRequestVerifier/verifyDevice(_:for:audience:enrolmentID:)``.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if the enrolment was deleted;
+    ///   `KeystoreError` with code `damaged` if the shares were sealed with another key or for
+    ///   another enrolment, or were changed.
     public func backgroundShare(of enrolment: LockerEnrolment) async throws -> SecretBytes? {
         try await shares(of: enrolment)?.background
     }
 
-    /// Returns both shares of an enrolment, for a device whose user was authenticated; nil if the server stores none.
+    /// Returns both shares of an enrolment, for a device whose user was authenticated; nil if the
+    /// server stores none.
     ///
-    /// The signature of a device key does not authenticate the user. So the server must have verified an easy-access key of the
-    /// enrolment, or the session of the request must have begun with the user's authentication on the server's page.
+    /// The signature of a device key does not authenticate the user. So the server must have
+    /// verified an easy-access key of the enrolment, or the session of the request must have begun
+    /// with the user's authentication on the server's page.
     ///
     /// - Parameters:
     ///   - enrolment: The result of a function of ``LockerRequestVerifier``.
     ///   - userID: The user who was authenticated.
-    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if the enrolment was deleted or belongs to another user;
-    ///   `KeystoreError` with code `damaged` if the shares were sealed with another key or for another enrolment, or were changed.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if the enrolment was deleted
+    ///   or belongs to another user; `KeystoreError` with code `damaged` if the shares were sealed
+    ///   with another key or for another enrolment, or were changed.
     public func levelShares(
         of enrolment: LockerEnrolment, afterAuthenticationOf userID: String
     ) async throws -> LevelShares? {
@@ -212,9 +243,9 @@ public struct LockerRegistry: Sendable {
 
     /// Adds an easy-access key. Adding the same key again changes nothing.
     ///
-    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment, `easyAccessLimit`
-    ///   if it has ``LockerEnrolment/maximumEasyAccessKeys`` other keys, or `keyTaken` if another key of the enrolment
-    ///   has this name, or this key has another name.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment,
+    ///   `easyAccessLimit` if it has ``LockerEnrolment/maximumEasyAccessKeys`` other keys, or
+    ///   `keyTaken` if another key of the enrolment has this name, or this key has another name.
     ///
     /// - Parameters:
     ///   - key: The key of
@@ -223,14 +254,21 @@ public struct LockerRegistry: Sendable {
     public func addEasyAccessKey(_ key: LockerKey, to enrolment: LockerEnrolment) async throws {
         try await database.write { database in
             let stored = try current(enrolment, in: database)
-            guard !stored.easyAccessKeys.contains(where: { $0.kid == key.kid && $0.publicKey == key.publicKey })
+            guard
+                !stored.easyAccessKeys.contains(where: {
+                    $0.kid == key.kid && $0.publicKey == key.publicKey
+                })
             else { return }
             let others = [stored.deviceKey] + stored.easyAccessKeys
-            guard !others.contains(where: { $0.kid == key.kid || $0.publicKey == key.publicKey }) else {
+            guard !others.contains(where: { $0.kid == key.kid || $0.publicKey == key.publicKey })
+            else {
                 throw LockerRequestError(
-                    .keyTaken, "another key of the enrolment has this name, or this key has another name")
+                    .keyTaken,
+                    "another key of the enrolment has this name, or this key has another name")
             }
-            guard stored.easyAccessKeys.count < LockerEnrolment.maximumEasyAccessKeys else { throw Self.tooManyKeys }
+            guard stored.easyAccessKeys.count < LockerEnrolment.maximumEasyAccessKeys else {
+                throw Self.tooManyKeys
+            }
             try Self.insert(key, of: stored.id, in: database)
         }
     }
@@ -245,7 +283,9 @@ public struct LockerRegistry: Sendable {
         try await removeEasyAccessKeys("TRUE", of: enrolment)
     }
 
-    private func removeEasyAccessKeys(_ condition: SQLText, of enrolment: LockerEnrolment) async throws {
+    private func removeEasyAccessKeys(_ condition: SQLText, of enrolment: LockerEnrolment)
+        async throws
+    {
         try await database.write {
             try Self.lock(enrolment.id, in: $0)
             try $0.execute(
@@ -291,30 +331,43 @@ extension LockerRegistry {
 
     /// Locks an enrolment, and returns it with its current keys.
     ///
-    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if it was deleted, also if the device was enrolled again for
-    ///   another user or client.
-    private func current(_ enrolment: LockerEnrolment, in database: any SQLConnection) throws -> LockerEnrolment {
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if it was deleted, also if the
+    ///   device was enrolled again for another user or client.
+    private func current(_ enrolment: LockerEnrolment, in database: any SQLConnection) throws
+        -> LockerEnrolment
+    {
         try Self.lock(enrolment.id, in: database)
-        guard let current = try self.enrolment(enrolment.id, in: database), current.userID == enrolment.userID,
-            current.clientID == enrolment.clientID, current.deviceKey.publicKey == enrolment.deviceKey.publicKey
+        guard let current = try self.enrolment(enrolment.id, in: database),
+            current.userID == enrolment.userID,
+            current.clientID == enrolment.clientID,
+            current.deviceKey.publicKey == enrolment.deviceKey.publicKey
         else { throw Self.revoked }
         return current
     }
 
     /// Refuses easy-access keys that ``addEasyAccessKey(_:to:)`` would refuse.
-    private static func requireDistinctKeys(_ enrolment: LockerEnrolment) throws(LockerRequestError) {
-        guard enrolment.easyAccessKeys.count <= LockerEnrolment.maximumEasyAccessKeys else { throw tooManyKeys }
+    private static func requireDistinctKeys(_ enrolment: LockerEnrolment) throws(LockerRequestError)
+    {
+        guard enrolment.easyAccessKeys.count <= LockerEnrolment.maximumEasyAccessKeys else {
+            throw tooManyKeys
+        }
         let keys = [enrolment.deviceKey] + enrolment.easyAccessKeys
-        guard Set(keys.map(\.kid)).count == keys.count, Set(keys.map(\.publicKey)).count == keys.count else {
-            throw LockerRequestError(.keyTaken, "two keys of the enrolment are the same, or have the same name")
+        guard Set(keys.map(\.kid)).count == keys.count,
+            Set(keys.map(\.publicKey)).count == keys.count
+        else {
+            throw LockerRequestError(
+                .keyTaken, "two keys of the enrolment are the same, or have the same name")
         }
     }
 
-    private func enrolment(_ id: String, in database: any SQLConnection) throws -> LockerEnrolment? {
+    private func enrolment(_ id: String, in database: any SQLConnection) throws -> LockerEnrolment?
+    {
         try enrolments("id = \(id)", in: database).first
     }
 
-    private func enrolments(_ condition: SQLText, in database: any SQLConnection) throws -> [LockerEnrolment] {
+    private func enrolments(_ condition: SQLText, in database: any SQLConnection) throws
+        -> [LockerEnrolment]
+    {
         try database.rows(
             "SELECT * FROM latchkey_locker_enrolment WHERE project = \(project) AND \(condition)"
         ).map { try Self.enrolment($0, in: database) }
@@ -329,29 +382,39 @@ extension LockerRegistry {
         )?.integer("count") ?? 0
     }
 
-    private static func enrolment(_ row: SQLRow, in database: any SQLConnection) throws -> LockerEnrolment {
+    private static func enrolment(_ row: SQLRow, in database: any SQLConnection) throws
+        -> LockerEnrolment
+    {
         let id = try row.text("id")
         let keys = try database.rows(
             """
             SELECT kid, jwk, attestation FROM latchkey_locker_easy_access_key WHERE enrolment_id = \(id) ORDER BY kid
             """)
-        guard let info = DeviceInfo(try CanonicalJSON.decode(JSONValue.self, from: row.text("device_info"))) else {
+        guard
+            let info = DeviceInfo(
+                try CanonicalJSON.decode(JSONValue.self, from: row.text("device_info")))
+        else {
             throw damaged
         }
         return LockerEnrolment(
-            id: id, userID: try row.text("user_id"), clientID: try row.text("client_id"), deviceKey: try key(row),
+            id: id, userID: try row.text("user_id"), clientID: try row.text("client_id"),
+            deviceKey: try key(row),
             easyAccessKeys: try keys.map(key), info: info,
             createdAt: Date(timeIntervalSince1970: try row.real("created_at")),
-            lastUsedAt: try row.optionalReal("last_used_at").map { Date(timeIntervalSince1970: $0) })
+            lastUsedAt: try row.optionalReal("last_used_at").map { Date(timeIntervalSince1970: $0) }
+        )
     }
 
     private static func key(_ row: SQLRow) throws -> LockerKey {
         let jwk = try CanonicalJSON.decode(JWK.self, from: row.text("jwk"))
         guard let kid = KeyID(rawValue: try row.text("kid")) else { throw damaged }
-        return LockerKey(kid: kid, publicKey: try jwk.publicKey(), attestation: try AttestationRecord(row))
+        return LockerKey(
+            kid: kid, publicKey: try jwk.publicKey(), attestation: try AttestationRecord(row))
     }
 
-    private static func insert(_ key: LockerKey, of id: String, in database: any SQLConnection) throws {
+    private static func insert(_ key: LockerKey, of id: String, in database: any SQLConnection)
+        throws
+    {
         let jwk = try CanonicalJSON.text(JWK(key.publicKey, kid: key.kid))
         let attestation = try key.attestation.map { try CanonicalJSON.text($0) }
         try database.execute(
@@ -364,6 +427,8 @@ extension LockerRegistry {
     private static var damaged: KeystoreError {
         KeystoreError(
             operation: "read an enrolment", code: .damaged, reason: "its database row is damaged",
-            recovery: "Restore the database from a backup, or revoke the enrolment and enrol the device again.")
+            recovery:
+                "Restore the database from a backup, or revoke the enrolment and enrol the device again."
+        )
     }
 }

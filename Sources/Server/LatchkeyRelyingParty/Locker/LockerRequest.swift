@@ -2,7 +2,8 @@ internal import FoundationEssentials
 public import Latchkey
 public import LatchkeyJOSE
 
-/// A parsed, well-formed locker assertion, unverified: a compact JWS of a device (the page "The locker protocol" of LatchkeyLocker).
+/// A parsed, well-formed locker assertion, unverified: a compact JWS of a device (the page "The
+/// locker protocol" of LatchkeyLocker).
 public struct LockerRequest: Sendable {
     /// The requested action. An assertion is valid for one action only.
     public enum Action: String, Sendable, CaseIterable {
@@ -23,13 +24,14 @@ public struct LockerRequest: Sendable {
 
         /// Whether the header contains the key, because the server does not know it yet.
         var includesKey: Bool { self == .enrol || self == .easyAccessEnable }
-        /// Whether the assertion contains a challenge and expires. A revocation does not, because a device can send it
-        /// long after signing it.
+        /// Whether the assertion contains a challenge and expires. A revocation does not, because a
+        /// device can send it long after signing it.
         var hasChallenge: Bool { self != .revoke }
     }
 
-    /// An action for which the device key's signature is sufficient or, for ``levelShares``, necessary. The other actions have
-    /// further conditions, which ``LockerRequestVerifier`` checks in a function for each.
+    /// An action for which the device key's signature is sufficient or, for ``levelShares``,
+    /// necessary. The other actions have further conditions, which ``LockerRequestVerifier`` checks
+    /// in a function for each.
     public enum DeviceAction: Sendable {
         /// Remove easy-access keys.
         case easyAccessDisable
@@ -92,16 +94,21 @@ public struct LockerRequest: Sendable {
         guard let action = payload["action"]?.string.flatMap(Action.init) else {
             throw Self.malformed("its action is unknown")
         }
-        guard let audience = payload["aud"]?.string else { throw Self.malformed("aud is not a string") }
+        guard let audience = payload["aud"]?.string else {
+            throw Self.malformed("aud is not a string")
+        }
         guard let signature = ECDSASignature(rawRepresentation: jws.signature) else {
             throw Self.malformed("the signature does not have 64 bytes")
         }
-        guard header["typ"]?.string == Self.type else { throw Self.malformed("typ is not \(Self.type)") }
+        guard header["typ"]?.string == Self.type else {
+            throw Self.malformed("typ is not \(Self.type)")
+        }
         guard header["alg"]?.string == "ES256" else { throw Self.malformed("alg is not ES256") }
         // RFC 7515 section 4.1.11: refuse unknown critical extensions. This verifier knows none.
         guard header["crit"] == nil else { throw Self.malformed("the header has crit") }
         for (name, isAllowed) in [
-            ("iss", action != .enrol), ("device_info", action == .enrol), ("exp", action.hasChallenge),
+            ("iss", action != .enrol), ("device_info", action == .enrol),
+            ("exp", action.hasChallenge),
             ("challenge", action.hasChallenge), ("easy_access_kid", action == .easyAccessDisable),
         ] where !isAllowed && payload[name] != nil {
             throw Self.malformed("the action does not allow \(name)")
@@ -115,16 +122,23 @@ public struct LockerRequest: Sendable {
         enrolmentID = action == .enrol ? nil : try Self.keyID("iss", of: payload).rawValue
         validity = try Self.validity(payload, hasChallenge: action.hasChallenge)
         metadata = try Self.metadata(payload["metadata"])
-        easyAccessKeyID = payload["easy_access_kid"] == nil ? nil : try Self.keyID("easy_access_kid", of: payload)
+        easyAccessKeyID =
+            payload["easy_access_kid"] == nil ? nil : try Self.keyID("easy_access_kid", of: payload)
         info = payload["device_info"].flatMap(DeviceInfo.init)
-        guard action != .enrol || info != nil else { throw Self.malformed("device_info does not name a model") }
+        guard action != .enrol || info != nil else {
+            throw Self.malformed("device_info does not name a model")
+        }
     }
 }
 
 extension LockerRequest {
-    private static func malformed(_ detail: String) -> LockerRequestError { LockerRequestError(.malformed, detail) }
+    private static func malformed(_ detail: String) -> LockerRequestError {
+        LockerRequestError(.malformed, detail)
+    }
 
-    private static func keyID(_ name: String, of members: [String: JSONValue]) throws(LockerRequestError) -> KeyID {
+    private static func keyID(_ name: String, of members: [String: JSONValue])
+        throws(LockerRequestError) -> KeyID
+    {
         guard let id = members[name]?.string.flatMap(KeyID.init) else {
             throw malformed("\(name) is not 8 to 64 characters of A-Z a-z 0-9 _ -")
         }
@@ -138,13 +152,18 @@ extension LockerRequest {
             guard value == nil else { throw malformed("the action does not allow a jwk") }
             return nil
         }
-        guard let jwk = value.flatMap({ try? JSONWebKey($0) }) else { throw malformed("the jwk is not a key") }
+        guard let jwk = value.flatMap({ try? JSONWebKey($0) }) else {
+            throw malformed("the jwk is not a key")
+        }
         guard !jwk.hasPrivateMembers else { throw malformed("the jwk has private members") }
-        guard case .es256(let key) = jwk.publicKey, jwk.algorithm ?? "ES256" == "ES256", jwk.use ?? "sig" == "sig"
+        guard case .es256(let key) = jwk.publicKey, jwk.algorithm ?? "ES256" == "ES256",
+            jwk.use ?? "sig" == "sig"
         else {
             throw malformed("the jwk is not a P-256 key for ES256")
         }
-        guard jwk.keyID ?? kid.rawValue == kid.rawValue else { throw malformed("the jwk has another kid") }
+        guard jwk.keyID ?? kid.rawValue == kid.rawValue else {
+            throw malformed("the jwk has another kid")
+        }
         return key
     }
 
@@ -157,25 +176,31 @@ extension LockerRequest {
         guard expiresAt > issuedAt, expiresAt <= issuedAt + maximumLifetime else {
             throw malformed("exp is not within \(Int(maximumLifetime)) seconds after iat")
         }
-        guard let challenge = payload["challenge"]?.string else { throw malformed("challenge is not a string") }
+        guard let challenge = payload["challenge"]?.string else {
+            throw malformed("challenge is not a string")
+        }
         return Validity(issuedAt: issuedAt, expiresAt: expiresAt, challenge: challenge)
     }
 
     private static func metadata(_ value: JSONValue?) throws(LockerRequestError) -> JSONValue? {
         guard let value else { return nil }
         guard
-            value.object != nil, let json = try? CanonicalJSON.text(value), json.utf8.count <= maximumMetadataLength
-        else { throw malformed("metadata is not an object of at most \(maximumMetadataLength) bytes") }
+            value.object != nil, let json = try? CanonicalJSON.text(value),
+            json.utf8.count <= maximumMetadataLength
+        else {
+            throw malformed("metadata is not an object of at most \(maximumMetadataLength) bytes")
+        }
         return value
     }
 }
 
 /// The device key's signature over an assertion that adds another key, unverified.
 ///
-/// Without it, an attacker with a fresh session but without the device could add a key to the enrolment.
+/// Without it, an attacker with a fresh session but without the device could add a key to the
+/// enrolment.
 public struct LockerCountersignature: Sendable {
-    /// The prefix of the signed bytes, followed by the assertion's signing input. A signing input contains no colon, so
-    /// that no other signature of the device key is valid here.
+    /// The prefix of the signed bytes, followed by the assertion's signing input. A signing input
+    /// contains no colon, so that no other signature of the device key is valid here.
     package static let prefix = "vnd.latchkey.locker-countersignature:"
 
     private let signature: ECDSASignature
@@ -184,15 +209,20 @@ public struct LockerCountersignature: Sendable {
     ///
     /// - Throws: ``LockerRequestError`` with code `malformed`.
     public init(_ text: String) throws(LockerRequestError) {
-        guard let signature = Base64URL.decode(text).flatMap({ ECDSASignature(rawRepresentation: $0) }) else {
-            throw LockerRequestError(.malformed, "the device's signature does not have 64 bytes in base64url")
+        guard
+            let signature = Base64URL.decode(text).flatMap({ ECDSASignature(rawRepresentation: $0) }
+            )
+        else {
+            throw LockerRequestError(
+                .malformed, "the device's signature does not have 64 bytes in base64url")
         }
         self.signature = signature
     }
 
     /// Whether the signature over the assertion verifies with the key.
     func isValid(for request: LockerRequest, by key: PublicKey) -> Bool {
-        key.isValid(signature, for: MessageDigest(sha256: (Self.prefix + request.signingInput).utf8))
+        key.isValid(
+            signature, for: MessageDigest(sha256: (Self.prefix + request.signingInput).utf8))
     }
 }
 
@@ -213,7 +243,8 @@ public enum LockerRequestReason: String, Sendable, CaseIterable {
     case invalidSignature
     /// The device key's signature over the assertion does not verify.
     case invalidCountersignature
-    /// The new key, or its name, belongs to another key of the enrolment; or the device key is enrolled already.
+    /// The new key, or its name, belongs to another key of the enrolment; or the device key is
+    /// enrolled already.
     case keyTaken
     /// There is no such enrolment, or its device key has another name.
     case enrolmentRevoked
@@ -229,7 +260,8 @@ extension LockerRequestError {
     /// The response to the client, from the protocol's table of errors (`LockerProtocol.md`).
     public var oauthError: OAuthError {
         switch code {
-        case .malformed, .misdirected, .untimely, .challengeRejected, .invalidSignature, .invalidCountersignature,
+        case .malformed, .misdirected, .untimely, .challengeRejected, .invalidSignature,
+            .invalidCountersignature,
             .keyTaken:
             .invalidGrant("the assertion is not accepted")
         case .enrolmentRevoked:
@@ -239,7 +271,8 @@ extension LockerRequestError {
         case .easyAccessLimit:
             OAuthError(
                 status: 409, "easy_access_limit",
-                "an enrolment has at most \(LockerEnrolment.maximumEasyAccessKeys) easy-access keys")
+                "an enrolment has at most \(LockerEnrolment.maximumEasyAccessKeys) easy-access keys"
+            )
         case .enrolmentLimit: .invalidRequest("the user has as many enrolments as a user may have")
         }
     }

@@ -1,28 +1,32 @@
-/// A database for the stores of this library: SQLite (``SQLiteDatabase``), PostgreSQL (`LatchkeyPostgreSQL`), or another
-/// client of these engines.
+/// A database for the stores of this library: SQLite (``SQLiteDatabase``), PostgreSQL
+/// (`LatchkeyPostgreSQL`), or another client of these engines.
 ///
-/// The body of a transaction is synchronous: it contains statements only, and can be repeated. An implementation runs it on a
-/// thread that may block, not on the cooperative thread pool.
+/// The body of a transaction is synchronous: it contains statements only, and can be repeated. An
+/// implementation runs it on a thread that may block, not on the cooperative thread pool.
 public protocol SQLDatabase: Sendable {
     /// The engine's SQL.
     var dialect: SQLDialect { get }
-    /// Seconds to add to this machine's clock to get the database's time; 0 for a database in this process.
+    /// Seconds to add to this machine's clock to get the database's time; 0 for a database in this
+    /// process.
     var clockOffset: Double { get }
 
     /// Runs statements that change nothing, in one transaction.
     ///
     /// - Throws: ``SQLFailure``, or the body's error.
-    func read<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R) async throws -> R
+    func read<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R) async throws
+        -> R
 
-    /// Runs statements in one transaction, which takes effect completely or, if the body throws, not at all. The body can be
-    /// called again after a conflict or a lost connection, if the transaction had no effect.
+    /// Runs statements in one transaction, which takes effect completely or, if the body throws,
+    /// not at all. The body can be called again after a conflict or a lost connection, if the
+    /// transaction had no effect.
     ///
     /// - Throws: ``SQLFailure``, or the body's error.
     @discardableResult
-    func write<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R) async throws -> R
+    func write<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R)
+        async throws -> R
 
-    /// Runs the migrations that this database does not contain, in this order. Of several processes, one runs them, and the
-    /// others wait.
+    /// Runs the migrations that this database does not contain, in this order. Of several
+    /// processes, one runs them, and the others wait.
     func migrate(_ migrations: [SQLMigration]) async throws
 }
 
@@ -30,7 +34,8 @@ public protocol SQLDatabase: Sendable {
 public protocol SQLConnection {
     /// The engine's SQL.
     var dialect: SQLDialect { get }
-    /// The database's time when the transaction began, in seconds since 1970; nil for a database in this process.
+    /// The database's time when the transaction began, in seconds since 1970; nil for a database in
+    /// this process.
     var now: Double? { get }
 
     /// Runs one statement.
@@ -39,8 +44,8 @@ public protocol SQLConnection {
     @discardableResult
     func execute(_ statement: SQLText) throws -> Int
 
-    /// Runs statements one after another, up to the first failure. An implementation can send them to the database together;
-    /// by default it sends each after the result of the one before.
+    /// Runs statements one after another, up to the first failure. An implementation can send them
+    /// to the database together; by default it sends each after the result of the one before.
     func execute(_ statements: [SQLText]) throws
 
     /// Runs one statement and returns its rows.
@@ -68,7 +73,8 @@ public struct SQLFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case poolExhausted
         /// A statement took too long. The transaction had no effect.
         case timeout
-        /// The connection was lost while the database committed. The transaction took effect completely or not at all.
+        /// The connection was lost while the database committed. The transaction took effect
+        /// completely or not at all.
         case outcomeUnknown
         /// Transactions prevented each other from committing. The transaction had no effect.
         case conflict
@@ -120,8 +126,8 @@ extension SQLConnection {
     /// Returns the first row.
     package func row(_ statement: SQLText) throws -> SQLRow? { try rows(statement).first }
 
-    /// Waits until no other transaction has locked this name, and locks it until the end of the transaction. In SQLite, write
-    /// transactions exclude each other anyway.
+    /// Waits until no other transaction has locked this name, and locks it until the end of the
+    /// transaction. In SQLite, write transactions exclude each other anyway.
     package func lock(_ name: String) throws {
         if let statement = locking(name) { try execute(statement) }
     }
@@ -134,10 +140,11 @@ extension SQLConnection {
         }
     }
 
-    /// Deletes expired rows. In PostgreSQL at most 100, and none that another transaction uses, so that cleaning neither waits
-    /// nor takes longer with more rows.
+    /// Deletes expired rows. In PostgreSQL at most 100, and none that another transaction uses, so
+    /// that cleaning neither waits nor takes longer with more rows.
     package func deleteExpired(
-        from table: StaticString, by column: StaticString = "expires_at", at now: Double, except others: SQLText? = nil
+        from table: StaticString, by column: StaticString = "expires_at", at now: Double,
+        except others: SQLText? = nil
     ) throws {
         try execute(deletionOfExpired(from: table, by: column, at: now, except: others))
     }
@@ -148,14 +155,15 @@ extension SQLConnection {
     ///   - column: The column with the time of expiry. It has an index.
     ///   - others: The condition for expired rows that are not deleted.
     package func deletionOfExpired(
-        from table: StaticString, by column: StaticString = "expires_at", at now: Double, except others: SQLText? = nil
+        from table: StaticString, by column: StaticString = "expires_at", at now: Double,
+        except others: SQLText? = nil
     ) -> SQLText {
         let (name, column) = (SQLText(constant: table), SQLText(constant: column))
         let kept: SQLText = if let others { " AND NOT (\(others))" } else { "" }
         return switch dialect {
         case .sqlite: "DELETE FROM \(name) WHERE \(column) <= \(now)\(kept)"
-        // The order makes PostgreSQL use the index. Without it, a prepared statement reads the whole table, because its plan
-        // assumes that a third of all rows are expired.
+        // The order makes PostgreSQL use the index. Without it, a prepared statement reads the
+        // whole table, because its plan assumes that a third of all rows are expired.
         case .postgreSQL:
             """
             DELETE FROM \(name) WHERE ctid = ANY (ARRAY(

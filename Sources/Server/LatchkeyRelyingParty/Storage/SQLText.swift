@@ -1,6 +1,7 @@
 public import FoundationEssentials
 
-/// One SQL statement, or a part of one. Interpolated values become parameters; they are never part of the text.
+/// One SQL statement, or a part of one. Interpolated values become parameters; they are never part
+/// of the text.
 ///
 /// ```swift
 /// let statement: SQLText = "SELECT jwk FROM latchkey_device WHERE kid = \(kid)"
@@ -21,7 +22,8 @@ public struct SQLText: Sendable, ExpressibleByStringInterpolation {
 
     package init(constant: StaticString) { parts = [.text(constant.description)] }
 
-    /// The text with the dialect's placeholders, and their values: `?` in SQLite, `$1` in PostgreSQL.
+    /// The text with the dialect's placeholders, and their values: `?` in SQLite, `$1` in
+    /// PostgreSQL.
     public func rendered(for dialect: SQLDialect) -> (text: String, values: [SQLValue]) {
         var (text, values) = ("", [SQLValue]())
         for part in parts {
@@ -48,19 +50,29 @@ public struct SQLText: Sendable, ExpressibleByStringInterpolation {
         public mutating func appendLiteral(_ literal: String) { parts.append(.text(literal)) }
 
         /// Adds a text; nil for NULL.
-        public mutating func appendInterpolation(_ value: String?) { parts.append(.value(.text(value))) }
+        public mutating func appendInterpolation(_ value: String?) {
+            parts.append(.value(.text(value)))
+        }
 
         /// Adds bytes; nil for NULL.
-        public mutating func appendInterpolation(_ value: Data?) { parts.append(.value(.blob(value))) }
+        public mutating func appendInterpolation(_ value: Data?) {
+            parts.append(.value(.blob(value)))
+        }
 
         /// Adds a number; nil for NULL.
-        public mutating func appendInterpolation(_ value: Double?) { parts.append(.value(.real(value))) }
+        public mutating func appendInterpolation(_ value: Double?) {
+            parts.append(.value(.real(value)))
+        }
 
         /// Adds an integer; nil for NULL.
-        public mutating func appendInterpolation(_ value: Int?) { parts.append(.value(.integer(value))) }
+        public mutating func appendInterpolation(_ value: Int?) {
+            parts.append(.value(.integer(value)))
+        }
 
         /// Adds a truth value; nil for NULL.
-        public mutating func appendInterpolation(_ value: Bool?) { parts.append(.value(.bool(value))) }
+        public mutating func appendInterpolation(_ value: Bool?) {
+            parts.append(.value(.bool(value)))
+        }
 
         /// Adds a part of a statement, with its values.
         public mutating func appendInterpolation(_ part: SQLText) { parts += part.parts }
@@ -94,9 +106,13 @@ public struct SQLRow: Sendable {
         self.values = values
     }
 
-    package func text(_ column: String) throws -> String { try require(column, optionalText(column)) }
+    package func text(_ column: String) throws -> String {
+        try require(column, optionalText(column))
+    }
     package func blob(_ column: String) throws -> Data { try require(column, optionalBlob(column)) }
-    package func real(_ column: String) throws -> Double { try require(column, optionalReal(column)) }
+    package func real(_ column: String) throws -> Double {
+        try require(column, optionalReal(column))
+    }
 
     package func integer(_ column: String) throws -> Int {
         guard case .integer(let value?) = try value(column) else { throw Self.damaged(column) }
@@ -137,7 +153,9 @@ public struct SQLRow: Sendable {
     }
 
     private func value(_ column: String) throws -> SQLValue? {
-        guard let index = columns.firstIndex(of: column), index < values.count else { throw Self.damaged(column) }
+        guard let index = columns.firstIndex(of: column), index < values.count else {
+            throw Self.damaged(column)
+        }
         return values[index]
     }
 

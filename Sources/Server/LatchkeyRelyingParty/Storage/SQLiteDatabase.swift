@@ -12,12 +12,16 @@ public struct SQLiteDatabase: SQLDatabase {
     public var dialect: SQLDialect { .sqlite }
     public var clockOffset: Double { 0 }
 
-    public func read<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R) async throws -> R {
+    public func read<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R)
+        async throws -> R
+    {
         try await writer.read { try body(SQLiteConnection(database: $0)) }
     }
 
     @discardableResult
-    public func write<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R) async throws -> R {
+    public func write<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R)
+        async throws -> R
+    {
         try await writer.write { try body(SQLiteConnection(database: $0)) }
     }
 
@@ -88,8 +92,8 @@ public struct SQLMigration: Sendable {
     ///
     /// - Parameters:
     ///   - sqlite: Statements for SQLite, constant text.
-    ///   - postgreSQL: Statements for PostgreSQL; nil to derive them, by the names of types and without `STRICT` and
-    ///     `WITHOUT ROWID`.
+    ///   - postgreSQL: Statements for PostgreSQL; nil to derive them, by the names of types and
+    ///     without `STRICT` and `WITHOUT ROWID`.
     public init(_ name: String, sqlite: String, postgreSQL: String? = nil) {
         self.name = name
         self.sqlite = sqlite
@@ -115,7 +119,9 @@ extension DatabaseMigrator {
     /// Registers migrations for SQLite.
     package mutating func register(_ migrations: [SQLMigration]) {
         for migration in migrations {
-            registerMigration(migration.name) { try $0.execute(sql: migration.statements(for: .sqlite)) }
+            registerMigration(migration.name) {
+                try $0.execute(sql: migration.statements(for: .sqlite))
+            }
         }
     }
 }

@@ -3,12 +3,13 @@ import CryptoExtras
 import FoundationEssentials
 import Latchkey
 
-/// Hashes and checks passwords one at a time on a thread. Event loops and the cooperative pool do not block, and
-/// at most one hash's memory is in use.
+/// Hashes and checks passwords one at a time on a thread. Event loops and the cooperative pool do
+/// not block, and at most one hash's memory is in use.
 final class PasswordHasher: Sendable {
     private let thread = BlockingThread()
     private let cost: PasswordHash.Cost
-    /// The hash that an unknown user's password is compared with, so that the answer takes the same time.
+    /// The hash that an unknown user's password is compared with, so that the answer takes the same
+    /// time.
     private let decoy: PasswordHash
 
     init(cost: PasswordHash.Cost = .standard) {
@@ -21,7 +22,8 @@ final class PasswordHasher: Sendable {
         try await thread.run { [cost] in try PasswordHash(password, cost: cost).description }
     }
 
-    /// Whether `password` matches the stored hash. Without a stored hash, returns false after the same time.
+    /// Whether `password` matches the stored hash. Without a stored hash, returns false after the
+    /// same time.
     func matches(_ password: String, stored: String?) async throws -> Bool {
         let known = stored.flatMap(PasswordHash.init)
         return try await thread.run { [decoy] in
@@ -40,7 +42,8 @@ struct PasswordHash: Hashable, Sendable, CustomStringConvertible {
 
         /// 32 MiB, three passes (OWASP password storage cheat sheet).
         static let standard = Cost(logRounds: 15, blockSize: 8, parallelism: 3)
-        /// 64 KiB: for demonstration passwords, which are printed, so that the server starts quickly.
+        /// 64 KiB: for demonstration passwords, which are printed, so that the server starts
+        /// quickly.
         static let demonstration = Cost(logRounds: 6, blockSize: 8, parallelism: 1)
     }
 
@@ -58,7 +61,8 @@ struct PasswordHash: Hashable, Sendable, CustomStringConvertible {
         hash = try Self.derive(password, salt: salt, cost: cost)
     }
 
-    /// A random hash that no password matches. Checking against it costs the same as checking against a real one.
+    /// A random hash that no password matches. Checking against it costs the same as checking
+    /// against a real one.
     init(decoyOf cost: Cost) {
         self.cost = cost
         salt = .random(Self.saltLength)
@@ -69,7 +73,9 @@ struct PasswordHash: Hashable, Sendable, CustomStringConvertible {
     init?(_ text: String) {
         let parts = text.split(separator: "$", omittingEmptySubsequences: false)
         guard parts.count == 5, parts[0].isEmpty, parts[1] == "scrypt" else { return nil }
-        let numbers = parts[2].split(separator: ",").compactMap { Int($0.drop { $0 != "=" }.dropFirst()) }
+        let numbers = parts[2].split(separator: ",").compactMap {
+            Int($0.drop { $0 != "=" }.dropFirst())
+        }
         guard numbers.count == 3, (1...20).contains(numbers[0]), (1...32).contains(numbers[1]),
             (1...16).contains(numbers[2]),
             let salt = Base64URL.decode(parts[3]), let hash = Base64URL.decode(parts[4]),
@@ -93,8 +99,10 @@ struct PasswordHash: Hashable, Sendable, CustomStringConvertible {
     private static func derive(_ password: String, salt: Data, cost: Cost) throws -> Data {
         let memory = 128 * (1 << cost.logRounds) * cost.blockSize
         return try KDF.Scrypt.deriveKey(
-            from: Data(password.utf8), salt: salt, outputByteCount: hashLength, rounds: 1 << cost.logRounds,
-            blockSize: cost.blockSize, parallelism: cost.parallelism, maxMemory: 2 * memory + (1 << 20)
+            from: Data(password.utf8), salt: salt, outputByteCount: hashLength,
+            rounds: 1 << cost.logRounds,
+            blockSize: cost.blockSize, parallelism: cost.parallelism,
+            maxMemory: 2 * memory + (1 << 20)
         ).withUnsafeBytes { Data($0) }
     }
 }

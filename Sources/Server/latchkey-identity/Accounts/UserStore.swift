@@ -17,14 +17,16 @@ struct UserStore: Sendable {
     /// Adds a user.
     ///
     /// - Parameters:
-    ///   - username: Must satisfy ``isValid(username:)`` and be unique, ignoring the case of ASCII letters.
+    ///   - username: Must satisfy ``isValid(username:)`` and be unique, ignoring the case of ASCII
+    ///     letters.
     ///   - password: 8 to 256 bytes.
     @discardableResult
     func add(username: String, password: String, isAnonymous: Bool = false) async throws -> User {
         guard Self.isValid(username: username) else { throw AddError.invalidName }
         guard (8...256).contains(password.utf8.count) else { throw AddError.weakPassword }
         let user = User(
-            id: UUID().uuidString.lowercased(), username: username, password: try await hasher.hash(password),
+            id: UUID().uuidString.lowercased(), username: username,
+            password: try await hasher.hash(password),
             isAnonymous: isAnonymous, isDisabled: false, createdAt: clock.timestamp)
         let inserted = try await database.write {
             try $0.execute(
@@ -39,7 +41,8 @@ struct UserStore: Sendable {
         return user
     }
 
-    /// Whether a user name is valid: 1 to 64 characters, at most 256 bytes, no control characters, no white space.
+    /// Whether a user name is valid: 1 to 64 characters, at most 256 bytes, no control characters,
+    /// no white space.
     static func isValid(username: String) -> Bool {
         (1...64).contains(username.count) && username.utf8.count <= 256
             && username.unicodeScalars.allSatisfy {
@@ -55,7 +58,8 @@ struct UserStore: Sendable {
         try await database.read { try User.user(named: username, in: $0) }
     }
 
-    /// Returns the user if the password is correct and the user is enabled. Takes the same time without a user.
+    /// Returns the user if the password is correct and the user is enabled. Takes the same time
+    /// without a user.
     func authenticate(_ user: User?, password: String) async throws -> User? {
         let matches = try await hasher.matches(password, stored: user?.password)
         guard let user, matches, !user.isDisabled else { return nil }
@@ -68,7 +72,8 @@ struct UserStore: Sendable {
     func setDisabled(_ isDisabled: Bool, username: String) async throws -> Bool {
         try await database.write { database in
             guard let user = try User.user(named: username, in: database) else { return false }
-            try database.execute("UPDATE \"user\" SET is_disabled = \(isDisabled) WHERE id = \(user.id)")
+            try database.execute(
+                "UPDATE \"user\" SET is_disabled = \(isDisabled) WHERE id = \(user.id)")
             guard isDisabled else { return true }
             try database.execute("DELETE FROM offline_grant WHERE user_id = \(user.id)")
             try database.execute("DELETE FROM web_session WHERE user_id = \(user.id)")
@@ -94,7 +99,8 @@ struct User: Sendable {
 extension User {
     init(_ row: SQLRow) throws {
         self.init(
-            id: try row.text("id"), username: try row.text("username"), password: try row.text("password"),
+            id: try row.text("id"), username: try row.text("username"),
+            password: try row.text("password"),
             isAnonymous: try row.bool("is_anonymous"), isDisabled: try row.bool("is_disabled"),
             createdAt: try row.real("created_at"))
     }

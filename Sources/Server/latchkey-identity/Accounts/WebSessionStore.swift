@@ -15,8 +15,8 @@ struct WebSessionStore: Sendable {
         let authTime: Double
     }
 
-    /// Starts a session and ends the browser's previous one, so that no cookie value survives a login (session
-    /// fixation).
+    /// Starts a session and ends the browser's previous one, so that no cookie value survives a
+    /// login (session fixation).
     ///
     /// - Returns: The new session's cookie value.
     func start(for user: User, replacing old: String?) async throws -> String {
@@ -24,7 +24,10 @@ struct WebSessionStore: Sendable {
         let clock = clock
         try await database.write { database in
             let now = clock.timestamp(in: database)
-            if let old { try database.execute("DELETE FROM web_session WHERE digest = \(OpaqueToken.digest(old))") }
+            if let old {
+                try database.execute(
+                    "DELETE FROM web_session WHERE digest = \(OpaqueToken.digest(old))")
+            }
             try database.deleteExpired(from: "web_session", at: now)
             try database.execute(
                 """
@@ -44,7 +47,8 @@ struct WebSessionStore: Sendable {
                 WHERE digest = \(OpaqueToken.digest(token)) AND expires_at > \(clock.timestamp(in: database))
                 """)
             guard
-                let session, let user = try User.user(id: session.text("user_id"), in: database), !user.isDisabled
+                let session, let user = try User.user(id: session.text("user_id"), in: database),
+                !user.isDisabled
             else { return nil }
             return Session(user: user, authTime: try session.real("auth_time"))
         }

@@ -59,7 +59,8 @@ struct Administration: Sendable {
             ).map { row in
                 let user = try User(row)
                 return UserLine(
-                    id: user.id, username: user.username, anonymous: user.isAnonymous, disabled: user.isDisabled,
+                    id: user.id, username: user.username, anonymous: user.isAnonymous,
+                    disabled: user.isDisabled,
                     createdAt: Self.text(user.createdAt), devices: try row.integer("devices"))
             }
         }
@@ -107,9 +108,11 @@ struct Administration: Sendable {
     func revokeAll(of username: String) async throws -> Int? {
         try await database.write { database in
             guard let user = try User.user(named: username, in: database) else { return nil }
-            try database.execute("DELETE FROM offline_grant WHERE user_id = \(user.id) AND device_id IS NOT NULL")
+            try database.execute(
+                "DELETE FROM offline_grant WHERE user_id = \(user.id) AND device_id IS NOT NULL")
             return try database.execute("DELETE FROM latchkey_device WHERE user_id = \(user.id)")
-                + database.execute("DELETE FROM latchkey_locker_enrolment WHERE user_id = \(user.id)")
+                + database.execute(
+                    "DELETE FROM latchkey_locker_enrolment WHERE user_id = \(user.id)")
         }
     }
 
@@ -117,29 +120,40 @@ struct Administration: Sendable {
     func counts() async throws -> Counts {
         try await database.read { database in
             func count(_ table: StaticString) throws -> Int {
-                let row = try database.row("SELECT COUNT(*) AS count FROM \(SQLText(constant: table))")
+                let row = try database.row(
+                    "SELECT COUNT(*) AS count FROM \(SQLText(constant: table))")
                 return try row?.integer("count") ?? 0
             }
             return Counts(
-                dialect: database.dialect == .sqlite ? "SQLite" : "PostgreSQL", users: try count("\"user\""),
-                devices: try count("latchkey_device"), enrolments: try count("latchkey_locker_enrolment"),
+                dialect: database.dialect == .sqlite ? "SQLite" : "PostgreSQL",
+                users: try count("\"user\""),
+                devices: try count("latchkey_device"),
+                enrolments: try count("latchkey_locker_enrolment"),
                 grants: try count("offline_grant"))
         }
     }
 
-    private static func condition(_ username: String?, in database: any SQLConnection) throws -> SQLText {
+    private static func condition(_ username: String?, in database: any SQLConnection) throws
+        -> SQLText
+    {
         guard let username else { return "" }
-        guard let id = try User.user(named: username, in: database)?.id else { throw NotFound("user", username) }
+        guard let id = try User.user(named: username, in: database)?.id else {
+            throw NotFound("user", username)
+        }
         return "WHERE \"user\".id = \(id)"
     }
 
     private static func line(_ row: SQLRow, _ kind: DeviceLine.Kind) throws -> DeviceLine {
-        let info = DeviceInfo(try CanonicalJSON.decode(JSONValue.self, from: row.text("device_info")))
+        let info = DeviceInfo(
+            try CanonicalJSON.decode(JSONValue.self, from: row.text("device_info")))
         let proof = try AttestationRecord(row)
         return DeviceLine(
-            id: try row.text("id"), kind: kind, username: try row.text("username"), userID: try row.text("user_id"),
-            model: info?.model ?? "unknown", name: info?.name, createdAt: Self.text(try row.real("created_at")),
-            lastUsedAt: try row.optionalReal("last_used_at").map(Self.text), proof: proof?.text, level: proof?.level)
+            id: try row.text("id"), kind: kind, username: try row.text("username"),
+            userID: try row.text("user_id"),
+            model: info?.model ?? "unknown", name: info?.name,
+            createdAt: Self.text(try row.real("created_at")),
+            lastUsedAt: try row.optionalReal("last_used_at").map(Self.text), proof: proof?.text,
+            level: proof?.level)
     }
 
     static func text(_ time: Double) -> String {

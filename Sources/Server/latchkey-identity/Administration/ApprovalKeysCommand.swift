@@ -3,7 +3,8 @@ import LatchkeyRelyingParty
 
 struct ApprovalKeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "approval-keys", abstract: "List and remove the enrolled keys of presence brokers.",
+        commandName: "approval-keys",
+        abstract: "List and remove the enrolled keys of presence brokers.",
         subcommands: [List.self, Remove.self])
 
     private struct Line: Encodable {
@@ -13,7 +14,8 @@ struct ApprovalKeysCommand: AsyncParsableCommand {
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "list", abstract: "List the enrolled approval keys, one line of JSON each.")
+            commandName: "list", abstract: "List the enrolled approval keys, one line of JSON each."
+        )
 
         @OptionGroup var store: DatabaseOption
 
@@ -21,14 +23,17 @@ struct ApprovalKeysCommand: AsyncParsableCommand {
             let keys = try await DatabaseApprovalKeyRegistry(store.open()).all()
             try printLines(
                 keys.map {
-                    Line(name: AttestationConfiguration.text($0.name), enrolledAt: Administration.text($0.enrolledAt))
+                    Line(
+                        name: AttestationConfiguration.text($0.name),
+                        enrolledAt: Administration.text($0.enrolledAt))
                 })
         }
     }
 
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "remove", abstract: "Stop accepting the fingerprints that a presence broker verifies.",
+            commandName: "remove",
+            abstract: "Stop accepting the fingerprints that a presence broker verifies.",
             discussion: """
                 From now on, clients that require presence or finger refuse logins with the keys that this approval key opens.
                 """)

@@ -3,8 +3,9 @@ import LatchkeyRelyingParty
 
 /// The log of changes to users, devices, approval keys, signing keys and sessions.
 ///
-/// Triggers write it in the transaction of the change, so no server, command or SQL client can change these tables without an
-/// entry. Other triggers refuse to change and to delete entries. The owner of the database can remove triggers and add entries.
+/// Triggers write it in the transaction of the change, so no server, command or SQL client can
+/// change these tables without an entry. Other triggers refuse to change and to delete entries. The
+/// owner of the database can remove triggers and add entries.
 struct AuditLog: Sendable {
     let database: any SQLDatabase
 
@@ -17,7 +18,8 @@ struct AuditLog: Sendable {
         /// The table and the change, for example `device.added`.
         let event: String
         let userID: String?
-        /// The ID of the device, enrolment, session or signing key, or the Name of the approval key.
+        /// The ID of the device, enrolment, session or signing key, or the Name of the approval
+        /// key.
         let subject: String
     }
 
@@ -28,7 +30,8 @@ struct AuditLog: Sendable {
                 "SELECT * FROM audit_event WHERE number > \(number) ORDER BY number LIMIT \(max(0, limit))"
             ).map { row in
                 Entry(
-                    number: try row.integer("number"), time: Administration.text(try row.real("time")),
+                    number: try row.integer("number"),
+                    time: Administration.text(try row.real("time")),
                     event: try row.text("event"), userID: try row.optionalText("user_id"),
                     subject: try row.text("subject"))
             }
@@ -42,7 +45,8 @@ extension AuditLog {
         postgreSQL: postgreSQLTable + triggers(changes, .postgreSQL))
 
     static let signingKeyMigration = SQLMigration(
-        "audit 2", sqlite: triggers(signingKeyChanges, .sqlite), postgreSQL: triggers(signingKeyChanges, .postgreSQL))
+        "audit 2", sqlite: triggers(signingKeyChanges, .sqlite),
+        postgreSQL: triggers(signingKeyChanges, .postgreSQL))
 
     /// A change that is logged.
     private struct Change {
@@ -94,17 +98,20 @@ extension AuditLog {
         Change(event: "session.began", table: "offline_grant", on: "INSERT"),
         Change(event: "session.ended", table: "offline_grant", on: "DELETE"),
         Change(
-            event: "approvalKey.added", table: "latchkey_approval_key", on: "INSERT", user: nil, subject: "name",
+            event: "approvalKey.added", table: "latchkey_approval_key", on: "INSERT", user: nil,
+            subject: "name",
             isBinary: true),
         Change(
-            event: "approvalKey.removed", table: "latchkey_approval_key", on: "DELETE", user: nil, subject: "name",
+            event: "approvalKey.removed", table: "latchkey_approval_key", on: "DELETE", user: nil,
+            subject: "name",
             isBinary: true),
     ]
 
     private static let signingKeyChanges = [
         ("added", "INSERT"), ("changed", "UPDATE"), ("removed", "DELETE"),
     ].map { event, on in
-        Change(event: "signingKey.\(event)", table: "signing_key", on: on, user: nil, subject: "kid")
+        Change(
+            event: "signingKey.\(event)", table: "signing_key", on: on, user: nil, subject: "kid")
     }
 
     private static func triggers(_ changes: [Change], _ dialect: SQLDialect) -> String {

@@ -7,7 +7,8 @@ struct DevicesCommand: AsyncParsableCommand {
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "list", abstract: "List devices with their proof of hardware, one line of JSON each.")
+            commandName: "list",
+            abstract: "List devices with their proof of hardware, one line of JSON each.")
 
         @OptionGroup var store: DatabaseOption
 
@@ -20,7 +21,8 @@ struct DevicesCommand: AsyncParsableCommand {
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "revoke", abstract: "Remove the key of a device, and end its sessions.",
-            discussion: "The device cannot log in or open its locker until its user sets it up again.")
+            discussion:
+                "The device cannot log in or open its locker until its user sets it up again.")
 
         @OptionGroup var store: DatabaseOption
 
@@ -31,7 +33,9 @@ struct DevicesCommand: AsyncParsableCommand {
         var user: String?
 
         func validate() throws {
-            guard (id == nil) != (user == nil) else { throw ValidationError("Give a device's ID or --user NAME.") }
+            guard (id == nil) != (user == nil) else {
+                throw ValidationError("Give a device's ID or --user NAME.")
+            }
         }
 
         func run() async throws {

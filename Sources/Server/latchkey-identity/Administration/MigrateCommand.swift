@@ -17,7 +17,8 @@ struct MigrateCommand: AsyncParsableCommand {
 
 struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "check", abstract: "Check the configuration and the database, and print the numbers of rows.",
+        commandName: "check",
+        abstract: "Check the configuration and the database, and print the numbers of rows.",
         discussion: """
             Reads the trust anchors of the configuration. With a signing key file, also checks that it opens all signing keys in \
             the database.

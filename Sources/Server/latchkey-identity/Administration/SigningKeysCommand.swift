@@ -45,7 +45,8 @@ struct SigningKeysCommand: AsyncParsableCommand {
 
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "remove", abstract: "Remove a signing key from the key set. Its ID tokens become invalid.",
+            commandName: "remove",
+            abstract: "Remove a signing key from the key set. Its ID tokens become invalid.",
             discussion: "If the key signed earlier, this also removes the keys before it.")
 
         @OptionGroup var store: DatabaseOption
@@ -67,7 +68,8 @@ struct SigningKeysCommand: AsyncParsableCommand {
 
     struct Encrypt: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "encrypt", abstract: "Encrypt the keys of a SQLite file that was used without a key file.",
+            commandName: "encrypt",
+            abstract: "Encrypt the keys of a SQLite file that was used without a key file.",
             discussion: """
                 Also encrypts the keys that certify attestation keys. Stop the server first, and start it with the key file. Then \
                 rotate: older backups contain the keys without encryption.
@@ -76,6 +78,8 @@ struct SigningKeysCommand: AsyncParsableCommand {
         @OptionGroup var store: DatabaseOption
         @OptionGroup var signingKey: SigningKeyOption
 
-        func run() async throws { try printLines(await store.signingKeys(signingKey.cipher()).encrypt()) }
+        func run() async throws {
+            try printLines(await store.signingKeys(signingKey.cipher()).encrypt())
+        }
     }
 }

@@ -35,7 +35,9 @@ struct UsersCommand: AsyncParsableCommand {
         var anonymous = false
 
         func run() async throws {
-            guard let password = readLine() else { throw ValidationError("Give a password on stdin.") }
+            guard let password = readLine() else {
+                throw ValidationError("Give a password on stdin.")
+            }
             do {
                 let user = try await options.users(.migrated).add(
                     username: options.username, password: password, isAnonymous: anonymous)
@@ -56,7 +58,8 @@ struct UsersCommand: AsyncParsableCommand {
     }
 
     struct Enable: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(commandName: "enable", abstract: "Enable a disabled user.")
+        static let configuration = CommandConfiguration(
+            commandName: "enable", abstract: "Enable a disabled user.")
 
         @OptionGroup var options: UserOptions
 
@@ -65,7 +68,8 @@ struct UsersCommand: AsyncParsableCommand {
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "list", abstract: "List the users, one line of JSON each, in the order of their names.")
+            commandName: "list",
+            abstract: "List the users, one line of JSON each, in the order of their names.")
 
         @OptionGroup var store: DatabaseOption
 

@@ -29,7 +29,8 @@ final class AnchorFiles: Sendable {
     private let clock: WallClock
     private let state: Mutex<State>
 
-    /// - Throws: ``ConfigurationError`` if a directory or file cannot be read, or a directory contains no root.
+    /// - Throws: ``ConfigurationError`` if a directory or file cannot be read, or a directory
+    ///   contains no root.
     init(_ configuration: AttestationConfiguration, clock: WallClock) throws {
         self.configuration = configuration
         self.clock = clock
@@ -39,12 +40,15 @@ final class AnchorFiles: Sendable {
         state = Mutex(State(anchors: anchors, fingerprint: fingerprint, checkedAt: clock.now))
     }
 
-    /// The anchors. If changed files cannot be read, the earlier anchors stay in use, and the error is logged once for each change.
-    /// Removed roots are no longer trusted, also the last one of a directory.
+    /// The anchors. If changed files cannot be read, the earlier anchors stay in use, and the error
+    /// is logged once for each change. Removed roots are no longer trusted, also the last one of a
+    /// directory.
     func current(_ logger: Logger) -> Anchors {
         let now = clock.now
         return state.withLock { state in
-            guard abs(now.timeIntervalSince(state.checkedAt)) >= Self.interval else { return state.anchors }
+            guard abs(now.timeIntervalSince(state.checkedAt)) >= Self.interval else {
+                return state.anchors
+            }
             state.checkedAt = now
             let fingerprint = Self.fingerprint(of: configuration)
             guard fingerprint != state.fingerprint else { return state.anchors }
@@ -52,9 +56,13 @@ final class AnchorFiles: Sendable {
             do {
                 state.anchors = try Self.read(configuration)
                 logger.notice("trust anchors read again")
-                if let error = state.anchors.withoutRoots { logger.error("Trust anchors are missing: \(error)") }
+                if let error = state.anchors.withoutRoots {
+                    logger.error("Trust anchors are missing: \(error)")
+                }
             } catch {
-                logger.error("Could not read the changed trust anchors: \(error) The earlier ones stay in use.")
+                logger.error(
+                    "Could not read the changed trust anchors: \(error) The earlier ones stay in use."
+                )
             }
             return state.anchors
         }
@@ -81,19 +89,24 @@ final class AnchorFiles: Sendable {
         return Anchors(tpm: tpm, piv: piv, simulated: simulated, withoutRoots: withoutRoots)
     }
 
-    private static func read(_ directory: String, _ member: String) throws -> AttestationAnchors.Group {
+    private static func read(_ directory: String, _ member: String) throws
+        -> AttestationAnchors.Group
+    {
         do throws(AttestationAnchorError) {
             return try AttestationAnchors.Group(directory: directory)
         } catch {
             throw ConfigurationError(
-                "attestation.\(member): \(error.path): \(error.reason)", "Correct or remove the file or directory.")
+                "attestation.\(member): \(error.path): \(error.reason)",
+                "Correct or remove the file or directory.")
         }
     }
 
     private static func fingerprint(of configuration: AttestationConfiguration) -> Fingerprint {
-        let directories = configuration.tpmAnchors + configuration.pivAnchors + configuration.simulatedAnchors
+        let directories =
+            configuration.tpmAnchors + configuration.pivAnchors + configuration.simulatedAnchors
         return directories.flatMap { directory in
-            ((try? FileManager.default.subpathsOfDirectory(atPath: directory)) ?? []).sorted().map { file in
+            ((try? FileManager.default.subpathsOfDirectory(atPath: directory)) ?? []).sorted().map {
+                file in
                 let path = directory + "/" + file
                 let attributes = try? FileManager.default.attributesOfItem(atPath: path)
                 let size = attributes?[.size] as? UInt64

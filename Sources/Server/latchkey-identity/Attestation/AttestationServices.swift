@@ -22,12 +22,14 @@ struct AttestationServices: Sendable {
     /// - Returns: nil if the configuration does not have the member `attestation`.
     /// - Throws: ``ConfigurationError`` if an anchor cannot be read.
     init?(
-        _ configuration: ServerConfiguration, database: any SQLDatabase, secrets: SecretStore, clock: WallClock
+        _ configuration: ServerConfiguration, database: any SQLDatabase, secrets: SecretStore,
+        clock: WallClock
     ) async throws {
         guard let own = configuration.attestation else { return nil }
         self.configuration = own
         self.clock = clock
-        issuer = try await Self.issuer(Self.issuerKeys[0], "Latchkey attestation CA", secrets, clock)
+        issuer = try await Self.issuer(
+            Self.issuerKeys[0], "Latchkey attestation CA", secrets, clock)
         simulatedIssuer = try await Self.issuer(
             Self.issuerKeys[1], "Latchkey attestation CA (simulated)", secrets, clock)
         anchors = try AnchorFiles(own, clock: clock)
@@ -40,16 +42,20 @@ struct AttestationServices: Sendable {
         }
         pending = PendingActivations(database: database, clock: clock)
         addressLimit = .perMinute(
-            "attestationPerAddress", configuration.rateLimits.attestationPerAddress, database, clock)
-        userLimit = .perMinute("attestationPerUser", configuration.rateLimits.attestationPerUser, database, clock)
+            "attestationPerAddress", configuration.rateLimits.attestationPerAddress, database, clock
+        )
+        userLimit = .perMinute(
+            "attestationPerUser", configuration.rateLimits.attestationPerUser, database, clock)
     }
 
     /// The authority with the current anchors.
     func authority(_ logger: Logger) -> EndorsementAuthority {
         let anchors = anchors.current(logger)
         return EndorsementAuthority(
-            anchors: AttestationAnchors(tpm: anchors.tpm, simulated: anchors.simulated), issuer: issuer,
-            simulatedIssuer: simulatedIssuer, certificateDays: configuration.certificateDays, clock: clock)
+            anchors: AttestationAnchors(tpm: anchors.tpm, simulated: anchors.simulated),
+            issuer: issuer,
+            simulatedIssuer: simulatedIssuer, certificateDays: configuration.certificateDays,
+            clock: clock)
     }
 
     /// The verifier with the current anchors.
@@ -58,7 +64,9 @@ struct AttestationServices: Sendable {
         return AttestationVerifier(
             anchors: AttestationAnchors(
                 piv: anchors.piv, aik: try .init(roots: [issuer.certificate]),
-                simulated: try .init([anchors.simulated, .init(roots: [simulatedIssuer.certificate])])),
+                simulated: try .init([
+                    anchors.simulated, .init(roots: [simulatedIssuer.certificate]),
+                ])),
             approvalKeys: approvalKeys, clock: clock)
     }
 
@@ -84,23 +92,32 @@ struct AttestationServices: Sendable {
     /// The formats whose anchors are configured.
     var formats: [String] {
         (configuration.tpmAnchors + configuration.simulatedAnchors).isEmpty
-            ? ["piv"] : (configuration.pivAnchors + configuration.simulatedAnchors).isEmpty ? ["tpm"] : ["tpm", "piv"]
+            ? ["piv"]
+            : (configuration.pivAnchors + configuration.simulatedAnchors).isEmpty
+                ? ["tpm"] : ["tpm", "piv"]
     }
 
     /// The requirement for the keys of a client.
     ///
-    /// - Parameter isDeviceKey: Whether the key authenticates the device only. Such a key never prompts, so that at most `hardware` is
-    ///   required.
-    func requirement(_ client: ClientConfiguration?, isDeviceKey: Bool = false) -> AttestationRequirement {
-        let own = client?.attestationRequire.flatMap(AttestationRequirement.Level.init) ?? configuration.level
+    /// - Parameter isDeviceKey: Whether the key authenticates the device only. Such a key never
+    ///   prompts, so that at most `hardware` is required.
+    func requirement(_ client: ClientConfiguration?, isDeviceKey: Bool = false)
+        -> AttestationRequirement
+    {
+        let own =
+            client?.attestationRequire.flatMap(AttestationRequirement.Level.init)
+            ?? configuration.level
         return AttestationRequirement(
             isDeviceKey && own != .none ? .hardware : own,
-            maximumReuseSeconds: configuration.maximumReuseSeconds, acceptsSimulated: configuration.acceptSimulated)
+            maximumReuseSeconds: configuration.maximumReuseSeconds,
+            acceptsSimulated: configuration.acceptSimulated)
     }
 
     /// Whether a bearer token is the administrators' token for enrolling presence brokers.
     func isAdministrator(_ bearer: String?) -> Bool {
-        guard let bearer, let expected = AttestationConfiguration.digest(configuration.brokerTokenDigest) else {
+        guard let bearer,
+            let expected = AttestationConfiguration.digest(configuration.brokerTokenDigest)
+        else {
             return false
         }
         return constantTimeEqual(MessageDigest(sha256: bearer.utf8).bytes, Array(expected))
@@ -114,28 +131,34 @@ struct AttestationServices: Sendable {
         _ attestation: Data, challenge: String, of challenges: any ChallengeStore, logger: Logger
     ) async throws -> Data {
         try await registry.enrol(
-            AttestationStatement(json: attestation), challenge: challenge, of: challenges, verifiedBy: verifier(logger),
+            AttestationStatement(json: attestation), challenge: challenge, of: challenges,
+            verifiedBy: verifier(logger),
             acceptsSimulated: configuration.acceptSimulated)
     }
 
     /// Refuses a request without an attestation if one is required.
-    func requirePresent(_ attestation: Data?, under requirement: AttestationRequirement) throws(OAuthError) {
+    func requirePresent(_ attestation: Data?, under requirement: AttestationRequirement)
+        throws(OAuthError)
+    {
         guard attestation != nil || requirement.level == .none else { throw .attestationRequired }
     }
 
-    /// Refuses a login with a key whose stored proof does not meet the client's requirement. A key can have been set up for
-    /// another client, or before the requirement.
+    /// Refuses a login with a key whose stored proof does not meet the client's requirement. A key
+    /// can have been set up for another client, or before the requirement.
     func requireProof(_ record: AttestationRecord?, for client: ClientConfiguration) async throws {
         let requirement = requirement(client)
         guard requirement.level != .none else { return }
         guard let record else { throw OAuthError.attestationRequired }
         if let refusal = record.refusal(under: requirement) { throw refusal }
         // The administrator may have removed the approval key since the proof.
-        guard requirement.level != .hardware, let name = record.approvalKey.flatMap({ Base64URL.decode($0) }) else {
+        guard requirement.level != .hardware,
+            let name = record.approvalKey.flatMap({ Base64URL.decode($0) })
+        else {
             return
         }
         guard try await isApproved(name) else {
-            throw AttestationError(.unknownApprovalKey, "the approval key of the proof is no longer accepted")
+            throw AttestationError(
+                .unknownApprovalKey, "the approval key of the proof is no longer accepted")
         }
     }
 
@@ -146,7 +169,8 @@ struct AttestationServices: Sendable {
     ///   - challenge: The token of the signed request, which was used up.
     ///   - issuer: The server's origin, whose host is the RP ID.
     func verify(
-        _ attestation: Data, of key: DevicePublicKey, named kid: KeyID, challenge: String, issuer: String,
+        _ attestation: Data, of key: DevicePublicKey, named kid: KeyID, challenge: String,
+        issuer: String,
         under requirement: AttestationRequirement, logger: Logger
     ) async throws -> AttestationRecord {
         let verdict = try await verifier(logger).verify(
@@ -154,7 +178,8 @@ struct AttestationServices: Sendable {
             for: AttestationExpectation(
                 challenge: Data(challenge.utf8),
                 binding: .webAuthn(
-                    rpID: URL(string: issuer)?.host() ?? "", origin: issuer, credentialID: Data(kid.rawValue.utf8)),
+                    rpID: URL(string: issuer)?.host() ?? "", origin: issuer,
+                    credentialID: Data(kid.rawValue.utf8)),
                 requirement: requirement))
         return AttestationRecord(verdict, for: requirement.level, at: clock.now)
     }

@@ -3,8 +3,9 @@ import Latchkey
 import LatchkeyRelyingParty
 import Synchronization
 
-/// The activations that wait for the client's answer: in memory for a server with SQLite, in the database for servers that share a
-/// PostgreSQL database. In memory they are lost when the server stops; the client then begins again.
+/// The activations that wait for the client's answer: in memory for a server with SQLite, in the
+/// database for servers that share a PostgreSQL database. In memory they are lost when the server
+/// stops; the client then begins again.
 final class PendingActivations: Sendable {
     /// The maximum number of one user's activations. A new one replaces the oldest.
     static let maximumPerUser = 4
@@ -41,7 +42,9 @@ final class PendingActivations: Sendable {
         entries.withLock { entries in
             entries.removeAll { $0.activation.expiresAt <= now }
             let own = entries.filter { $0.userID == userID }
-            if own.count >= Self.maximumPerUser, let oldest = own.first { entries.removeAll { $0.id == oldest.id } }
+            if own.count >= Self.maximumPerUser, let oldest = own.first {
+                entries.removeAll { $0.id == oldest.id }
+            }
             entries.removeFirst(max(0, entries.count - Self.maximum + 1))
             entries.append(Entry(id: id, userID: userID, activation: activation))
         }
@@ -53,23 +56,28 @@ final class PendingActivations: Sendable {
         if let database {
             let row = try await database.write {
                 try $0.row(
-                    "DELETE FROM pending_activation WHERE id = \(id) AND user_id = \(userID) RETURNING state")
+                    "DELETE FROM pending_activation WHERE id = \(id) AND user_id = \(userID) RETURNING state"
+                )
             }
             return try row.map { try PendingActivation(state: try $0.text("state")) }
         }
         return entries.withLock { entries in
-            entries.firstIndex { $0.id == id && $0.userID == userID }.map { entries.remove(at: $0).activation }
+            entries.firstIndex { $0.id == id && $0.userID == userID }.map {
+                entries.remove(at: $0).activation
+            }
         }
     }
 
     private func store(
-        _ activation: PendingActivation, _ id: String, of userID: String, in database: any SQLDatabase
+        _ activation: PendingActivation, _ id: String, of userID: String,
+        in database: any SQLDatabase
     ) async throws {
         let state = try activation.state
         let clock = clock
         _ = try await database.write { database in
             try database.lock("activations of \(userID)")
-            try database.deleteExpired(from: "pending_activation", at: clock.timestamp(in: database))
+            try database.deleteExpired(
+                from: "pending_activation", at: clock.timestamp(in: database))
             try database.execute(
                 """
                 DELETE FROM pending_activation WHERE user_id = \(userID) AND id NOT IN (

@@ -4,10 +4,12 @@ import LatchkeyRelyingParty
 
 /// The member `attestation`: whether clients can or must prove that keys are in hardware.
 struct AttestationConfiguration: Sendable, Codable {
-    /// The least that a new key must prove: `none`, `hardware`, `presence`, `finger` or `touch`. A client's `attestation_require`
-    /// replaces it. With `none`, a received attestation is verified and stored.
+    /// The least that a new key must prove: `none`, `hardware`, `presence`, `finger` or `touch`. A
+    /// client's `attestation_require` replaces it. With `none`, a received attestation is verified
+    /// and stored.
     var require = "none"
-    /// Directories with certificates of TPM manufacturers, in the subdirectories `roots` and `intermediates`.
+    /// Directories with certificates of TPM manufacturers, in the subdirectories `roots` and
+    /// `intermediates`.
     var tpmAnchors: [String] = []
     /// Such directories with certificates of token manufacturers.
     var pivAnchors: [String] = []
@@ -24,7 +26,8 @@ struct AttestationConfiguration: Sendable, Codable {
     /// `hash`: keep SHA-256 of the endorsement key with its attestation keys; `none`: keep nothing.
     var keepEndorsement = "hash"
 
-    /// SHA-256 of the administrators' token for enrolling presence brokers, 64 hexadecimal digits. Empty turns the enrolment off.
+    /// SHA-256 of the administrators' token for enrolling presence brokers, 64 hexadecimal digits.
+    /// Empty turns the enrolment off.
     var brokerTokenDigest = ""
 
     enum ApprovalKeys: Sendable, Hashable {
@@ -38,7 +41,9 @@ struct AttestationConfiguration: Sendable, Codable {
         #""attestation": {"require": "hardware", "tpm_anchors": ["/etc/latchkey/anchors/tpm"]}"#
 
     /// The level of ``require``.
-    var level: AttestationRequirement.Level { AttestationRequirement.Level(rawValue: require) ?? .none }
+    var level: AttestationRequirement.Level {
+        AttestationRequirement.Level(rawValue: require) ?? .none
+    }
 
     var keepsEndorsement: Bool { keepEndorsement == "hash" }
 
@@ -48,7 +53,8 @@ struct AttestationConfiguration: Sendable, Codable {
         guard !(tpmAnchors + pivAnchors + simulatedAnchors).isEmpty else {
             throw ConfigurationError(
                 "attestation: there are no trust anchors",
-                "Name at least one directory in tpm_anchors, piv_anchors or simulated_anchors: \(Self.example)")
+                "Name at least one directory in tpm_anchors, piv_anchors or simulated_anchors: \(Self.example)"
+            )
         }
         guard !acceptSimulated || !simulatedAnchors.isEmpty else {
             throw ConfigurationError(
@@ -96,7 +102,8 @@ struct AttestationConfiguration: Sendable, Codable {
 
     private static func validateLevel(_ level: String, _ member: String) throws {
         guard AttestationRequirement.Level(rawValue: level) != nil else {
-            let levels = AttestationRequirement.Level.allCases.map(\.rawValue).joined(separator: ", ")
+            let levels = AttestationRequirement.Level.allCases.map(\.rawValue).joined(
+                separator: ", ")
             throw ConfigurationError("\(member): \(level) is not one of \(levels)")
         }
     }
@@ -114,7 +121,8 @@ struct AttestationConfiguration: Sendable, Codable {
         guard isPossible else {
             throw ConfigurationError(
                 "attestation.require: no key can meet \(level) with these trust anchors",
-                "finger requires tpm_anchors, touch requires piv_anchors. Simulators count only with accept_simulated.")
+                "finger requires tpm_anchors, touch requires piv_anchors. Simulators count only with accept_simulated."
+            )
         }
     }
 
@@ -156,7 +164,8 @@ extension AttestationConfiguration.ApprovalKeys: Codable {
             self = .enrolled
         } else {
             throw DecodingError.dataCorruptedError(
-                in: container, debugDescription: #"must be "enrolled" or a list of Names. "any" is not supported"#)
+                in: container,
+                debugDescription: #"must be "enrolled" or a list of Names. "any" is not supported"#)
         }
     }
 

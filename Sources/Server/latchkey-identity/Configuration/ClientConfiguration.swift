@@ -11,8 +11,8 @@ struct ClientConfiguration: Sendable, Codable {
         case thirdPartyApp = "third_party_app"
         case m2m
 
-        /// Whether this server issues tokens to clients of this kind: it does so to an operator's own public clients
-        /// only. The other kinds can be configured to test how they are refused.
+        /// Whether this server issues tokens to clients of this kind: it does so to an operator's
+        /// own public clients only. The other kinds can be configured to test how they are refused.
         var isFirstPartyPublic: Bool {
             switch self {
             case .native, .spa, .traditionalWebApp: true
@@ -55,7 +55,8 @@ struct ClientConfiguration: Sendable, Codable {
             throw ConfigurationError("clients: a client_id is empty or too long")
         }
         for uri in redirectURIs + postLogoutRedirectURIs where RedirectURI(uri) == nil {
-            throw ConfigurationError("client \(id): \(uri) is not an absolute URI without a fragment")
+            throw ConfigurationError(
+                "client \(id): \(uri) is not an absolute URI without a fragment")
         }
         guard accessTokenLifetime > 0, refreshTokenLifetime > 0, refreshTokenIdleTimeout > 0 else {
             throw ConfigurationError("client \(id): a lifetime must be at least one second")
@@ -68,12 +69,14 @@ struct RedirectURI: Hashable, Sendable {
     let string: String
     private let components: URLComponents
 
-    /// - Returns: nil if `string` is relative, has a fragment, user, password or a character that is invalid in a URI,
-    ///   or has a scheme that the browser handles itself, such as `javascript`.
+    /// - Returns: nil if `string` is relative, has a fragment, user, password or a character that
+    ///   is invalid in a URI, or has a scheme that the browser handles itself, such as
+    ///   `javascript`.
     init?(_ string: String) {
         guard
             string.utf8.count <= 2_000, string.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
-            let components = URLComponents(string: string), let scheme = components.scheme?.lowercased(),
+            let components = URLComponents(string: string),
+            let scheme = components.scheme?.lowercased(),
             !["javascript", "data", "vbscript", "file", "about", "blob"].contains(scheme),
             !string.contains("#"), components.user == nil, components.password == nil
         else { return nil }
@@ -89,8 +92,8 @@ struct RedirectURI: Hashable, Sendable {
         uris.lazy.compactMap(RedirectURI.init).contains { $0.covers(self) }
     }
 
-    /// Whether a client that registered this URI may use `other`: both are the same, or both are on the same loopback
-    /// address and differ in the port only (RFC 8252 section 7.3).
+    /// Whether a client that registered this URI may use `other`: both are the same, or both are on
+    /// the same loopback address and differ in the port only (RFC 8252 section 7.3).
     private func covers(_ other: RedirectURI) -> Bool {
         if string == other.string { return true }
         guard isLoopback, other.isLoopback else { return false }
@@ -99,11 +102,13 @@ struct RedirectURI: Hashable, Sendable {
             && components.percentEncodedQuery == other.components.percentEncodedQuery
     }
 
-    /// The source that a page's `form-action` policy needs so that a form can redirect here: an origin, or an app's
-    /// scheme.
+    /// The source that a page's `form-action` policy needs so that a form can redirect here: an
+    /// origin, or an app's scheme.
     var contentSecuritySource: String {
         guard let scheme = components.scheme else { return "'none'" }
-        guard scheme == "http" || scheme == "https", let host = components.host else { return "\(scheme):" }
+        guard scheme == "http" || scheme == "https", let host = components.host else {
+            return "\(scheme):"
+        }
         return "\(scheme)://\(host)" + (components.port.map { ":\($0)" } ?? "")
     }
 
@@ -114,8 +119,8 @@ struct RedirectURI: Hashable, Sendable {
         return added.isEmpty ? string : string + separator + added
     }
 
-    /// Whether only one site can receive a redirect to this URI. Any local program can listen on a loopback address,
-    /// and any program can register a private scheme.
+    /// Whether only one site can receive a redirect to this URI. Any local program can listen on a
+    /// loopback address, and any program can register a private scheme.
     var isOfOneSite: Bool { components.scheme?.lowercased() == "https" }
 
     private var isLoopback: Bool {

@@ -1,6 +1,7 @@
 import LatchkeyPostgreSQL
 
-/// The member `database` of the configuration: a PostgreSQL database, which several servers can share.
+/// The member `database` of the configuration: a PostgreSQL database, which several servers can
+/// share.
 struct DatabaseConfiguration: Sendable, Codable {
     /// `postgresql://host/database`, without a password; nil for the option `--database`.
     var address: String?
@@ -19,7 +20,9 @@ struct DatabaseConfiguration: Sendable, Codable {
         guard (1...1_000).contains(maximumConnections) else {
             throw ConfigurationError("database.maximum_connections: must be from 1 to 1000")
         }
-        for (name, seconds) in [("statement_timeout", statementTimeout), ("connection_wait", connectionWait)]
+        for (name, seconds) in [
+            ("statement_timeout", statementTimeout), ("connection_wait", connectionWait),
+        ]
         where !(0.001...3_600).contains(seconds) {
             throw ConfigurationError("database.\(name): must be from 0.001 to 3600 seconds")
         }

@@ -4,17 +4,19 @@ import LatchkeyJOSE
 
 /// The JSON file of `--config`. Every member except `clients` is optional.
 ///
-/// The file's names are the properties' in snake case. Settings that also exist in Authgear have Authgear's names, for
-/// example `identity.biometric.list_enabled`.
+/// The file's names are the properties' in snake case. Settings that also exist in Authgear have
+/// Authgear's names, for example `identity.biometric.list_enabled`.
 struct ServerConfiguration: Sendable, Codable {
     /// Key names (`kid`) are unique within a project.
     var project = "latchkey"
     /// The origin under which clients reach the server through a proxy: `https://id.example.com`.
     var publicOrigin: String?
-    /// The IP addresses of the proxies that report the client's address in the last entry of `X-Forwarded-For`. Such a
-    /// proxy must append or set that entry itself (nginx: `$proxy_add_x_forwarded_for`).
+    /// The IP addresses of the proxies that report the client's address in the last entry of
+    /// `X-Forwarded-For`. Such a proxy must append or set that entry itself (nginx:
+    /// `$proxy_add_x_forwarded_for`).
     ///
-    /// Empty by default: then the client's address is the peer's, and all users behind one proxy share its limits.
+    /// Empty by default: then the client's address is the peer's, and all users behind one proxy
+    /// share its limits.
     var trustedProxies: [String] = []
     var authentication = Authentication()
     var identity = Identity()
@@ -25,15 +27,16 @@ struct ServerConfiguration: Sendable, Codable {
     var extensions = Extensions()
     /// The algorithm that signs ID tokens: `ES256`, or `RS256` as on deployed Authgear servers.
     var idTokenSigningAlg = IDTokenAlgorithm.es256
-    /// Whether clients can or must prove that keys are in hardware. Absent by default: then the server neither announces nor
-    /// accepts attestations.
+    /// Whether clients can or must prove that keys are in hardware. Absent by default: then the
+    /// server neither announces nor accepts attestations.
     var attestation: AttestationConfiguration?
-    /// A PostgreSQL database. Absent by default: then the server uses the SQLite file of `--database`, or memory.
+    /// A PostgreSQL database. Absent by default: then the server uses the SQLite file of
+    /// `--database`, or memory.
     var database: DatabaseConfiguration?
 
     struct Authentication: Sendable, Codable {
-        /// The kinds of identity that a user may have. Without `biometric`, biometric requests fail with
-        /// `BiometricDisallowed`.
+        /// The kinds of identity that a user may have. Without `biometric`, biometric requests fail
+        /// with `BiometricDisallowed`.
         var identities: [String] = ["login_id", "biometric"]
 
         var allowsBiometric: Bool { identities.contains("biometric") }
@@ -55,8 +58,8 @@ struct ServerConfiguration: Sendable, Codable {
     struct RateLimits: Sendable, Codable {
         /// Requests to the token endpoint, per address and minute.
         var tokenPerAddress = 120
-        /// Challenges, per address and minute. A challenge expires after five minutes, so at most five times as many
-        /// are stored per address.
+        /// Challenges, per address and minute. A challenge expires after five minutes, so at most
+        /// five times as many are stored per address.
         var challengePerAddress = 120
         /// Biometric requests, per user and minute.
         var biometricPerUser = 60
@@ -71,10 +74,12 @@ struct ServerConfiguration: Sendable, Codable {
     }
 
     struct Connections: Sendable, Codable {
-        /// The maximum number of open connections of one IPv4 address, or of one IPv6 network of 64 bits. Does not
-        /// apply to ``trustedProxies``. Raise it for a proxy that is not listed there.
+        /// The maximum number of open connections of one IPv4 address, or of one IPv6 network of 64
+        /// bits. Does not apply to ``trustedProxies``. Raise it for a proxy that is not listed
+        /// there.
         var perAddress = 256
-        /// The maximum number of open connections. Above it, a new connection replaces the longest idle one.
+        /// The maximum number of open connections. Above it, a new connection replaces the longest
+        /// idle one.
         var total = 768
     }
 
@@ -83,7 +88,8 @@ struct ServerConfiguration: Sendable, Codable {
         var biometricRemoval = true
         /// Whether the server accepts and advertises a `login_hint` of type `user_id`.
         var biometricLoginHint = true
-        /// Whether biometric requests must name this server and their client. The server advertises it.
+        /// Whether biometric requests must name this server and their client. The server advertises
+        /// it.
         var biometricAudience = true
         var locker = Locker()
     }
@@ -92,8 +98,8 @@ struct ServerConfiguration: Sendable, Codable {
     struct Locker: Sendable, Codable {
         /// Whether the server has and advertises the locker's endpoints and grants.
         var enabled = true
-        /// Whether the server stores and releases level shares. While it is off, stored shares are kept but not
-        /// released.
+        /// Whether the server stores and releases level shares. While it is off, stored shares are
+        /// kept but not released.
         var levelShares = true
         /// The scopes that a background token can have. They are also the default.
         var backgroundScopes = [Scope.openID, Scope.profile]
@@ -116,9 +122,11 @@ struct ServerConfiguration: Sendable, Codable {
 }
 
 extension ServerConfiguration {
-    private static let example = #"{"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}]}"#
+    private static let example =
+        #"{"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}]}"#
 
-    /// Reads a configuration file. Members that are absent or null keep their defaults; unknown members are refused.
+    /// Reads a configuration file. Members that are absent or null keep their defaults; unknown
+    /// members are refused.
     ///
     /// - Throws: ``ConfigurationError`` with a sentence that names the member and the mistake.
     init(json: Data) throws {
@@ -137,7 +145,8 @@ extension ServerConfiguration {
             if case .object(var members) = merged, case .array(let clients) = members["clients"] {
                 var defaults = try Self.members(ClientConfiguration(id: "", redirectURIs: []))
                 defaults["client_id"] = nil
-                members["clients"] = .array(clients.map { JSONValue.object(defaults).replacing(with: $0) })
+                members["clients"] = .array(
+                    clients.map { JSONValue.object(defaults).replacing(with: $0) })
                 merged = .object(members)
             }
             let decoder = JSONDecoder()
@@ -170,7 +179,8 @@ extension ServerConfiguration {
 
     private func validate() throws {
         guard !clients.isEmpty else {
-            throw ConfigurationError("clients: at least one client is required", "Register one: \(Self.example)")
+            throw ConfigurationError(
+                "clients: at least one client is required", "Register one: \(Self.example)")
         }
         guard Set(clients.map(\.id)).count == clients.count else {
             throw ConfigurationError("clients: two clients have the same client_id")
@@ -178,8 +188,11 @@ extension ServerConfiguration {
         for client in clients { try client.validate() }
         if let publicOrigin {
             let url = URL(string: publicOrigin)
-            guard url?.scheme == "https" || url?.scheme == "http", url?.host() != nil, url?.path() == "" else {
-                throw ConfigurationError("public_origin: not an origin such as https://id.example.com")
+            guard url?.scheme == "https" || url?.scheme == "http", url?.host() != nil,
+                url?.path() == ""
+            else {
+                throw ConfigurationError(
+                    "public_origin: not an origin such as https://id.example.com")
             }
         }
         for proxy in trustedProxies where IPAddress(proxy) == nil {
@@ -194,7 +207,8 @@ extension ServerConfiguration {
             ("rate_limits.locker_per_user", rateLimits.lockerPerUser),
             ("rate_limits.attestation_per_address", rateLimits.attestationPerAddress),
             ("rate_limits.attestation_per_user", rateLimits.attestationPerUser),
-            ("connections.per_address", connections.perAddress), ("connections.total", connections.total),
+            ("connections.per_address", connections.perAddress),
+            ("connections.total", connections.total),
             ("identity.biometric.maximum_devices", identity.biometric.maximumDevices),
             ("extensions.locker.maximum_enrolments", locker.maximumEnrolments),
         ] where limit < 1 {
@@ -211,18 +225,23 @@ extension ServerConfiguration {
         guard connections.total <= 1_000_000 else {
             throw ConfigurationError("connections.total: must be at most 1000000")
         }
-        guard !locker.backgroundScopes.isEmpty, Set(locker.backgroundScopes).isSubset(of: Scope.narrow) else {
+        guard !locker.backgroundScopes.isEmpty,
+            Set(locker.backgroundScopes).isSubset(of: Scope.narrow)
+        else {
             let scopes = Scope.narrow.sorted().joined(separator: ", ")
-            throw ConfigurationError("extensions.locker.background_scopes: at least one of \(scopes)")
+            throw ConfigurationError(
+                "extensions.locker.background_scopes: at least one of \(scopes)")
         }
     }
 }
 
 extension JSONValue {
-    /// Refuses members that are not settings, at any depth: a wrong name would leave a requirement off.
+    /// Refuses members that are not settings, at any depth: a wrong name would leave a requirement
+    /// off.
     ///
     /// - Parameters:
-    ///   - known: A value with all members. Its arrays contain one element, which has all members of each element.
+    ///   - known: A value with all members. Its arrays contain one element, which has all members
+    ///     of each element.
     ///   - path: The names that lead to this value.
     /// - Throws: ``ConfigurationError`` with the path of the first unknown member.
     fileprivate func validateNames(_ known: JSONValue, at path: [String] = []) throws {
@@ -268,7 +287,8 @@ struct ConfigurationError: Error, CustomStringConvertible {
         func path(_ context: DecodingError.Context, _ last: (any CodingKey)? = nil) -> String {
             (context.codingPath + (last.map { [$0] } ?? []))
                 .map {
-                    $0.intValue.map(String.init) ?? $0.stringValue.replacing(/[A-Z]/) { "_\($0.output.lowercased())" }
+                    $0.intValue.map(String.init)
+                        ?? $0.stringValue.replacing(/[A-Z]/) { "_\($0.output.lowercased())" }
                 }
                 .joined(separator: ".")
         }
@@ -280,7 +300,8 @@ struct ConfigurationError: Error, CustomStringConvertible {
             self.init("the file is not a JSON object", "Write at least: \(example)")
         case .typeMismatch(_, let context): self.init("\(path(context)): of the wrong type")
         case .valueNotFound(_, let context): self.init("\(path(context)): null")
-        case .dataCorrupted(let context) where context.codingPath.isEmpty: self.init("the file is not valid JSON")
+        case .dataCorrupted(let context) where context.codingPath.isEmpty:
+            self.init("the file is not valid JSON")
         case .dataCorrupted(let context): self.init("\(path(context)): \(context.debugDescription)")
         @unknown default: self.init("\(error)")
         }

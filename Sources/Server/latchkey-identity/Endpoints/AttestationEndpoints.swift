@@ -5,8 +5,8 @@ import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Logging
 
-/// The endpoints below `/attestation`: a client proves that its attestation key is in the TPM of an endorsement certificate, and gets
-/// a certificate for it. All bytes are base64url.
+/// The endpoints below `/attestation`: a client proves that its attestation key is in the TPM of an
+/// endorsement certificate, and gets a certificate for it. All bytes are base64url.
 struct AttestationEndpoints: Sendable {
     static let path = "/attestation"
 
@@ -28,13 +28,21 @@ struct AttestationEndpoints: Sendable {
         }
     }
 
-    /// POST `…/activation`, body `{"ek_certificates": […], "attestation_key": "…"}`: answers 201 with a message for the TPM.
+    /// POST `…/activation`, body `{"ek_certificates": […], "attestation_key": "…"}`: answers 201
+    /// with a message for the TPM.
     func begin(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let user = try await user(request, context)
-        let body = try await request.attestationMembers(["ek_certificates", "attestation_key"], context)
-        guard let certificates = body["ek_certificates"]?.array?.map({ $0.string.flatMap { Base64URL.decode($0) } }),
-            !certificates.contains(nil), let area = body["attestation_key"]?.string.flatMap({ Base64URL.decode($0) })
-        else { throw OAuthError.invalidRequest("ek_certificates and attestation_key are not base64url") }
+        let body = try await request.attestationMembers(
+            ["ek_certificates", "attestation_key"], context)
+        guard
+            let certificates = body["ek_certificates"]?.array?.map({
+                $0.string.flatMap { Base64URL.decode($0) }
+            }),
+            !certificates.contains(nil),
+            let area = body["attestation_key"]?.string.flatMap({ Base64URL.decode($0) })
+        else {
+            throw OAuthError.invalidRequest("ek_certificates and attestation_key are not base64url")
+        }
         let (challenge, activation) = try attestation.authority(context.logger).challenge(
             endorsement: certificates.compactMap { $0 }, attestationKey: area)
         let id = try await attestation.pending.add(activation, of: user)
@@ -45,7 +53,8 @@ struct AttestationEndpoints: Sendable {
         return try .json(answer, status: .created)
     }
 
-    /// POST `…/activation/{id}`, body `{"secret": "…"}`: answers 200 with `{"x5c": […]}`. Any answer uses the activation up.
+    /// POST `…/activation/{id}`, body `{"secret": "…"}`: answers 200 with `{"x5c": […]}`. Any
+    /// answer uses the activation up.
     func finish(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let id = try context.parameters.require("id")
         let user = try await user(request, context)
@@ -59,7 +68,8 @@ struct AttestationEndpoints: Sendable {
         let authority = attestation.authority(context.logger)
         let chain =
             if attestation.configuration.keepsEndorsement {
-                try await authority.certificate(for: activation, secret: secret, recordingIn: attestation.registry)
+                try await authority.certificate(
+                    for: activation, secret: secret, recordingIn: attestation.registry)
             } else {
                 try authority.certificate(for: activation, secret: secret)
             }
@@ -67,8 +77,8 @@ struct AttestationEndpoints: Sendable {
         return try .json(["x5c": chain.map { Base64URL.encode($0) }])
     }
 
-    /// POST `…/approval-key`, body `{"challenge": "…", "attestation": {…}}`: answers 200 with `{"name": "…"}`. Requires the
-    /// administrators' token.
+    /// POST `…/approval-key`, body `{"challenge": "…", "attestation": {…}}`: answers 200 with
+    /// `{"name": "…"}`. Requires the administrators' token.
     func enrolApprovalKey(_ request: Request, _ context: IdentityContext) async throws -> Response {
         guard try await user(request, context) == Self.administrator else {
             throw OAuthError.insufficientScope("of an administrator")
@@ -78,15 +88,18 @@ struct AttestationEndpoints: Sendable {
             throw OAuthError.invalidRequest("challenge is not a string")
         }
         let name = try await attestation.enrolApprovalKey(
-            CanonicalJSON.encode(statement), challenge: challenge, of: services.challenges, logger: context.logger)
-        context.logger.notice("approval key enrolled", metadata: ["name": "\(AttestationConfiguration.text(name))"])
+            CanonicalJSON.encode(statement), challenge: challenge, of: services.challenges,
+            logger: context.logger)
+        context.logger.notice(
+            "approval key enrolled", metadata: ["name": "\(AttestationConfiguration.text(name))"])
         return try .json(["name": AttestationConfiguration.text(name)])
     }
 
     /// The owner of activations that the administrators' token began. No user has this ID.
     private static let administrator = "administrator"
 
-    /// The ID of the user whose bearer token with full access the request has, or ``administrator``.
+    /// The ID of the user whose bearer token with full access the request has, or
+    /// ``administrator``.
     private func user(_ request: Request, _ context: IdentityContext) async throws -> String {
         try await attestation.addressLimit.require(context.network)
         let bearer = request.bearerToken
@@ -97,7 +110,9 @@ struct AttestationEndpoints: Sendable {
         guard let session = try await services.session(bearer: bearer) else {
             throw OAuthError.invalidToken("the access token is unknown or has expired")
         }
-        guard session.grant.hasFullAccess else { throw OAuthError.insufficientScope(Scope.fullAccess) }
+        guard session.grant.hasFullAccess else {
+            throw OAuthError.insufficientScope(Scope.fullAccess)
+        }
         try await attestation.userLimit.require(session.user.id)
         return session.user.id
     }

@@ -2,7 +2,8 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyRelyingParty
 
-/// A request for an authorization code (RFC 6749 section 4.1.1, RFC 7636, OpenID Connect Core section 3.1.2.1).
+/// A request for an authorization code (RFC 6749 section 4.1.1, RFC 7636, OpenID Connect Core
+/// section 3.1.2.1).
 struct AuthorizationRequest: Sendable {
     enum Prompt: String {
         case none, login, consent
@@ -29,7 +30,8 @@ struct AuthorizationRequest: Sendable {
 
     /// The reason why no code is issued.
     enum Failure: Error {
-        /// The client or the redirect URI is unknown. The server shows a page instead of redirecting.
+        /// The client or the redirect URI is unknown. The server shows a page instead of
+        /// redirecting.
         case page(String)
         case redirect(RedirectURI, state: String?, OAuthError)
     }
@@ -38,20 +40,25 @@ struct AuthorizationRequest: Sendable {
         guard let client = fields["client_id"].flatMap(services.configuration.client) else {
             throw .page("This server does not know the app that sent you here.")
         }
-        guard let uri = fields["redirect_uri"].flatMap(RedirectURI.init), uri.isRegistered(in: client.redirectURIs)
+        guard let uri = fields["redirect_uri"].flatMap(RedirectURI.init),
+            uri.isRegistered(in: client.redirectURIs)
         else {
-            throw .page("The app that sent you here uses a return address that is not registered for it.")
+            throw .page(
+                "The app that sent you here uses a return address that is not registered for it.")
         }
         self.client = client
         redirectURI = uri
         state = fields["state"]
         do {
-            if let name = fields.repeatedField { throw OAuthError.invalidRequest("\(name) is repeated") }
+            if let name = fields.repeatedField {
+                throw OAuthError.invalidRequest("\(name) is repeated")
+            }
             guard client.kind.isFirstPartyPublic else {
                 throw OAuthError.unauthorizedClient("response type is not allowed for this client")
             }
             guard fields["response_type"] == "code" else {
-                throw OAuthError("unsupported_response_type", "only 'code' response type is supported")
+                throw OAuthError(
+                    "unsupported_response_type", "only 'code' response type is supported")
             }
             guard fields["response_mode"] ?? "query" == "query" else {
                 throw OAuthError.invalidRequest("only 'query' response mode is supported")
@@ -69,9 +76,11 @@ struct AuthorizationRequest: Sendable {
             prompts = try Self.prompts(fields.words("prompt"))
             maxAge = try Self.maxAge(fields["max_age"])
             let hint = try fields["login_hint"].map { text throws(OAuthError) in
-                try LoginHint(text, allowingUserID: services.configuration.extensions.biometricLoginHint)
+                try LoginHint(
+                    text, allowingUserID: services.configuration.extensions.biometricLoginHint)
             }
-            pinnedUserID = try await Self.pinnedUser(hint, idTokenHint: fields["id_token_hint"], services: services)
+            pinnedUserID = try await Self.pinnedUser(
+                hint, idTokenHint: fields["id_token_hint"], services: services)
             usernameHint = if case .username(let name) = hint { name } else { nil }
             suppressesSession = fields["x_suppress_idp_session_cookie"] == "true"
             isCancelled = fields["x_cancel"] == "1"
@@ -89,12 +98,13 @@ struct AuthorizationRequest: Sendable {
 
     /// Whether an existing browser session is sufficient, so that the user need not log in again.
     ///
-    /// It is not if another program can receive the redirect: then a malicious local app could open this page in the
-    /// user's browser and get a code for the user (RFC 8252 section 8.6).
+    /// It is not if another program can receive the redirect: then a malicious local app could open
+    /// this page in the user's browser and get a code for the user (RFC 8252 section 8.6).
     func isSatisfied(by session: WebSessionStore.Session, now: Double) -> Bool {
         guard redirectURI.isOfOneSite else { return false }
         if prompts.contains(.login) || prompts.contains(.selectAccount) { return false }
-        // max_age=0 always requires a login, like prompt=login (OpenID Connect Core section 3.1.2.1).
+        // max_age=0 always requires a login, like prompt=login (OpenID Connect Core section
+        // 3.1.2.1).
         if let maxAge, maxAge == 0 || now - session.authTime > Double(maxAge) { return false }
         return pinnedUserID == nil || pinnedUserID == session.user.id
     }
@@ -109,7 +119,9 @@ struct AuthorizationRequest: Sendable {
 
     private static func maxAge(_ text: String?) throws(OAuthError) -> Int? {
         guard let text else { return nil }
-        guard let seconds = Int(text), seconds >= 0 else { throw .invalidRequest("invalid max_age") }
+        guard let seconds = Int(text), seconds >= 0 else {
+            throw .invalidRequest("invalid max_age")
+        }
         return seconds
     }
 
@@ -120,7 +132,8 @@ struct AuthorizationRequest: Sendable {
         if case .userID(let id) = hint { pinned = id }
         guard let idTokenHint else { return pinned }
         guard
-            let token = try await services.signer.verify(idTokenHint), token.issuer == services.origin.current,
+            let token = try await services.signer.verify(idTokenHint),
+            token.issuer == services.origin.current,
             pinned == nil || pinned == token.subject
         else { throw OAuthError.invalidRequest("invalid id_token_hint") }
         return token.subject
@@ -131,18 +144,22 @@ struct AuthorizationRequest: Sendable {
 enum LoginHint: Hashable, Sendable {
     /// `?type=login_id&username=NAME`: the name is put into the form.
     case username(String)
-    /// `?type=user_id&user_id=SUB`: only this user may log in. Deployed Authgear servers do not have this type.
+    /// `?type=user_id&user_id=SUB`: only this user may log in. Deployed Authgear servers do not
+    /// have this type.
     case userID(String)
 
     private static let prefix = "https://authgear.com/login_hint?"
 
     /// - Throws: ``OAuthError`` with the descriptions of deployed Authgear servers.
     init(_ text: String, allowingUserID: Bool) throws(OAuthError) {
-        let fields = text.hasPrefix(Self.prefix) ? FormFields(text.dropFirst(Self.prefix.count)) : nil
+        let fields =
+            text.hasPrefix(Self.prefix) ? FormFields(text.dropFirst(Self.prefix.count)) : nil
         let hint: LoginHint?
         switch fields?["type"] {
         case _ where fields == nil: hint = nil
-        case "login_id": hint = (fields?["username"] ?? fields?["email"] ?? fields?["phone"]).map(LoginHint.username)
+        case "login_id":
+            hint = (fields?["username"] ?? fields?["email"] ?? fields?["phone"]).map(
+                LoginHint.username)
         case "user_id" where allowingUserID: hint = fields?["user_id"].map(LoginHint.userID)
         case let type: throw .invalidRequest("invalid login_hint type: \(type ?? "")")
         }

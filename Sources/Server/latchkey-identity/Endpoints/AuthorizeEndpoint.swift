@@ -4,8 +4,8 @@ import LatchkeyRelyingParty
 
 /// The authorization endpoint: GET and POST `/oauth2/authorize`.
 ///
-/// The login form posts to the URL of the request. The server checks that URL again when the form arrives, and stores
-/// nothing in between.
+/// The login form posts to the URL of the request. The server checks that URL again when the form
+/// arrives, and stores nothing in between.
 struct AuthorizeEndpoint: Sendable {
     let services: IdentityServices
     let login: LoginForm
@@ -13,12 +13,15 @@ struct AuthorizeEndpoint: Sendable {
     func show(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await answering(request) { authorization, cookies in
             // Cancelling changes no state, so it needs no form token.
-            if authorization.isCancelled { throw authorization.failure("cancel", "the user cancelled") }
+            if authorization.isCancelled {
+                throw authorization.failure("cancel", "the user cancelled")
+            }
             let now = services.clock.timestamp
             if !authorization.suppressesSession, let session = try await services.session(cookies),
                 authorization.isSatisfied(by: session, now: now)
             {
-                return try await redirect(authorization, user: session.user, authTime: session.authTime)
+                return try await redirect(
+                    authorization, user: session.user, authTime: session.authTime)
             }
             if authorization.prompts.contains(.none) {
                 throw authorization.failure("login_required", "the user has to log in")
@@ -33,9 +36,12 @@ struct AuthorizeEndpoint: Sendable {
             guard services.forms.accepts(form, cookies, for: .authorize) else {
                 return page(authorization, request, cookies, problem: .expired)
             }
-            switch try await login.check(form, context: context, pinnedUserID: authorization.pinnedUserID) {
+            switch try await login.check(
+                form, context: context, pinnedUserID: authorization.pinnedUserID)
+            {
             case .failure(let problem):
-                return page(authorization, request, cookies, username: form["username"], problem: problem)
+                return page(
+                    authorization, request, cookies, username: form["username"], problem: problem)
             case .success(let user):
                 let response = try await redirect(
                     authorization, user: user, authTime: services.clock.timestamp)
@@ -50,11 +56,14 @@ struct AuthorizeEndpoint: Sendable {
     ) async throws -> Response {
         do {
             guard let fields = request.queryFields else {
-                throw AuthorizationRequest.Failure.page("The app that sent you here made an invalid request.")
+                throw AuthorizationRequest.Failure.page(
+                    "The app that sent you here made an invalid request.")
             }
-            return try await body(AuthorizationRequest(fields, services: services), services.cookies(of: request))
+            return try await body(
+                AuthorizationRequest(fields, services: services), services.cookies(of: request))
         } catch AuthorizationRequest.Failure.page(let message) {
-            return services.pages.message(title: "Could not log in", text: message, status: .badRequest)
+            return services.pages.message(
+                title: "Could not log in", text: message, status: .badRequest)
         } catch AuthorizationRequest.Failure.redirect(let uri, let state, let error) {
             return try .seeOther(
                 uri.adding(
@@ -63,19 +72,24 @@ struct AuthorizeEndpoint: Sendable {
         }
     }
 
-    private func redirect(_ authorization: AuthorizationRequest, user: User, authTime: Double) async throws -> Response
+    private func redirect(_ authorization: AuthorizationRequest, user: User, authTime: Double)
+        async throws -> Response
     {
         let code = OpaqueToken.alphanumeric()
         let now = services.clock.timestamp
         try await services.grants.insert(
             AuthorizationCode(
                 digest: OpaqueToken.digest(code), grantID: UUID().uuidString.lowercased(),
-                clientID: authorization.client.id, userID: user.id, redirectURI: authorization.redirectURI.string,
-                codeChallenge: authorization.codeChallenge, scope: authorization.scopes.joined(separator: " "),
-                nonce: authorization.nonce, authTime: authTime, expiresAt: now + AuthorizationCode.lifetime,
+                clientID: authorization.client.id, userID: user.id,
+                redirectURI: authorization.redirectURI.string,
+                codeChallenge: authorization.codeChallenge,
+                scope: authorization.scopes.joined(separator: " "),
+                nonce: authorization.nonce, authTime: authTime,
+                expiresAt: now + AuthorizationCode.lifetime,
                 isUsed: false))
         return try .seeOther(
-            authorization.redirectURI.adding([("code", code)] + identification(state: authorization.state)))
+            authorization.redirectURI.adding(
+                [("code", code)] + identification(state: authorization.state)))
     }
 
     /// The parameters that identify the server and the request: `iss` (RFC 9207) and `state`.
@@ -84,13 +98,16 @@ struct AuthorizeEndpoint: Sendable {
     }
 
     private func page(
-        _ authorization: AuthorizationRequest, _ request: Request, _ cookies: BrowserCookies, username: String? = nil,
+        _ authorization: AuthorizationRequest, _ request: Request, _ cookies: BrowserCookies,
+        username: String? = nil,
         problem: LoginForm.Problem? = nil
     ) -> Response {
         login.page(
-            action: "/oauth2/authorize?" + (request.uri.query ?? ""), purpose: .authorize, cookies: cookies,
+            action: "/oauth2/authorize?" + (request.uri.query ?? ""), purpose: .authorize,
+            cookies: cookies,
             clientName: authorization.client.name ?? authorization.client.id,
-            username: username ?? authorization.usernameHint, isPinned: authorization.pinnedUserID != nil,
+            username: username ?? authorization.usernameHint,
+            isPinned: authorization.pinnedUserID != nil,
             mayLeadTo: authorization.redirectURI, problem: problem)
     }
 }

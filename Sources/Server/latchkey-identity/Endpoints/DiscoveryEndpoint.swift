@@ -9,18 +9,22 @@ struct DiscoveryEndpoint: Sendable {
 
     /// The discovery document. `LockerProtocol.md` describes the locker's members.
     ///
-    /// Three members advertise extensions of biometric login. A client uses an extension only if its member is present:
-    /// - `biometric_removal_endpoint`, a URL: POST `{"kid": …}` with a bearer token removes a biometric identity of the
-    ///   token's user.
-    /// - `biometric_login_hint_supported`, a Boolean: `/oauth2/authorize` accepts a `login_hint` of the form
-    ///   `https://authgear.com/login_hint?type=user_id&user_id=SUB`, and then only that user can log in.
-    /// - `biometric_audience_required`, a Boolean: a biometric request must contain the claims `aud`, the issuer, and
-    ///   `client_id`, the form's.
+    /// Three members advertise extensions of biometric login. A client uses an extension only if
+    /// its member is present:
+    /// - `biometric_removal_endpoint`, a URL: POST `{"kid": …}` with a bearer token removes a
+    ///   biometric identity of the token's user.
+    /// - `biometric_login_hint_supported`, a Boolean: `/oauth2/authorize` accepts a `login_hint` of
+    ///   the form `https://authgear.com/login_hint?type=user_id&user_id=SUB`, and then only that
+    ///   user can log in.
+    /// - `biometric_audience_required`, a Boolean: a biometric request must contain the claims
+    ///   `aud`, the issuer, and `client_id`, the form's.
     ///
-    /// Three members announce attestation. Without them, clients send no attestation and no certificates:
+    /// Three members announce attestation. Without them, clients send no attestation and no
+    /// certificates:
     /// - `attestation_endpoint`, a URL: below it, `activation` certifies an attestation key.
     /// - `attestation_formats_supported`: `tpm`, `piv` or both.
-    /// - `attestation_required`: the requirement for new keys. With `?client_id=` in the document's URL, that client's.
+    /// - `attestation_required`: the requirement for new keys. With `?client_id=` in the document's
+    ///   URL, that client's.
     func document(_ request: Request, _ context: IdentityContext) throws -> Response {
         let origin = try services.issuer
         let extensions = services.configuration.extensions
@@ -44,7 +48,9 @@ struct DiscoveryEndpoint: Sendable {
             "authorization_response_iss_parameter_supported": true,
             "code_challenge_methods_supported": ["S256"],
             "token_endpoint_auth_methods_supported": ["none"],
-            "claims_supported": ["iss", "aud", "iat", "exp", "sub", "sid", "auth_time", "amr", "nonce"],
+            "claims_supported": [
+                "iss", "aud", "iat", "exp", "sub", "sid", "auth_time", "amr", "nonce",
+            ],
             "prompt_values_supported": ["none", "login", "consent", "select_account"],
         ]
         if extensions.biometricRemoval {
@@ -56,13 +62,16 @@ struct DiscoveryEndpoint: Sendable {
             grantTypes += [.easyAccess, .backgroundAccess]
             document["locker_enrolment_endpoint"] = endpoint(LockerEndpoints.path)
             document["locker_level_shares_supported"] = .bool(locker.levelShares)
-            document["locker_background_scopes_supported"] = .array(locker.backgroundScopes.map(JSONValue.string))
+            document["locker_background_scopes_supported"] = .array(
+                locker.backgroundScopes.map(JSONValue.string))
         }
         if let attestation = services.attestation {
             let client = request.queryFields?["client_id"].flatMap(services.configuration.client)
             document["attestation_endpoint"] = endpoint(AttestationEndpoints.path)
-            document["attestation_formats_supported"] = .array(attestation.formats.map(JSONValue.string))
-            document["attestation_required"] = .string(attestation.requirement(client).level.rawValue)
+            document["attestation_formats_supported"] = .array(
+                attestation.formats.map(JSONValue.string))
+            document["attestation_required"] = .string(
+                attestation.requirement(client).level.rawValue)
         }
         document["grant_types_supported"] = .array(grantTypes.map { .string($0.rawValue) })
         return try .json(document)
@@ -80,19 +89,24 @@ struct ChallengeEndpoint: Sendable {
     func issue(_ request: Request, _ context: IdentityContext) async throws -> Response {
         guard try await services.challengeLimit.admit(context.network) else {
             var refusal = try APIError.rateLimited.response()
-            refusal.headers[.retryAfter] = String(try await services.challengeLimit.secondsToWait(context.network))
+            refusal.headers[.retryAfter] = String(
+                try await services.challengeLimit.secondsToWait(context.network))
             return refusal
         }
         let purpose = try purpose(in: try await request.jsonObject(context))
         let challenge = try await services.challenges.issue(purpose)
         return try .json([
-            "result": ["token": challenge.token, "expire_at": challenge.expiresAt.formatted(.iso8601)]
+            "result": [
+                "token": challenge.token, "expire_at": challenge.expiresAt.formatted(.iso8601),
+            ]
         ])
     }
 
     private func purpose(in body: [String: JSONValue]) throws -> ChallengePurpose {
         if let extra = body.keys.filter({ $0 != "purpose" }).min() {
-            throw APIError.validationFailed(["location": .string("/\(extra)"), "kind": "additionalProperties"])
+            throw APIError.validationFailed([
+                "location": .string("/\(extra)"), "kind": "additionalProperties",
+            ])
         }
         guard let member = body["purpose"] else {
             throw APIError.validationFailed([
@@ -102,7 +116,8 @@ struct ChallengeEndpoint: Sendable {
         }
         guard let purpose = member.string.flatMap(ChallengePurpose.init) else {
             throw APIError.validationFailed([
-                "location": "/purpose", "kind": "general", "details": ["msg": "unknown challenge purpose"],
+                "location": "/purpose", "kind": "general",
+                "details": ["msg": "unknown challenge purpose"],
             ])
         }
         return purpose

@@ -5,7 +5,8 @@ import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Logging
 
-/// The endpoints below `/locker/enrolments`, for device enrolments, easy access and level shares (`LockerProtocol.md`).
+/// The endpoints below `/locker/enrolments`, for device enrolments, easy access and level shares
+/// (`LockerProtocol.md`).
 struct LockerEndpoints: Sendable {
     static let path = "/locker/enrolments"
     /// The maximum age in seconds of the strong authentication that adding a key requires.
@@ -28,14 +29,17 @@ struct LockerEndpoints: Sendable {
         router.delete("\(enrolment)/easy-access", use: disableEasyAccess)
         router.post("\(enrolment)/easy-access/disable", use: disableEasyAccessByDevice)
         router.post("\(enrolment)/revoke", use: revoke)
-        if locker.configuration.levelShares { router.post("\(enrolment)/level-shares", use: levelShares) }
+        if locker.configuration.levelShares {
+            router.post("\(enrolment)/level-shares", use: levelShares)
+        }
     }
 
     /// POST: enrols the device that signed the assertion.
     func enrol(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let session = try await session(request, context)
         try requireFreshAuthentication(session)
-        let (assertion, attestation) = try await attested(request, context, ["assertion"]) { texts in
+        let (assertion, attestation) = try await attested(request, context, ["assertion"]) {
+            texts in
             try LockerRequest(texts[0])
         }
         let requirement = try requirement(attestation, session, isDeviceKey: true)
@@ -43,7 +47,8 @@ struct LockerEndpoints: Sendable {
         proof.deviceKey.attestation = try await verify(
             attestation, of: proof.deviceKey, assertion, requirement, context)
         let enrolment = LockerEnrolment(
-            userID: session.user.id, clientID: session.grant.clientID, deviceKey: proof.deviceKey, info: proof.info,
+            userID: session.user.id, clientID: session.grant.clientID, deviceKey: proof.deviceKey,
+            info: proof.info,
             createdAt: services.clock.now)
         let shares = locker.configuration.levelShares ? LevelShares() : nil
         try await locker.registry.add(
@@ -53,26 +58,35 @@ struct LockerEndpoints: Sendable {
         return try .json(answer, status: .created)
     }
 
-    /// POST `…/easy-access`: adds the key that signed the assertion, if the device key countersigned it.
+    /// POST `…/easy-access`: adds the key that signed the assertion, if the device key
+    /// countersigned it.
     func enableEasyAccess(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let id = try context.parameters.require("id")
         let session = try await session(request, context)
         try requireFreshAuthentication(session)
-        let (signed, attestation) = try await attested(request, context, ["assertion", "device_signature"]) { texts in
-            (assertion: try LockerRequest(texts[0]), countersignature: try LockerCountersignature(texts[1]))
+        let (signed, attestation) = try await attested(
+            request, context, ["assertion", "device_signature"]
+        ) { texts in
+            (
+                assertion: try LockerRequest(texts[0]),
+                countersignature: try LockerCountersignature(texts[1])
+            )
         }
         let requirement = try requirement(attestation, session, isDeviceKey: false)
         var (enrolment, key) = try await locker.verifier.verifyEasyAccessEnabling(
-            signed.assertion, countersignature: signed.countersignature, audience: services.issuer, enrolmentID: id)
+            signed.assertion, countersignature: signed.countersignature, audience: services.issuer,
+            enrolmentID: id)
         try require(enrolment, of: session)
-        key.attestation = try await verify(attestation, of: key, signed.assertion, requirement, context)
+        key.attestation = try await verify(
+            attestation, of: key, signed.assertion, requirement, context)
         try await locker.registry.addEasyAccessKey(key, to: enrolment)
         context.logger.notice("easy access enabled", metadata: ["enrolment": "\(enrolment.id)"])
         return .empty(.noContent)
     }
 
     /// DELETE `…/easy-access`: removes the key named by `kid`, or all keys without it.
-    func disableEasyAccess(_ request: Request, _ context: IdentityContext) async throws -> Response {
+    func disableEasyAccess(_ request: Request, _ context: IdentityContext) async throws -> Response
+    {
         let id = try context.parameters.require("id")
         let session = try await session(request, context)
         let kid = request.queryFields?["kid"].flatMap(KeyID.init)
@@ -88,16 +102,19 @@ struct LockerEndpoints: Sendable {
         return .empty(.noContent)
     }
 
-    /// POST `…/easy-access/disable`: removes the key that the device's assertion names, or all keys without a name.
-    /// Requires no session, because a device without easy access may have none.
-    func disableEasyAccessByDevice(_ request: Request, _ context: IdentityContext) async throws -> Response {
+    /// POST `…/easy-access/disable`: removes the key that the device's assertion names, or all keys
+    /// without a name. Requires no session, because a device without easy access may have none.
+    func disableEasyAccessByDevice(_ request: Request, _ context: IdentityContext) async throws
+        -> Response
+    {
         try await locker.addressLimit.require(context.network)
         let id = try context.parameters.require("id")
         let assertion = try await request.lockerAssertion(context)
         let enrolment = try await locker.verifier.verifyDevice(
             assertion, for: .easyAccessDisable, audience: services.issuer, enrolmentID: id)
         try await locker.removeEasyAccessKeys(named: assertion.easyAccessKeyID, of: enrolment)
-        context.logger.notice("easy access disabled by the device", metadata: ["enrolment": "\(enrolment.id)"])
+        context.logger.notice(
+            "easy access disabled by the device", metadata: ["enrolment": "\(enrolment.id)"])
         return .empty(.noContent)
     }
 
@@ -108,18 +125,22 @@ struct LockerEndpoints: Sendable {
         let beganHere =
             session.grant.amr == .easyAccess && session.grant.enrolmentID == id
             && authenticationAge(of: session) <= Double(Self.maximumAuthenticationAge)
-        guard session.grant.isStrong || beganHere else { throw OAuthError.insufficientUserAuthentication() }
+        guard session.grant.isStrong || beganHere else {
+            throw OAuthError.insufficientUserAuthentication()
+        }
         let assertion = try await request.lockerAssertion(context)
         let enrolment = try await locker.verifier.verifyDevice(
             assertion, for: .levelShares, audience: services.issuer, enrolmentID: id)
         try require(enrolment, of: session)
-        let shares = try await locker.levelShares(of: enrolment, afterAuthenticationOf: session.user.id)
+        let shares = try await locker.levelShares(
+            of: enrolment, afterAuthenticationOf: session.user.id)
         try await locker.registry.recordUse(of: enrolment, at: services.clock.now)
         return try .json(Answer(enrolment_id: nil, level_shares: shares?.bothReleased))
     }
 
-    /// POST `…/revoke`: deletes the enrolment and the sessions that easy or background access created with it. Requires
-    /// no session, accepts an assertion at any time, and succeeds when repeated.
+    /// POST `…/revoke`: deletes the enrolment and the sessions that easy or background access
+    /// created with it. Requires no session, accepts an assertion at any time, and succeeds when
+    /// repeated.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await locker.addressLimit.require(context.network)
         let id = try context.parameters.require("id")
@@ -134,23 +155,31 @@ struct LockerEndpoints: Sendable {
     }
 
     /// The session of the request's bearer token, which must have full access.
-    private func session(_ request: Request, _ context: IdentityContext) async throws -> GrantStore.Session {
+    private func session(_ request: Request, _ context: IdentityContext) async throws
+        -> GrantStore.Session
+    {
         try await locker.addressLimit.require(context.network)
         guard let session = try await services.session(bearer: request.bearerToken) else {
             throw OAuthError.invalidToken("the access token is unknown or has expired")
         }
-        guard session.grant.hasFullAccess else { throw OAuthError.insufficientScope(Scope.fullAccess) }
+        guard session.grant.hasFullAccess else {
+            throw OAuthError.insufficientScope(Scope.fullAccess)
+        }
         try await locker.userLimit.require(session.user.id)
         return session
     }
 
-    /// Reads strings from the body, and the member `attestation`, an object, if the server supports attestation.
+    /// Reads strings from the body, and the member `attestation`, an object, if the server supports
+    /// attestation.
     private func attested<Value>(
-        _ request: Request, _ context: IdentityContext, _ names: [String], _ read: ([String]) throws -> Value
+        _ request: Request, _ context: IdentityContext, _ names: [String],
+        _ read: ([String]) throws -> Value
     ) async throws -> (Value, attestation: Data?) {
         let isSupported = services.attestation != nil
         let members = try await request.lockerMembers(
-            names, names.count == 1 ? "the member assertion, a string" : LockerEndpoints.countersigned, context,
+            names,
+            names.count == 1 ? "the member assertion, a string" : LockerEndpoints.countersigned,
+            context,
             optional: isSupported ? "attestation" : nil)
         return (try read(members.texts), members.optional)
     }
@@ -167,17 +196,21 @@ struct LockerEndpoints: Sendable {
     }
 
     private func verify(
-        _ attestation: Data?, of key: LockerKey, _ assertion: LockerRequest, _ requirement: AttestationRequirement?,
+        _ attestation: Data?, of key: LockerKey, _ assertion: LockerRequest,
+        _ requirement: AttestationRequirement?,
         _ context: IdentityContext
     ) async throws -> AttestationRecord? {
         guard let attestation, let requirement else { return nil }
         return try await services.attestation?.verify(
-            attestation, of: .es256(key.publicKey), named: key.kid, challenge: assertion.challenge ?? "",
+            attestation, of: .es256(key.publicKey), named: key.kid,
+            challenge: assertion.challenge ?? "",
             issuer: services.issuer, under: requirement, logger: context.logger)
     }
 
     private func requireFreshAuthentication(_ session: GrantStore.Session) throws(OAuthError) {
-        guard session.grant.isStrong, authenticationAge(of: session) <= Double(Self.maximumAuthenticationAge) else {
+        guard session.grant.isStrong,
+            authenticationAge(of: session) <= Double(Self.maximumAuthenticationAge)
+        else {
             throw .insufficientUserAuthentication(maximumAge: Self.maximumAuthenticationAge)
         }
     }
@@ -187,7 +220,9 @@ struct LockerEndpoints: Sendable {
         services.clock.timestamp - session.grant.authTime
     }
 
-    private func require(_ enrolment: LockerEnrolment, of session: GrantStore.Session) throws(OAuthError) {
+    private func require(_ enrolment: LockerEnrolment, of session: GrantStore.Session)
+        throws(OAuthError)
+    {
         guard enrolment.userID == session.user.id else {
             throw .invalidToken("the access token and the enrolment belong to different users")
         }
@@ -198,21 +233,25 @@ struct LockerEndpoints: Sendable {
 extension LockerEnrolment {
     /// Refuses all clients except the one that created the enrolment.
     func requireClient(_ clientID: String) throws(OAuthError) {
-        guard clientID == self.clientID else { throw .unauthorizedClient("the enrolment belongs to another client") }
+        guard clientID == self.clientID else {
+            throw .unauthorizedClient("the enrolment belongs to another client")
+        }
     }
 }
 
 extension Request {
     /// Reads the assertion from the body, a JSON object with the member `assertion` and no other.
     fileprivate func lockerAssertion(_ context: IdentityContext) async throws -> LockerRequest {
-        try LockerRequest(await lockerMembers(["assertion"], "the member assertion, a string", context).texts[0])
+        try LockerRequest(
+            await lockerMembers(["assertion"], "the member assertion, a string", context).texts[0])
     }
 
     /// Reads the values of a JSON object that has these members and no other.
     ///
     /// - Parameter optional: The name of a member that may be present, an object.
     fileprivate func lockerMembers(
-        _ names: [String], _ description: String, _ context: IdentityContext, optional: String? = nil
+        _ names: [String], _ description: String, _ context: IdentityContext,
+        optional: String? = nil
     ) async throws -> (texts: [String], optional: Data?) {
         let body: [String: JSONValue]
         do {
@@ -239,24 +278,29 @@ struct LockerServices: Sendable {
 
     /// - Returns: nil if the configuration disables the locker.
     init?(
-        _ configuration: ServerConfiguration, database: any SQLDatabase, challenges: any ChallengeStore,
+        _ configuration: ServerConfiguration, database: any SQLDatabase,
+        challenges: any ChallengeStore,
         secrets: SecretStore, clock: WallClock
     ) async throws {
         guard configuration.extensions.locker.enabled else { return nil }
         self.configuration = configuration.extensions.locker
-        // The key is in the same database file as the sealed shares. It protects only against an attacker who reads
-        // just the table, for example by SQL injection. File permissions protect the file.
+        // The key is in the same database file as the sealed shares. It protects only against an
+        // attacker who reads just the table, for example by SQL injection. File permissions protect
+        // the file.
         let key = try await secrets.value("locker shares") {
             .random(32)
         }
         registry = try LockerRegistry(
             database, project: configuration.project, shareKey: SecretBytes(key))
         verifier = LockerRequestVerifier(challenges: challenges, registry: registry, clock: clock)
-        addressLimit = .perMinute("lockerPerAddress", configuration.rateLimits.lockerPerAddress, database, clock)
-        userLimit = .perMinute("lockerPerUser", configuration.rateLimits.lockerPerUser, database, clock)
+        addressLimit = .perMinute(
+            "lockerPerAddress", configuration.rateLimits.lockerPerAddress, database, clock)
+        userLimit = .perMinute(
+            "lockerPerUser", configuration.rateLimits.lockerPerUser, database, clock)
     }
 
-    /// The shares to release for an enrolment after its user was authenticated; nil if the server stores none.
+    /// The shares to release for an enrolment after its user was authenticated; nil if the server
+    /// stores none.
     func levelShares(
         of enrolment: LockerEnrolment, afterAuthenticationOf userID: String
     ) async throws -> LevelShares? {
@@ -272,8 +316,8 @@ struct LockerServices: Sendable {
         return configuration.levelShares ? share : nil
     }
 
-    /// Removes the easy-access key of this name, or all of an enrolment. A request without a name means all; a name that is not
-    /// valid is an error of the request, not nil.
+    /// Removes the easy-access key of this name, or all of an enrolment. A request without a name
+    /// means all; a name that is not valid is an error of the request, not nil.
     func removeEasyAccessKeys(named kid: KeyID?, of enrolment: LockerEnrolment) async throws {
         if let kid {
             try await registry.removeEasyAccessKey(named: kid, of: enrolment)
@@ -284,11 +328,15 @@ struct LockerServices: Sendable {
 }
 
 extension LevelShares {
-    /// The shares in a response, base64url without padding, 43 characters each. They are no longer in locked memory, so
-    /// create them only where the response is created.
-    var bothReleased: [String: String] { ["background": Self.text(background), "active": Self.text(active)] }
+    /// The shares in a response, base64url without padding, 43 characters each. They are no longer
+    /// in locked memory, so create them only where the response is created.
+    var bothReleased: [String: String] {
+        ["background": Self.text(background), "active": Self.text(active)]
+    }
     /// Only the share of the level `background`.
-    static func released(background share: SecretBytes) -> [String: String] { ["background": text(share)] }
+    static func released(background share: SecretBytes) -> [String: String] {
+        ["background": text(share)]
+    }
 
     private static func text(_ share: SecretBytes) -> String {
         share.withUnsafeBytes { Base64URL.encode(Data($0)) }

@@ -5,20 +5,24 @@ import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Logging
 
-/// Endpoints for a client with a session: user info, revocation, and removal of a biometric identity.
+/// Endpoints for a client with a session: user info, revocation, and removal of a biometric
+/// identity.
 struct SessionEndpoints: Sendable {
     let services: IdentityServices
 
-    /// GET or POST `/oauth2/userinfo` (OpenID Connect Core section 5.3): the claims that all Authgear SDKs require, and
-    /// the user name.
+    /// GET or POST `/oauth2/userinfo` (OpenID Connect Core section 5.3): the claims that all
+    /// Authgear SDKs require, and the user name.
     func userInfo(_ request: Request, _ context: IdentityContext) async throws -> Response {
         guard let session = try await services.session(bearer: request.bearerToken) else {
             throw OAuthError(status: 401, "invalid_grant", "invalid session")
         }
-        guard session.grant.scopes.contains(Scope.openID) else { throw OAuthError.insufficientScope(Scope.openID) }
+        guard session.grant.scopes.contains(Scope.openID) else {
+            throw OAuthError.insufficientScope(Scope.openID)
+        }
         let user = session.user
         let claims: [String: JSONValue] = [
-            "sub": .string(user.id), "preferred_username": .string(user.username), "custom_attributes": [:],
+            "sub": .string(user.id), "preferred_username": .string(user.username),
+            "custom_attributes": [:],
             "updated_at": .number(user.createdAt.rounded(.towardZero)),
             "https://authgear.com/claims/user/is_anonymous": .bool(user.isAnonymous),
             "https://authgear.com/claims/user/is_verified": false,
@@ -40,7 +44,8 @@ struct SessionEndpoints: Sendable {
     /// Answers `IdentityNotFound` for another user's identity, as for one that does not exist.
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
         guard
-            let session = try await services.session(bearer: request.bearerToken), session.grant.hasFullAccess
+            let session = try await services.session(bearer: request.bearerToken),
+            session.grant.hasFullAccess
         else {
             var response = try APIError.unauthorized.response()
             response.headers[.wwwAuthenticate] =
@@ -60,10 +65,11 @@ struct SessionEndpoints: Sendable {
     }
 }
 
-/// Ends the browser's session: GET and POST `/oauth2/end_session` (OpenID Connect RP-Initiated Logout 1.0).
+/// Ends the browser's session: GET and POST `/oauth2/end_session` (OpenID Connect RP-Initiated
+/// Logout 1.0).
 ///
-/// With the user's ID token as a hint, the session ends at once; otherwise the user has to confirm. The browser is
-/// redirected only to an address that is registered for the client.
+/// With the user's ID token as a hint, the session ends at once; otherwise the user has to confirm.
+/// The browser is redirected only to an address that is registered for the client.
 struct EndSessionEndpoint: Sendable {
     private enum Target {
         case loggedOutPage
@@ -77,10 +83,15 @@ struct EndSessionEndpoint: Sendable {
     func show(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let cookies = services.cookies(of: request)
         guard let fields = request.queryFields, let target = try await target(fields) else {
-            return refusal("The app that sent you here made a request that is not allowed.", .badRequest)
+            return refusal(
+                "The app that sent you here made a request that is not allowed.", .badRequest)
         }
-        guard let session = try await services.session(cookies) else { return response(target, fields) }
-        if let hint = fields["id_token_hint"], try await services.signer.verify(hint)?.subject == session.user.id {
+        guard let session = try await services.session(cookies) else {
+            return response(target, fields)
+        }
+        if let hint = fields["id_token_hint"],
+            try await services.signer.verify(hint)?.subject == session.user.id
+        {
             return try await services.logOut(cookies, response(target, fields))
         }
         return services.show(
@@ -95,7 +106,8 @@ struct EndSessionEndpoint: Sendable {
         let form = try await request.form(context)
         let cookies = services.cookies(of: request)
         guard
-            services.forms.accepts(form, cookies, for: .endSession), let fields = request.queryFields,
+            services.forms.accepts(form, cookies, for: .endSession),
+            let fields = request.queryFields,
             let target = try await target(fields)
         else { return refusal("Go back to the app and log out there again.", .forbidden) }
         return try await services.logOut(cookies, response(target, fields))
@@ -105,7 +117,9 @@ struct EndSessionEndpoint: Sendable {
     private func target(_ fields: FormFields) async throws -> Target? {
         guard let text = fields["post_logout_redirect_uri"] else { return .loggedOutPage }
         var audience: String?
-        if let hint = fields["id_token_hint"] { audience = try await services.signer.verify(hint)?.audience.first }
+        if let hint = fields["id_token_hint"] {
+            audience = try await services.signer.verify(hint)?.audience.first
+        }
         guard
             let uri = RedirectURI(text),
             let client = (fields["client_id"] ?? audience).flatMap(services.configuration.client),

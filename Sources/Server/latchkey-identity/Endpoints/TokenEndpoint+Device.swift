@@ -21,30 +21,45 @@ extension TokenEndpoint {
         }
         let request = try BiometricRequest(jwt)
         return switch request.action {
-        case .setup: try await setUp(request, form: form, client: client, bearer: bearer, logger: logger)
+        case .setup:
+            try await setUp(request, form: form, client: client, bearer: bearer, logger: logger)
         case .authenticate: try await authenticate(request, form: form, client: client)
         }
     }
 
     /// Adds a device to the user of the session.
     private func setUp(
-        _ request: BiometricRequest, form: FormFields, client: ClientConfiguration, bearer: String?, logger: Logger
+        _ request: BiometricRequest, form: FormFields, client: ClientConfiguration, bearer: String?,
+        logger: Logger
     ) async throws -> Response {
-        guard let session = try await services.session(bearer: bearer), session.grant.hasFullAccess else {
-            throw OAuthError(status: 401, "invalid_grant", "biometric setup requires authenticated user")
+        guard let session = try await services.session(bearer: bearer), session.grant.hasFullAccess
+        else {
+            throw OAuthError(
+                status: 401, "invalid_grant", "biometric setup requires authenticated user")
         }
-        // Revoking an enrolment ends its sessions, but would not remove an identity that such a session added.
-        guard session.grant.enrolmentID == nil else { throw OAuthError.insufficientUserAuthentication() }
-        guard try await services.biometricLimit.admit(session.user.id) else { throw OAuthError.rateLimited() }
+        // Revoking an enrolment ends its sessions, but would not remove an identity that such a
+        // session added.
+        guard session.grant.enrolmentID == nil else {
+            throw OAuthError.insufficientUserAuthentication()
+        }
+        guard try await services.biometricLimit.admit(session.user.id) else {
+            throw OAuthError.rateLimited()
+        }
         try requireBiometric()
-        let attestation = services.attestation == nil ? nil : form["attestation"].map { Data($0.utf8) }
+        let attestation =
+            services.attestation == nil ? nil : form["attestation"].map { Data($0.utf8) }
         let requirement = services.attestation?.requirement(client)
-        if let requirement { try services.attestation?.requirePresent(attestation, under: requirement) }
+        if let requirement {
+            try services.attestation?.requirePresent(attestation, under: requirement)
+        }
         let proof = try await services.verifier.verifySetup(request, for: audience(client))
-        guard !session.user.isAnonymous else { throw OAuthError.unauthorizedClient("AnonymousUserAddIdentity") }
+        guard !session.user.isAnonymous else {
+            throw OAuthError.unauthorizedClient("AnonymousUserAddIdentity")
+        }
         let limit = services.configuration.identity.biometric.maximumDevices
         var device = RegisteredDevice(
-            kid: proof.kid, userID: session.user.id, key: proof.key, info: proof.info, createdAt: services.clock.now)
+            kid: proof.kid, userID: session.user.id, key: proof.key, info: proof.info,
+            createdAt: services.clock.now)
         if let attestation, let requirement {
             device.attestation = try await services.attestation?.verify(
                 attestation, of: proof.key, named: proof.kid, challenge: request.challenge ?? "",
@@ -58,15 +73,18 @@ extension TokenEndpoint {
 
     /// Logs the device's user in and ends the device's earlier session.
     ///
-    /// Counts the request against the user's limit only after the signature is verified, so that an attacker cannot use
-    /// up the limit.
+    /// Counts the request against the user's limit only after the signature is verified, so that an
+    /// attacker cannot use up the limit.
     private func authenticate(
         _ request: BiometricRequest, form: FormFields, client: ClientConfiguration
     ) async throws -> Response {
         let deviceInfo = try deviceInfo(form)
         try requireBiometric()
-        let device = try await services.verifier.verifyAuthentication(request, for: audience(client))
-        guard try await services.biometricLimit.admit(device.userID) else { throw OAuthError.rateLimited() }
+        let device = try await services.verifier.verifyAuthentication(
+            request, for: audience(client))
+        guard try await services.biometricLimit.admit(device.userID) else {
+            throw OAuthError.rateLimited()
+        }
         try await services.attestation?.requireProof(device.attestation, for: client)
         guard let user = try await services.users.user(id: device.userID), !user.isDisabled else {
             throw OAuthError.serverError
@@ -95,21 +113,26 @@ extension TokenEndpoint {
 }
 
 extension TokenEndpoint {
-    /// The easy access grant: a session for the user of a device, with a signature of a PIN-protected key.
+    /// The easy access grant: a session for the user of a device, with a signature of a
+    /// PIN-protected key.
     func easyAccess(_ form: FormFields, client: ClientConfiguration) async throws -> Response {
         let wanted = form.words("scope")
         let scopes = wanted.isEmpty ? Scope.easyAccessDefault : wanted
         try Scope.validateLogin(scopes)
         let (locker, assertion) = try lockerAssertion(form)
-        let (enrolment, key) = try await locker.verifier.verifyEasyAccess(assertion, audience: services.issuer)
-        let shares = try await locker.levelShares(of: enrolment, afterAuthenticationOf: enrolment.userID)
+        let (enrolment, key) = try await locker.verifier.verifyEasyAccess(
+            assertion, audience: services.issuer)
+        let shares = try await locker.levelShares(
+            of: enrolment, afterAuthenticationOf: enrolment.userID)
         return try await answer(
-            .easyAccess(enrolment, key), of: enrolment, locker, form, client: client, scopes: scopes,
+            .easyAccess(enrolment, key), of: enrolment, locker, form, client: client,
+            scopes: scopes,
             shares: shares?.bothReleased)
     }
 
     /// The background access grant: a token with few scopes for a device without its user.
-    func backgroundAccess(_ form: FormFields, client: ClientConfiguration) async throws -> Response {
+    func backgroundAccess(_ form: FormFields, client: ClientConfiguration) async throws -> Response
+    {
         let (locker, assertion) = try lockerAssertion(form)
         let allowed = locker.configuration.backgroundScopes
         let wanted = form.words("scope")
@@ -127,19 +150,23 @@ extension TokenEndpoint {
         guard let locker = services.locker else {
             throw OAuthError("unsupported_grant_type", "grant type is not supported")
         }
-        guard let assertion = form["assertion"] else { throw OAuthError.invalidRequest("assertion is required") }
+        guard let assertion = form["assertion"] else {
+            throw OAuthError.invalidRequest("assertion is required")
+        }
         return (locker, try LockerRequest(assertion))
     }
 
-    /// Stores a grant and answers with its tokens. The signature is verified before the request counts against the
-    /// user's limit, so that an attacker cannot use up the limit.
+    /// Stores a grant and answers with its tokens. The signature is verified before the request
+    /// counts against the user's limit, so that an attacker cannot use up the limit.
     private func answer(
-        _ proof: GrantProof, of enrolment: LockerEnrolment, _ locker: LockerServices, _ form: FormFields,
+        _ proof: GrantProof, of enrolment: LockerEnrolment, _ locker: LockerServices,
+        _ form: FormFields,
         client: ClientConfiguration, scopes: [String], shares: [String: String]?
     ) async throws -> Response {
         try enrolment.requireClient(client.id)
         try await locker.userLimit.require(enrolment.userID)
-        guard let user = try await services.users.user(id: enrolment.userID), !user.isDisabled else {
+        guard let user = try await services.users.user(id: enrolment.userID), !user.isDisabled
+        else {
             throw OAuthError.invalidGrant("the user may not log in")
         }
         let grant = grant(
@@ -151,9 +178,11 @@ extension TokenEndpoint {
         guard try await services.grants.insert(grant, tokens: tokens) else {
             // The error code tells the device which of the two it lost.
             guard try await locker.registry.enrolment(id: enrolment.id) != nil else {
-                throw LockerRequestError(.enrolmentRevoked, "the enrolment was deleted during the request")
+                throw LockerRequestError(
+                    .enrolmentRevoked, "the enrolment was deleted during the request")
             }
-            throw LockerRequestError(.easyAccessRevoked, "the easy-access key was deleted during the request")
+            throw LockerRequestError(
+                .easyAccessRevoked, "the easy-access key was deleted during the request")
         }
         try await locker.registry.recordUse(of: enrolment, at: services.clock.now)
         return try .json(tokens)

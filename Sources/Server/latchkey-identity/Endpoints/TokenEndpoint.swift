@@ -19,13 +19,16 @@ struct TokenEndpoint: Sendable {
 
     func exchange(_ request: Request, _ context: IdentityContext) async throws -> Response {
         guard try await services.tokenLimit.admit(context.network) else {
-            throw OAuthError.rateLimited(retryAfter: try await services.tokenLimit.secondsToWait(context.network))
+            throw OAuthError.rateLimited(
+                retryAfter: try await services.tokenLimit.secondsToWait(context.network))
         }
         let form = try await request.form(context)
         guard let client = form["client_id"].flatMap(services.configuration.client) else {
             throw OAuthError("invalid_client", "invalid client ID")
         }
-        guard let name = form["grant_type"] else { throw OAuthError.invalidRequest("grant_type is required") }
+        guard let name = form["grant_type"] else {
+            throw OAuthError.invalidRequest("grant_type is required")
+        }
         guard let type = GrantType(rawValue: name) else {
             throw OAuthError("unsupported_grant_type", "grant type is not supported")
         }
@@ -50,27 +53,34 @@ struct TokenEndpoint: Sendable {
     func deviceInfo(_ form: FormFields) throws(OAuthError) -> String? {
         guard let encoded = form["x_device_info"] else { return nil }
         guard
-            let json = Base64URL.decode(encoded), let value = try? ClientJSON.decode(JSONValue.self, from: json),
+            let json = Base64URL.decode(encoded),
+            let value = try? ClientJSON.decode(JSONValue.self, from: json),
             value.object != nil
         else { throw .invalidRequest("failed to decode x_device_info") }
         let text = String(decoding: json, as: UTF8.self)
-        guard DeviceInfo(value) != nil else { throw .invalidRequest("invalid device info: \(text)") }
+        guard DeviceInfo(value) != nil else {
+            throw .invalidRequest("invalid device info: \(text)")
+        }
         return text
     }
 
     /// Creates a grant, without storing it.
     func grant(
-        _ proof: GrantProof, id: String = UUID().uuidString.lowercased(), user: User, client: ClientConfiguration,
+        _ proof: GrantProof, id: String = UUID().uuidString.lowercased(), user: User,
+        client: ClientConfiguration,
         scope: String, authTime: Double, deviceInfo: String?
     ) -> LoginGrant {
         let now = services.clock.timestamp
         let offline = scope.split(separator: " ").contains(Substring(Scope.offlineAccess))
         let lifetime = Double(offline ? client.refreshTokenLifetime : client.accessTokenLifetime)
         return LoginGrant(
-            id: id, clientID: client.id, userID: user.id, deviceID: proof.deviceID, enrolmentID: proof.enrolmentID,
-            easyAccessKeyID: proof.easyAccessKeyID, scope: scope, amr: proof.amr, authTime: authTime,
+            id: id, clientID: client.id, userID: user.id, deviceID: proof.deviceID,
+            enrolmentID: proof.enrolmentID,
+            easyAccessKeyID: proof.easyAccessKeyID, scope: scope, amr: proof.amr,
+            authTime: authTime,
             expiresAt: now + lifetime,
-            idleExpiresAt: now + (offline ? Double(client.refreshTokenIdleTimeout) : lifetime), deviceInfo: deviceInfo)
+            idleExpiresAt: now + (offline ? Double(client.refreshTokenIdleTimeout) : lifetime),
+            deviceInfo: deviceInfo)
     }
 
     /// Creates tokens for a grant, without storing them.
@@ -90,30 +100,46 @@ struct TokenEndpoint: Sendable {
         let now = services.clock.seconds
         return try await services.signer.sign(
             IDToken(
-                issuer: try services.issuer, audience: [grant.clientID], subject: user.id, issuedAt: now,
-                expiresAt: now + IDToken.lifetime, authTime: Int(grant.authTime), sessionID: grant.sessionID,
-                amr: grant.amr?.references, nonce: nonce, isAnonymous: user.isAnonymous, isVerified: false,
+                issuer: try services.issuer, audience: [grant.clientID], subject: user.id,
+                issuedAt: now,
+                expiresAt: now + IDToken.lifetime, authTime: Int(grant.authTime),
+                sessionID: grant.sessionID,
+                amr: grant.amr?.references, nonce: nonce, isAnonymous: user.isAnonymous,
+                isVerified: false,
                 canReauthenticate: !user.isAnonymous))
     }
 
-    /// The authorization code grant (RFC 6749 section 4.1.3) with PKCE. A second use of a code revokes its grant.
-    func authorizationCode(_ form: FormFields, client: ClientConfiguration) async throws -> Response {
+    /// The authorization code grant (RFC 6749 section 4.1.3) with PKCE. A second use of a code
+    /// revokes its grant.
+    func authorizationCode(_ form: FormFields, client: ClientConfiguration) async throws -> Response
+    {
         let invalidCode = OAuthError.invalidGrant("invalid authorization code")
         let deviceInfo = try deviceInfo(form)
         guard let text = form["code"] else { throw OAuthError.invalidRequest("code is required") }
-        guard let verifier = form["code_verifier"] else { throw OAuthError.invalidRequest("code verifier is required") }
-        guard let code = try await services.grants.code(text), code.clientID == client.id else { throw invalidCode }
-        guard form["redirect_uri"] == code.redirectURI else { throw OAuthError.invalidRequest("invalid redirect URI") }
+        guard let verifier = form["code_verifier"] else {
+            throw OAuthError.invalidRequest("code verifier is required")
+        }
+        guard let code = try await services.grants.code(text), code.clientID == client.id else {
+            throw invalidCode
+        }
+        guard form["redirect_uri"] == code.redirectURI else {
+            throw OAuthError.invalidRequest("invalid redirect URI")
+        }
         guard code.accepts(verifier: verifier) else { throw invalidCode }
-        guard !code.isUsed, let user = try await services.users.user(id: code.userID), !user.isDisabled else {
+        guard !code.isUsed, let user = try await services.users.user(id: code.userID),
+            !user.isDisabled
+        else {
             try await services.grants.revoke(grantID: code.grantID)
             throw invalidCode
         }
         let grant = grant(
-            .password, id: code.grantID, user: user, client: client, scope: code.scope, authTime: code.authTime,
+            .password, id: code.grantID, user: user, client: client, scope: code.scope,
+            authTime: code.authTime,
             deviceInfo: deviceInfo)
         let tokens = try await tokens(for: grant, user: user, client: client, nonce: code.nonce)
-        guard try await services.grants.insert(grant, tokens: tokens, from: code) else { throw invalidCode }
+        guard try await services.grants.insert(grant, tokens: tokens, from: code) else {
+            throw invalidCode
+        }
         return try .json(tokens)
     }
 
@@ -124,7 +150,9 @@ struct TokenEndpoint: Sendable {
         guard let refreshToken = form["refresh_token"] else {
             throw OAuthError.invalidRequest("refresh token is required")
         }
-        guard let session = try await services.grants.session(refreshToken: refreshToken) else { throw invalidToken }
+        guard let session = try await services.grants.session(refreshToken: refreshToken) else {
+            throw invalidToken
+        }
         let (grant, user) = (session.grant, session.user)
         guard grant.clientID == client.id else {
             throw OAuthError.invalidRequest("client id doesn't match the refresh token")
@@ -142,10 +170,13 @@ struct TokenEndpoint: Sendable {
     /// Issues a new ID token for a valid session.
     func idToken(client: ClientConfiguration, bearer: String?) async throws -> Response {
         guard
-            let session = try await services.session(bearer: bearer), session.grant.clientID == client.id,
+            let session = try await services.session(bearer: bearer),
+            session.grant.clientID == client.id,
             session.grant.hasUser
         else { throw OAuthError(status: 401, "invalid_grant", "valid session is required") }
-        return try .json(["id_token": try await idToken(of: session.grant, user: session.user, nonce: nil)])
+        return try .json([
+            "id_token": try await idToken(of: session.grant, user: session.user, nonce: nil)
+        ])
     }
 }
 

@@ -10,8 +10,8 @@ struct BrowserCookies: Sendable {
         case session = "latchkey_session"
         case form = "latchkey_form"
 
-        /// The cookie's name. The prefix prevents other hosts of the domain from setting the cookie (RFC 6265bis
-        /// section 4.1.3.2). Browsers accept the prefix over https only.
+        /// The cookie's name. The prefix prevents other hosts of the domain from setting the cookie
+        /// (RFC 6265bis section 4.1.3.2). Browsers accept the prefix over https only.
         func text(isSecure: Bool) -> String { isSecure ? "__Host-\(rawValue)" : rawValue }
     }
 
@@ -24,7 +24,8 @@ struct BrowserCookies: Sendable {
     init(_ request: Request, isSecure: Bool) {
         let cookies = request.cookies
         session = cookies[Name.session.text(isSecure: isSecure)]?.value
-        // Ignores a value that this server did not create, so that an attacker cannot choose the form token.
+        // Ignores a value that this server did not create, so that an attacker cannot choose the
+        // form token.
         let known = cookies[Name.form.text(isSecure: isSecure)]?.value
         isFormNew = known.flatMap(Base64URL.decode)?.count != 32
         form = isFormNew ? OpaqueToken.bytes() : known ?? ""
@@ -35,13 +36,16 @@ extension IdentityServices {
     private var isSecure: Bool { origin.current?.hasPrefix("https:") ?? true }
 
     /// This server's cookies in a request.
-    func cookies(of request: Request) -> BrowserCookies { BrowserCookies(request, isSecure: isSecure) }
+    func cookies(of request: Request) -> BrowserCookies {
+        BrowserCookies(request, isSecure: isSecure)
+    }
 
-    /// A cookie that scripts cannot read and that browsers do not send with other sites' forms. Without `maxAge` it
-    /// ends with the browser's session.
+    /// A cookie that scripts cannot read and that browsers do not send with other sites' forms.
+    /// Without `maxAge` it ends with the browser's session.
     func cookie(_ name: BrowserCookies.Name, _ value: String, maxAge: Int? = nil) -> Cookie {
         Cookie(
-            name: name.text(isSecure: isSecure), value: value, maxAge: maxAge, path: "/", secure: isSecure,
+            name: name.text(isSecure: isSecure), value: value, maxAge: maxAge, path: "/",
+            secure: isSecure,
             httpOnly: true, sameSite: .lax)
     }
 
@@ -70,10 +74,11 @@ extension IdentityServices {
     }
 }
 
-/// Prevents other sites from submitting this server's forms on behalf of a user (cross-site request forgery).
+/// Prevents other sites from submitting this server's forms on behalf of a user (cross-site request
+/// forgery).
 ///
-/// The browser has a random cookie; each form contains a MAC over that cookie, the session and the form's purpose.
-/// Another site can make the browser send the cookie, but does not know the MAC.
+/// The browser has a random cookie; each form contains a MAC over that cookie, the session and the
+/// form's purpose. Another site can make the browser send the cookie, but does not know the MAC.
 struct FormGuard: Sendable {
     enum Purpose: String {
         case authorize, login, settings

@@ -5,8 +5,8 @@ import Synchronization
 
 /// Limits the open connections, per network and in total.
 ///
-/// A connection above its network's limit is closed. At the total limit, a new connection replaces the one that has
-/// been idle for the longest time.
+/// A connection above its network's limit is closed. At the total limit, a new connection replaces
+/// the one that has been idle for the longest time.
 final class ConnectionLimiter: Sendable {
     private struct Entry {
         let channel: any Channel
@@ -26,9 +26,11 @@ final class ConnectionLimiter: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - perAddress: The maximum of one network: an IPv4 address, or the first 64 bits of an IPv6 address.
+    ///   - perAddress: The maximum of one network: an IPv4 address, or the first 64 bits of an IPv6
+    ///     address.
     ///   - total: The maximum of all networks.
-    ///   - exempt: Networks without a per-network limit: proxies, whose connections belong to other clients.
+    ///   - exempt: Networks without a per-network limit: proxies, whose connections belong to other
+    ///     clients.
     init(perAddress: Int, total: Int, exempt: Set<String> = []) {
         self.perAddress = perAddress
         self.total = total
@@ -43,18 +45,25 @@ final class ConnectionLimiter: Sendable {
             }
             var evicted: (any Channel)?
             if state.entries.count >= total {
-                let idle = state.entries.values.compactMap { entry in entry.idleSince.map { (entry, $0) } }
-                guard let longest = idle.min(by: { $0.1 < $1.1 })?.0.channel else { return (false, nil) }
+                let idle = state.entries.values.compactMap { entry in
+                    entry.idleSince.map { (entry, $0) }
+                }
+                guard let longest = idle.min(by: { $0.1 < $1.1 })?.0.channel else {
+                    return (false, nil)
+                }
                 Self.remove(longest, from: &state)
                 evicted = longest
             }
-            state.entries[ObjectIdentifier(channel)] = Entry(channel: channel, network: network, idleSince: .now())
+            state.entries[ObjectIdentifier(channel)] = Entry(
+                channel: channel, network: network, idleSince: .now())
             state.counts[network, default: 0] += 1
             return (true, evicted)
         }
         evicted?.close(promise: nil)
         guard isAdmitted else { return channel.close(promise: nil) }
-        channel.closeFuture.whenComplete { [self] _ in state.withLock { Self.remove(channel, from: &$0) } }
+        channel.closeFuture.whenComplete { [self] _ in
+            state.withLock { Self.remove(channel, from: &$0) }
+        }
     }
 
     /// Records whether the connection has a request.
@@ -63,7 +72,9 @@ final class ConnectionLimiter: Sendable {
     }
 
     private static func remove(_ channel: any Channel, from state: inout State) {
-        guard let entry = state.entries.removeValue(forKey: ObjectIdentifier(channel)) else { return }
+        guard let entry = state.entries.removeValue(forKey: ObjectIdentifier(channel)) else {
+            return
+        }
         let left = state.counts[entry.network, default: 1] - 1
         state.counts[entry.network] = left > 0 ? left : nil
     }
@@ -86,8 +97,8 @@ final class ConnectionHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 }
 
-/// Reports requests to the limiter, and closes a connection whose request takes longer than ``longestRequest``, because
-/// a client can send a body arbitrarily slowly.
+/// Reports requests to the limiter, and closes a connection whose request takes longer than
+/// ``longestRequest``, because a client can send a body arbitrarily slowly.
 struct ConnectionMiddleware: RouterMiddleware {
     static let longestRequest: TimeAmount = .seconds(30)
 
@@ -97,7 +108,9 @@ struct ConnectionMiddleware: RouterMiddleware {
     func handle(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
         let channel = context.channel
         limiter.setBusy(true, channel)
-        let deadline = channel.eventLoop.scheduleTask(in: Self.longestRequest) { channel.close(promise: nil) }
+        let deadline = channel.eventLoop.scheduleTask(in: Self.longestRequest) {
+            channel.close(promise: nil)
+        }
         defer {
             deadline.cancel()
             limiter.setBusy(false, channel)
@@ -108,7 +121,8 @@ struct ConnectionMiddleware: RouterMiddleware {
 
 /// The process's limit of open files (`RLIMIT_NOFILE`). Each connection uses one.
 enum OpenFiles {
-    /// The number of files for other uses: the database, logs, and connections that are about to be refused.
+    /// The number of files for other uses: the database, logs, and connections that are about to be
+    /// refused.
     static let reserve = 128
 
     /// Raises the limit for this number of connections.
@@ -123,7 +137,8 @@ enum OpenFiles {
         guard needed <= limit.rlim_max, setrlimit(resource, &limit) == 0 else {
             throw ConfigurationError(
                 "connections.total: \(connections) connections need \(needed) open files, and this process may have "
-                    + "\(limit.rlim_max)", "Raise the limit (ulimit -n, LimitNOFILE=) or lower connections.total.")
+                    + "\(limit.rlim_max)",
+                "Raise the limit (ulimit -n, LimitNOFILE=) or lower connections.total.")
         }
     }
 }

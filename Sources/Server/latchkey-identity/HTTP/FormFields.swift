@@ -12,13 +12,17 @@ struct FormFields: Sendable {
 
     private var values: [String: [String]] = [:]
 
-    /// - Returns: nil if the text is not form-encoded UTF-8, contains a NUL, or has more than ``maximumFields`` fields.
+    /// - Returns: nil if the text is not form-encoded UTF-8, contains a NUL, or has more than
+    ///   ``maximumFields`` fields.
     init?(_ encoded: some StringProtocol) {
         let pairs = encoded.split(separator: "&")
         guard pairs.count <= Self.maximumFields else { return nil }
         for pair in pairs {
-            // SQLite cuts a bound text at a NUL, so that a lookup would use a different text than the checks.
-            guard let (name, value) = FormEncoding.decode(pair)?.first, !(name + value).utf8.contains(0) else {
+            // SQLite cuts a bound text at a NUL, so that a lookup would use a different text than
+            // the checks.
+            guard let (name, value) = FormEncoding.decode(pair)?.first,
+                !(name + value).utf8.contains(0)
+            else {
                 return nil
             }
             values[name, default: []].append(value)
@@ -27,7 +31,9 @@ struct FormFields: Sendable {
 
     /// The field's value; nil if it is absent, empty (RFC 6749 section 3.1) or repeated.
     subscript(name: String) -> String? {
-        guard let all = values[name], all.count == 1, let value = all.first, !value.isEmpty else { return nil }
+        guard let all = values[name], all.count == 1, let value = all.first, !value.isEmpty else {
+            return nil
+        }
         return value
     }
 
@@ -37,7 +43,9 @@ struct FormFields: Sendable {
     /// The field's space-separated words, without duplicates.
     func words(_ name: String) -> [String] {
         var seen: Set<Substring> = []
-        return self[name].map { $0.split(separator: " ").filter { seen.insert($0).inserted }.map(String.init) } ?? []
+        return self[name].map {
+            $0.split(separator: " ").filter { seen.insert($0).inserted }.map(String.init)
+        } ?? []
     }
 }
 
@@ -47,8 +55,8 @@ extension Request {
 
     /// Reads the form in the body.
     ///
-    /// - Throws: ``OAuthError`` if the body is not a form or a field is repeated (RFC 6749 section 3.2);
-    ///   `NIOTooManyBytesError` if it is too long.
+    /// - Throws: ``OAuthError`` if the body is not a form or a field is repeated (RFC 6749 section
+    ///   3.2); `NIOTooManyBytesError` if it is too long.
     func form(_ context: IdentityContext) async throws -> FormFields {
         let type = headers[.contentType]?.split(separator: ";").first.map { $0.lowercased() }
         guard type == "application/x-www-form-urlencoded" else {
@@ -58,7 +66,9 @@ extension Request {
         guard let fields = FormFields(String(buffer: body)) else {
             throw OAuthError.invalidRequest("the body is not a form")
         }
-        if let name = fields.repeatedField { throw OAuthError.invalidRequest("\(name) is repeated") }
+        if let name = fields.repeatedField {
+            throw OAuthError.invalidRequest("\(name) is repeated")
+        }
         return fields
     }
 
@@ -66,19 +76,27 @@ extension Request {
     ///
     /// - Throws: ``APIError``; `NIOTooManyBytesError` if the body is too long.
     func jsonObject(_ context: IdentityContext) async throws -> [String: JSONValue] {
-        let type = headers[.contentType]?.lowercased().split(separator: ";").map { $0.drop { $0 == " " } }
-        guard let type, type == ["application/json"] || type == ["application/json", "charset=utf-8"] else {
+        let type = headers[.contentType]?.lowercased().split(separator: ";").map {
+            $0.drop { $0 == " " }
+        }
+        guard let type,
+            type == ["application/json"] || type == ["application/json", "charset=utf-8"]
+        else {
             throw APIError.invalidContentType
         }
         let body = try await body.collect(upTo: context.maxUploadSize)
-        guard let object = try? ClientJSON.decode([String: JSONValue].self, from: Data(body.readableBytesView))
+        guard
+            let object = try? ClientJSON.decode(
+                [String: JSONValue].self, from: Data(body.readableBytesView))
         else { throw APIError.invalidJSON }
         return object
     }
 
     /// The token of an `Authorization: Bearer` header (RFC 6750 section 2.1).
     var bearerToken: String? {
-        guard let header = headers[.authorization], header.lowercased().hasPrefix("bearer ") else { return nil }
+        guard let header = headers[.authorization], header.lowercased().hasPrefix("bearer ") else {
+            return nil
+        }
         let token = header.dropFirst(7).drop { $0 == " " }
         return token.isEmpty ? nil : String(token)
     }

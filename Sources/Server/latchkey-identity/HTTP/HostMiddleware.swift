@@ -5,27 +5,30 @@ import Synchronization
 
 /// Refuses requests whose `Host` is not this server's.
 ///
-/// This prevents DNS rebinding: a malicious site can make its own name resolve to this machine, so that browsers treat
-/// its pages and this server as one origin. The requests of its pages have that name as `Host`.
+/// This prevents DNS rebinding: a malicious site can make its own name resolve to this machine, so
+/// that browsers treat its pages and this server as one origin. The requests of its pages have that
+/// name as `Host`.
 struct HostMiddleware: RouterMiddleware {
     let origin: Origin
 
     @concurrent
     func handle(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
-        // RFC 9112 section 3.2. The first Host becomes the authority; a second one remains in the headers.
+        // RFC 9112 section 3.2. The first Host becomes the authority; a second one remains in the
+        // headers.
         guard let authority = request.head.authority, request.headers[named: "Host"] == nil else {
             throw HTTPError(.badRequest, message: "a request must have exactly one Host header")
         }
         guard origin.accepts(host: authority) else {
             context.logger.notice("refused, for another host", metadata: ["host": "\(authority)"])
-            throw HTTPError(.misdirectedRequest, message: "this server does not answer for that host")
+            throw HTTPError(
+                .misdirectedRequest, message: "this server does not answer for that host")
         }
         return try await next(request, context)
     }
 }
 
-/// The server's origin, such as `http://127.0.0.1:43210`, and the `Host` values that name it. Without `public_origin`
-/// it is known when the server listens.
+/// The server's origin, such as `http://127.0.0.1:43210`, and the `Host` values that name it.
+/// Without `public_origin` it is known when the server listens.
 final class Origin: Sendable {
     private struct State {
         var origin: String?
@@ -42,18 +45,21 @@ final class Origin: Sendable {
     /// The origin; nil until the server listens, unless it is configured.
     var current: String? { state.withLock { $0.origin } }
 
-    /// Sets the origin, unless it is configured. If the server listens on loopback, it also accepts the loopback names
-    /// as `Host`.
+    /// Sets the origin, unless it is configured. If the server listens on loopback, it also accepts
+    /// the loopback names as `Host`.
     func listening(on host: String, port: Int) {
         let origin = Self.text(host: host, port: port)
-        let includesLoopback = ["localhost", "::1", "0.0.0.0", "::"].contains(host) || host.hasPrefix("127.")
+        let includesLoopback =
+            ["localhost", "::1", "0.0.0.0", "::"].contains(host) || host.hasPrefix("127.")
         let names = includesLoopback ? ["localhost", "127.0.0.1", "[::1]"] : []
         state.withLock { state in
             if state.origin == nil {
                 state.origin = origin
                 state.authorities = Self.authorities(origin)
             }
-            for name in names { state.authorities.formUnion(Self.authorities("http://\(name):\(port)")) }
+            for name in names {
+                state.authorities.formUnion(Self.authorities("http://\(name):\(port)"))
+            }
         }
     }
 

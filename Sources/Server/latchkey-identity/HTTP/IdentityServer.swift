@@ -17,13 +17,15 @@ enum IdentityServer {
     ) -> some ApplicationProtocol {
         let limits = services.configuration.connections
         let proxies = services.configuration.trustedProxies.compactMap { IPAddress($0)?.network }
-        let limiter = ConnectionLimiter(perAddress: limits.perAddress, total: limits.total, exempt: Set(proxies))
+        let limiter = ConnectionLimiter(
+            perAddress: limits.perAddress, total: limits.total, exempt: Set(proxies))
         return Application(
             router: router(services, limiter),
             // The idle timeout closes a connection that has not sent a complete request head.
             server: .http1(
                 configuration: .init(
-                    additionalChannelHandlers: [ConnectionHandler(limiter: limiter)], idleTimeout: .seconds(30))),
+                    additionalChannelHandlers: [ConnectionHandler(limiter: limiter)],
+                    idleTimeout: .seconds(30))),
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: port), serverName: "latchkey-identity"),
             onServerRunning: { channel in
@@ -43,7 +45,9 @@ enum IdentityServer {
         router.add(middleware: ConnectionMiddleware(limiter: limiter))
         router.add(middleware: RefusalMiddleware())
         router.add(middleware: HostMiddleware(origin: services.origin))
-        router.add(middleware: ClientAddressMiddleware(trustedProxies: services.configuration.trustedProxies))
+        router.add(
+            middleware: ClientAddressMiddleware(
+                trustedProxies: services.configuration.trustedProxies))
 
         let discovery = DiscoveryEndpoint(services: services)
         router.get("/.well-known/openid-configuration", use: discovery.document)
@@ -64,7 +68,9 @@ enum IdentityServer {
             router.post("/api/identity/biometric/remove", use: sessions.removeBiometric)
         }
 
-        if let locker = services.locker { LockerEndpoints(services: services, locker: locker).add(to: router) }
+        if let locker = services.locker {
+            LockerEndpoints(services: services, locker: locker).add(to: router)
+        }
         if let attestation = services.attestation {
             AttestationEndpoints(services: services, attestation: attestation).add(to: router)
         }
@@ -82,7 +88,9 @@ enum IdentityServer {
         router.get("/settings/biometric", use: settings.showBiometric)
         router.post("/settings/biometric", use: settings.removeBiometric)
         if let locker = services.locker {
-            router.get("/settings/locker") { request, _ in try await settings.showLocker(request, locker) }
+            router.get("/settings/locker") { request, _ in
+                try await settings.showLocker(request, locker)
+            }
             router.post("/settings/locker") { request, context in
                 try await settings.revokeEnrolment(request, context, locker)
             }
@@ -136,15 +144,18 @@ struct IdentityServices: Sendable {
             store: SigningKeyStore(database: database, clock: clock, cipher: signingKeyCipher))
         let secrets = SecretStore(database: database, cipher: signingKeyCipher)
         locker = try await LockerServices(
-            configuration, database: database, challenges: challenges, secrets: secrets, clock: clock)
+            configuration, database: database, challenges: challenges, secrets: secrets,
+            clock: clock)
         attestation = try await AttestationServices(
             configuration, database: database, secrets: secrets, clock: clock)
         forms = FormGuard(key: try await secrets.value("form guard") { .random(32) })
         throttle = LoginThrottle(database: database, clock: clock)
-        tokenLimit = .perMinute("tokenPerAddress", configuration.rateLimits.tokenPerAddress, database, clock)
+        tokenLimit = .perMinute(
+            "tokenPerAddress", configuration.rateLimits.tokenPerAddress, database, clock)
         challengeLimit = .perMinute(
             "challengePerAddress", configuration.rateLimits.challengePerAddress, database, clock)
-        biometricLimit = .perMinute("biometricPerUser", configuration.rateLimits.biometricPerUser, database, clock)
+        biometricLimit = .perMinute(
+            "biometricPerUser", configuration.rateLimits.biometricPerUser, database, clock)
         pages = try PageRenderer()
     }
 
@@ -174,7 +185,9 @@ struct IdentityContext: RequestContext {
     init(source: ApplicationRequestContextSource) {
         coreContext = CoreRequestContextStorage(source: source)
         channel = source.channel
-        address = source.channel.remoteAddress?.ipAddress.flatMap(IPAddress.init)?.description ?? "unknown"
+        address =
+            source.channel.remoteAddress?.ipAddress.flatMap(IPAddress.init)?.description
+            ?? "unknown"
     }
 }
 

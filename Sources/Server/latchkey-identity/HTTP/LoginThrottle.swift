@@ -8,15 +8,18 @@ struct LoginThrottle: Sendable {
     struct Account: Sendable {
         fileprivate let name: String
 
-        /// The account of an existing user, regardless of the spelling of the user name, or else of an unknown name.
-        /// Unknown names that differ only in the case of ASCII letters are one account, as in the database, so that
-        /// unknown users are throttled exactly as existing ones.
+        /// The account of an existing user, regardless of the spelling of the user name, or else of
+        /// an unknown name. Unknown names that differ only in the case of ASCII letters are one
+        /// account, as in the database, so that unknown users are throttled exactly as existing
+        /// ones.
         init(_ user: User?, named username: String) {
             if let user {
                 name = "id \(user.id)"
                 return
             }
-            let bytes = username.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
+            let bytes = username.utf8.map {
+                (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0
+            }
             // Strings compare by Unicode equivalence, the database compares bytes.
             name = "name \(Base64URL.encode(Data(bytes)))"
         }
@@ -46,15 +49,17 @@ struct LoginThrottle: Sendable {
         let seconds: TimeInterval
     }
 
-    /// Counts an attempt, unless a limit forbids it. Call it before the password is checked, so that parallel attempts do
-    /// not exceed the limit.
+    /// Counts an attempt, unless a limit forbids it. Call it before the password is checked, so
+    /// that parallel attempts do not exceed the limit.
     ///
     /// - Returns: Seconds until the next attempt is checked; nil if this one may be checked now.
     func begin(_ account: Account, address: String) async throws -> TimeInterval? {
         let counted = counted(account, address)
         guard let database = pairs.database else {
             var waits: [TimeInterval] = []
-            for (limiter, name) in counted { if let wait = try await limiter.wait(name) { waits.append(wait) } }
+            for (limiter, name) in counted {
+                if let wait = try await limiter.wait(name) { waits.append(wait) }
+            }
             if let longest = waits.max() { return longest }
             for (limiter, name) in counted { _ = try await limiter.admit(name) }
             return nil
@@ -74,7 +79,8 @@ struct LoginThrottle: Sendable {
         }
     }
 
-    /// Subtracts an attempt whose password was correct, and clears the user's failures from this address.
+    /// Subtracts an attempt whose password was correct, and clears the user's failures from this
+    /// address.
     func succeeded(_ account: Account, address: String) async throws {
         try await pairs.reset("\(address) \(account.name)")
         try await addresses.withdraw(address)

@@ -20,7 +20,9 @@ enum ManagementServer {
         let router = Router()
         router.get("/health/live") { _, _ in Response(status: .ok) }
         router.get("/health/ready") { _, _ in
-            guard !drain.hasBegun, await isReady(database, signer) else { return Response(status: .serviceUnavailable) }
+            guard !drain.hasBegun, await isReady(database, signer) else {
+                return Response(status: .serviceUnavailable)
+            }
             return Response(status: .ok)
         }
         router.get("/metrics") { _, _ in
@@ -60,8 +62,8 @@ enum ManagementServer {
     }
 }
 
-/// Keeps the server running for a time after SIGTERM, while it reports that it is not ready, so that a load balancer sends its
-/// new requests to other servers.
+/// Keeps the server running for a time after SIGTERM, while it reports that it is not ready, so
+/// that a load balancer sends its new requests to other servers.
 final class Drain: Service, Sendable {
     private let time: Duration
     private let begun = Atomic(false)
@@ -70,7 +72,8 @@ final class Drain: Service, Sendable {
 
     init(_ time: Duration) { self.time = time }
 
-    /// The service group ends its services in reverse order, so it ends the servers when this returns.
+    /// The service group ends its services in reverse order, so it ends the servers when this
+    /// returns.
     func run() async throws {
         try? await gracefulShutdown()
         begun.store(true, ordering: .releasing)

@@ -17,8 +17,9 @@ final class MemoryRateCounters: Sendable {
 
     /// - Parameters:
     ///   - duration: The length of a window in seconds.
-    ///   - maximumNames: The maximum number of names. Above it, the limiter drops names whose window is over, and then
-    ///     the names with the lowest counts. An attacker who invents names cannot displace a name near its limit.
+    ///   - maximumNames: The maximum number of names. Above it, the limiter drops names whose
+    ///     window is over, and then the names with the lowest counts. An attacker who invents names
+    ///     cannot displace a name near its limit.
     init(limit: Int, per duration: TimeInterval, maximumNames: Int = 10_000, clock: WallClock) {
         self.limit = limit
         self.maximumNames = maximumNames
@@ -33,7 +34,8 @@ final class MemoryRateCounters: Sendable {
         windows.withLock { count(name, in: &$0) <= limit }
     }
 
-    /// Seconds until the next event of this name is admitted; nil if it would be admitted now. Counts nothing.
+    /// Seconds until the next event of this name is admitted; nil if it would be admitted now.
+    /// Counts nothing.
     func wait(_ name: String) -> TimeInterval? {
         windows.withLock { windows in
             guard let window = windows[name], window.count >= limit else { return nil }
@@ -56,7 +58,9 @@ final class MemoryRateCounters: Sendable {
         let now = clock.now
         if windows[name] == nil, windows.count >= maximumNames { makeRoom(in: &windows, now: now) }
         var window = windows[name] ?? Window(startedAt: now, count: 0)
-        if now.timeIntervalSince(window.startedAt) >= duration { window = Window(startedAt: now, count: 0) }
+        if now.timeIntervalSince(window.startedAt) >= duration {
+            window = Window(startedAt: now, count: 0)
+        }
         window.count += 1
         windows[name] = window
         return window.count
@@ -67,7 +71,9 @@ final class MemoryRateCounters: Sendable {
         windows = windows.filter { now.timeIntervalSince($0.value.startedAt) < duration }
         let surplus = windows.count - maximumNames * 3 / 4
         guard surplus > 0 else { return }
-        let least = windows.sorted { ($0.value.count, $0.value.startedAt) < ($1.value.count, $1.value.startedAt) }
+        let least = windows.sorted {
+            ($0.value.count, $0.value.startedAt) < ($1.value.count, $1.value.startedAt)
+        }
         for (name, _) in least.prefix(surplus) { windows[name] = nil }
     }
 }

@@ -1,9 +1,11 @@
 import CoreMetrics
 import Synchronization
 
-/// The metrics of this process in Prometheus's text format, version 0.0.4. Libraries record them through swift-metrics.
+/// The metrics of this process in Prometheus's text format, version 0.0.4. Libraries record them
+/// through swift-metrics.
 ///
-/// A timer becomes a histogram in seconds, a recorder a histogram of its values, and a meter a gauge.
+/// A timer becomes a histogram in seconds, a recorder a histogram of its values, and a meter a
+/// gauge.
 final class PrometheusMetrics: MetricsFactory, Sendable {
     /// The upper limits of a histogram's buckets.
     static let buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -44,7 +46,8 @@ final class PrometheusMetrics: MetricsFactory, Sendable {
             let (sum, count, counts) = state.withLock { ($0.sum, $0.count, $0.counts) }
             func line(_ suffix: String, _ value: String, _ more: [String] = []) -> String {
                 let all = labels + more
-                return "\(name)\(suffix)\(all.isEmpty ? "" : "{\(all.joined(separator: ","))}") \(value)\n"
+                return
+                    "\(name)\(suffix)\(all.isEmpty ? "" : "{\(all.joined(separator: ","))}") \(value)\n"
             }
             guard kind == .histogram else { return line("", "\(sum)") }
             var (text, total) = ("", 0)
@@ -94,7 +97,8 @@ final class PrometheusMetrics: MetricsFactory, Sendable {
     }
 
     private static func escaped(_ text: String) -> String {
-        text.replacing("\\", with: #"\\"#).replacing("\"", with: #"\""#).replacing("\n", with: #"\n"#)
+        text.replacing("\\", with: #"\\"#).replacing("\"", with: #"\""#).replacing(
+            "\n", with: #"\n"#)
     }
 
     // MARK: MetricsFactory
@@ -107,8 +111,12 @@ final class PrometheusMetrics: MetricsFactory, Sendable {
         Handler(series(label, dimensions, .gauge))
     }
 
-    func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
-        aggregate ? Handler(series(label, dimensions, .histogram)) : Gauge(series(label, dimensions, .gauge))
+    func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool)
+        -> any RecorderHandler
+    {
+        aggregate
+            ? Handler(series(label, dimensions, .histogram))
+            : Gauge(series(label, dimensions, .gauge))
     }
 
     func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {

@@ -2,15 +2,16 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyRelyingParty
 
-/// Limits events per name and time window: in memory for a server with SQLite, which is one process, and in the database for
-/// servers that share a PostgreSQL database.
+/// Limits events per name and time window: in memory for a server with SQLite, which is one
+/// process, and in the database for servers that share a PostgreSQL database.
 struct RateLimiter: Sendable {
     private enum Counters: Sendable {
         case memory(MemoryRateCounters)
         case database(any SQLDatabase)
     }
 
-    /// The length in bytes above which a name is stored as a digest: requests can contain names of any length.
+    /// The length in bytes above which a name is stored as a digest: requests can contain names of
+    /// any length.
     private static let maximumNameLength = 128
 
     private let counters: Counters
@@ -35,7 +36,8 @@ struct RateLimiter: Sendable {
             counters = .database(database)
         } else {
             counters = .memory(
-                MemoryRateCounters(limit: limit, per: duration, maximumNames: maximumNames, clock: clock))
+                MemoryRateCounters(
+                    limit: limit, per: duration, maximumNames: maximumNames, clock: clock))
         }
     }
 
@@ -52,11 +54,13 @@ struct RateLimiter: Sendable {
     func admit(_ name: String) async throws -> Bool {
         switch counters {
         case .memory(let counters): counters.admit(Self.key(name))
-        case .database(let database): try await database.write { try count(name, in: $0).count <= limit }
+        case .database(let database):
+            try await database.write { try count(name, in: $0).count <= limit }
         }
     }
 
-    /// Seconds until the next event of this name is admitted; nil if it would be admitted now. Counts nothing.
+    /// Seconds until the next event of this name is admitted; nil if it would be admitted now.
+    /// Counts nothing.
     func wait(_ name: String) async throws -> TimeInterval? {
         switch counters {
         case .memory(let counters): counters.wait(Self.key(name))
@@ -86,7 +90,8 @@ struct RateLimiter: Sendable {
     func require(_ name: String) async throws {
         guard try await admit(name) else {
             throw OAuthError(
-                429, "rate_limited", "there were too many requests", retryAfter: try await secondsToWait(name))
+                429, "rate_limited", "there were too many requests",
+                retryAfter: try await secondsToWait(name))
         }
     }
 
@@ -96,18 +101,23 @@ struct RateLimiter: Sendable {
     }
 
     private static func key(_ name: String) -> String {
-        name.utf8.count <= maximumNameLength ? name : Base64URL.encode(Data(MessageDigest(sha256: name.utf8).bytes))
+        name.utf8.count <= maximumNameLength
+            ? name : Base64URL.encode(Data(MessageDigest(sha256: name.utf8).bytes))
     }
 }
 
 extension RateLimiter {
     private func row(_ name: String) -> String { "\(kind) \(Self.key(name))" }
 
-    /// Counts one event; one statement, so that no event of another server is lost. It also deletes expired rows.
-    func count(_ name: String, in database: any SQLConnection) throws -> (count: Int, wait: TimeInterval) {
+    /// Counts one event; one statement, so that no event of another server is lost. It also deletes
+    /// expired rows.
+    func count(_ name: String, in database: any SQLConnection) throws -> (
+        count: Int, wait: TimeInterval
+    ) {
         let now = clock.timestamp(in: database)
         // A statement must not change the same row twice.
-        let deletion = database.deletionOfExpired(from: "rate_limit", at: now, except: "name = \(row(name))")
+        let deletion = database.deletionOfExpired(
+            from: "rate_limit", at: now, except: "name = \(row(name))")
         let counted = try database.row(
             """
             WITH counted AS (
@@ -123,7 +133,9 @@ extension RateLimiter {
             )
             SELECT count, expires_at FROM counted
             """)
-        guard let counted else { throw SQLFailure(.statement, "the database did not count a request") }
+        guard let counted else {
+            throw SQLFailure(.statement, "the database did not count a request")
+        }
         return (try counted.integer("count"), max(0, try counted.real("expires_at") - now))
     }
 
@@ -142,7 +154,8 @@ extension RateLimiter {
     }
 
     func withdraw(_ name: String, in database: any SQLConnection) throws {
-        try database.execute("UPDATE rate_limit SET count = count - 1 WHERE name = \(row(name)) AND count > 0")
+        try database.execute(
+            "UPDATE rate_limit SET count = count - 1 WHERE name = \(row(name)) AND count > 0")
     }
 
     /// The database that counts; nil for memory.

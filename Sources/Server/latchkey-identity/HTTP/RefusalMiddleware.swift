@@ -5,7 +5,8 @@ import LatchkeyRelyingParty
 import Logging
 import NIOCore
 
-/// Turns the error that an endpoint throws into a response, and adds the headers that all responses have.
+/// Turns the error that an endpoint throws into a response, and adds the headers that all responses
+/// have.
 struct RefusalMiddleware: RouterMiddleware {
     @concurrent
     func handle(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
@@ -14,11 +15,14 @@ struct RefusalMiddleware: RouterMiddleware {
         return response
     }
 
-    private func answer(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
+    private func answer(_ request: Request, context: IdentityContext, next: Next) async throws
+        -> Response
+    {
         do {
             return try await next(request, context)
         } catch let error as OAuthError {
-            context.logger.info("refused", metadata: ["path": "\(request.uri.path)", "error": "\(error.error)"])
+            context.logger.info(
+                "refused", metadata: ["path": "\(request.uri.path)", "error": "\(error.error)"])
             return try .refusal(error)
         } catch let error as BiometricRequestError {
             log("biometric request refused", error, context)
@@ -36,15 +40,19 @@ struct RefusalMiddleware: RouterMiddleware {
         } catch let error as SQLFailure {
             return try refusal(error, request, context)
         } catch is NIOTooManyBytesError {
-            return try .refusal(OAuthError(status: 413, "invalid_request", "the request is too long"))
+            return try .refusal(
+                OAuthError(status: 413, "invalid_request", "the request is too long"))
         } catch {
-            context.logger.error("failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
+            context.logger.error(
+                "failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
             return try .refusal(.serverError)
         }
     }
 
     /// 503 with `Retry-After` if the client can repeat the request.
-    private func refusal(_ error: SQLFailure, _ request: Request, _ context: IdentityContext) throws -> Response {
+    private func refusal(_ error: SQLFailure, _ request: Request, _ context: IdentityContext) throws
+        -> Response
+    {
         if error.code == .invalidText {
             return try .refusal(OAuthError.invalidRequest("the request contains a NUL character"))
         }
@@ -53,8 +61,11 @@ struct RefusalMiddleware: RouterMiddleware {
         return try .refusal(error.isTemporary ? .temporarilyUnavailable : .serverError)
     }
 
-    private func log<Code>(_ message: Logger.Message, _ error: VerificationError<Code>, _ context: IdentityContext) {
-        context.logger.notice(message, metadata: ["code": "\(error.code.rawValue)", "detail": "\(error.detail)"])
+    private func log<Code>(
+        _ message: Logger.Message, _ error: VerificationError<Code>, _ context: IdentityContext
+    ) {
+        context.logger.notice(
+            message, metadata: ["code": "\(error.code.rawValue)", "detail": "\(error.detail)"])
     }
 }
 
@@ -78,11 +89,14 @@ struct APIError: Error, Sendable, Encodable {
     }
 
     static let invalidContentType = APIError(
-        name: "BadRequest", reason: "BadRequest", message: "request content type is invalid", code: 400)
+        name: "BadRequest", reason: "BadRequest", message: "request content type is invalid",
+        code: 400)
     static let invalidJSON = APIError(
-        name: "BadRequest", reason: "InvalidJSON", message: "request body is not a JSON object", code: 400)
+        name: "BadRequest", reason: "InvalidJSON", message: "request body is not a JSON object",
+        code: 400)
     static let unauthorized = APIError(
-        name: "Unauthorized", reason: "Unauthorized", message: "a valid session is required", code: 401)
+        name: "Unauthorized", reason: "Unauthorized", message: "a valid session is required",
+        code: 401)
     static let rateLimited = APIError(
         name: "TooManyRequest", reason: "RateLimited", message: "request rate limited", code: 429)
     static let identityNotFound = APIError(
@@ -103,15 +117,19 @@ extension OAuthError {
     /// The session began with too weak an authentication, or too long ago (RFC 9470 section 3).
     static func insufficientUserAuthentication(maximumAge: Int? = nil) -> OAuthError {
         OAuthError(
-            403, "insufficient_user_authentication", "the user has to be authenticated again", maximumAge: maximumAge)
+            403, "insufficient_user_authentication", "the user has to be authenticated again",
+            maximumAge: maximumAge)
     }
 
-    /// The database is not available, or busy. The client can repeat the request (RFC 6749 section 4.1.2.1).
+    /// The database is not available, or busy. The client can repeat the request (RFC 6749 section
+    /// 4.1.2.1).
     static let temporarilyUnavailable = OAuthError(
         503, "temporarily_unavailable", "the server is busy, please try again later", retryAfter: 1)
 
     /// There were too many requests, with the words of deployed Authgear servers.
     static func rateLimited(retryAfter: Int? = nil) -> OAuthError {
-        OAuthError(429, "x_rate_limited", "rate limit exceeded, please try again later.", retryAfter: retryAfter)
+        OAuthError(
+            429, "x_rate_limited", "rate limit exceeded, please try again later.",
+            retryAfter: retryAfter)
     }
 }

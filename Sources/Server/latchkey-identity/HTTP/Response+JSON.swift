@@ -15,7 +15,8 @@ extension HTTPFields {
 
 extension Response {
     /// A JSON response with `no-store`.
-    static func json(_ value: some Encodable, status: HTTPResponse.Status = .ok) throws -> Response {
+    static func json(_ value: some Encodable, status: HTTPResponse.Status = .ok) throws -> Response
+    {
         Response(
             status: status, headers: [.contentType: "application/json"],
             body: ResponseBody(byteBuffer: ByteBuffer(bytes: try CanonicalJSON.encode(value)))
@@ -31,7 +32,9 @@ extension Response {
     }
 
     /// A response with an empty body.
-    static func empty(_ status: HTTPResponse.Status = .ok) -> Response { Response(status: status).unstored() }
+    static func empty(_ status: HTTPResponse.Status = .ok) -> Response {
+        Response(status: status).unstored()
+    }
 
     /// 303: the browser requests `location` with GET.
     static func seeOther(_ location: String) -> Response {

@@ -53,7 +53,9 @@ struct LoginForm: Sendable {
     }
 
     /// Starts a session of the browser and sets its cookie in the response.
-    func start(_ user: User, _ cookies: BrowserCookies, _ response: Response) async throws -> Response {
+    func start(_ user: User, _ cookies: BrowserCookies, _ response: Response) async throws
+        -> Response
+    {
         var response = response
         let session = try await services.sessions.start(for: user, replacing: cookies.session)
         response.setCookie(services.cookie(.session, session))
@@ -61,8 +63,10 @@ struct LoginForm: Sendable {
     }
 
     func page(
-        action: String, purpose: FormGuard.Purpose, cookies: BrowserCookies, clientName: String? = nil,
-        username: String?, isPinned: Bool = false, mayLeadTo redirectURI: RedirectURI? = nil, problem: Problem?
+        action: String, purpose: FormGuard.Purpose, cookies: BrowserCookies,
+        clientName: String? = nil,
+        username: String?, isPinned: Bool = false, mayLeadTo redirectURI: RedirectURI? = nil,
+        problem: Problem?
     ) -> Response {
         services.show(
             LoginPage(

@@ -23,9 +23,12 @@ struct PageRenderer: Sendable {
         styleHash = Data(SHA256.hash(data: Data(Stylesheet.css.utf8))).base64EncodedString()
     }
 
-    /// - Parameter redirectURI: Where a form on the page can redirect to, in addition to this server. Browsers apply
-    ///   the page's `form-action` policy to redirects.
-    func render(_ page: some Page, status: HTTPResponse.Status = .ok, mayLeadTo redirectURI: RedirectURI? = nil)
+    /// - Parameter redirectURI: Where a form on the page can redirect to, in addition to this
+    ///   server. Browsers apply the page's `form-action` policy to redirects.
+    func render(
+        _ page: some Page, status: HTTPResponse.Status = .ok,
+        mayLeadTo redirectURI: RedirectURI? = nil
+    )
         -> Response
     {
         let content = templates[type(of: page).template]?.render(page) ?? ""
@@ -40,7 +43,8 @@ struct PageRenderer: Sendable {
                     + "frame-ancestors 'none'; base-uri 'none'",
             ],
             body: ResponseBody(
-                byteBuffer: ByteBuffer(string: layout.render(Layout(title: page.title, content: content)))))
+                byteBuffer: ByteBuffer(
+                    string: layout.render(Layout(title: page.title, content: content)))))
         response.headers[named: "Referrer-Policy"] = "same-origin"
         response.headers[named: "X-Frame-Options"] = "DENY"
         return response
@@ -50,7 +54,9 @@ struct PageRenderer: Sendable {
         render(MessagePage(title: title, text: text), status: status)
     }
 
-    var loggedOut: Response { message(title: "Logged out", text: "You are logged out of this browser.") }
+    var loggedOut: Response {
+        message(title: "Logged out", text: "You are logged out of this browser.")
+    }
 }
 
 /// The values of a page. Its properties are the names in its template.
@@ -125,11 +131,14 @@ struct DevicesPage: Page {
 
         static let biometric = Kind(
             title: "Biometric login", leadBefore: "These devices can log in as", leadAfter: ".",
-            empty: "No device is set up.", path: "biometric", button: "Remove", action: "remove", done: "removed",
+            empty: "No device is set up.", path: "biometric", button: "Remove", action: "remove",
+            done: "removed",
             member: "x_identity_id")
         static let locker = Kind(
-            title: "Enrolled devices", leadBefore: "Apps on these devices keep data that only", leadAfter: " can open.",
-            empty: "No device is enrolled.", path: "locker", button: "Revoke", action: "revoke", done: "revoked",
+            title: "Enrolled devices", leadBefore: "Apps on these devices keep data that only",
+            leadAfter: " can open.",
+            empty: "No device is enrolled.", path: "locker", button: "Revoke", action: "revoke",
+            done: "revoked",
             member: "x_enrolment_id")
     }
 
@@ -143,7 +152,8 @@ struct DevicesPage: Page {
         let use: String?
         /// The proof of the device's keys in words, if the server verified one.
         let proof: String?
-        /// The key's name, or a part of the ID that distinguishes several enrolments of one machine.
+        /// The key's name, or a part of the ID that distinguishes several enrolments of one
+        /// machine.
         let label: String
         /// The device's name in the accessible name of its button.
         let spokenName: String

@@ -18,9 +18,12 @@ struct SettingsPages: Sendable {
     func submitLogin(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let form = try await request.form(context)
         let cookies = services.cookies(of: request)
-        guard services.forms.accepts(form, cookies, for: .login) else { return loginPage(cookies, problem: .expired) }
+        guard services.forms.accepts(form, cookies, for: .login) else {
+            return loginPage(cookies, problem: .expired)
+        }
         switch try await login.check(form, context: context) {
-        case .failure(let problem): return loginPage(cookies, username: form["username"], problem: problem)
+        case .failure(let problem):
+            return loginPage(cookies, username: form["username"], problem: problem)
         case .success(let user): return try await login.start(user, cookies, .seeOther("/settings"))
         }
     }
@@ -37,30 +40,35 @@ struct SettingsPages: Sendable {
             let count = try await services.devices.devices(of: user.id).count
             let enrolments = try await services.locker?.registry.enrolments(of: user.id).count
             return SettingsPage(
-                username: user.username, showsBiometric: services.configuration.identity.biometric.listEnabled,
+                username: user.username,
+                showsBiometric: services.configuration.identity.biometric.listEnabled,
                 deviceCount: Self.devices(count), showsLocker: enrolments != nil,
                 enrolmentCount: Self.devices(enrolments ?? 0), token: token)
         }
     }
 
-    /// The list of devices. It is always available; the configuration only decides whether the settings page links to
-    /// it.
+    /// The list of devices. It is always available; the configuration only decides whether the
+    /// settings page links to it.
     func showBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await showDevices(.biometric, request) { user in
             try await services.devices.devices(of: user.id).map {
                 DevicesPage.Device(
-                    id: $0.id, model: $0.info.model, name: $0.info.name, details: "added \(Self.day($0.createdAt))",
+                    id: $0.id, model: $0.info.model, name: $0.info.name,
+                    details: "added \(Self.day($0.createdAt))",
                     use: nil, proof: proof([("Login", $0.attestation)]), label: $0.kid.rawValue,
                     spokenName: $0.info.model)
             }
         }
     }
 
-    /// Removes a device: `x_action=remove`, `x_identity_id`. Its sessions continue, as on deployed Authgear servers.
+    /// Removes a device: `x_action=remove`, `x_identity_id`. Its sessions continue, as on deployed
+    /// Authgear servers.
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await changeDevice(.biometric, request, context) { user, id in
             guard
-                let device = try await services.devices.devices(of: user.id).first(where: { $0.id == id }),
+                let device = try await services.devices.devices(of: user.id).first(where: {
+                    $0.id == id
+                }),
                 try await services.devices.remove(kid: device.kid, of: user.id) != nil
             else { return false }
             context.logger.notice("biometric identity removed", metadata: ["identity": "\(id)"])
@@ -78,7 +86,8 @@ struct SettingsPages: Sendable {
                 return DevicesPage.Device(
                     id: $0.id, model: $0.info.model, name: $0.info.name,
                     details: "\(client) · enrolled \(Self.day($0.createdAt))",
-                    use: "\(lastUse) · \($0.easyAccessKeys.isEmpty ? "without" : "with") easy access",
+                    use:
+                        "\(lastUse) · \($0.easyAccessKeys.isEmpty ? "without" : "with") easy access",
                     proof: proof(
                         [("Device", $0.deviceKey.attestation)]
                             + $0.easyAccessKeys.map { ("Easy access", $0.attestation) }),
@@ -87,14 +96,16 @@ struct SettingsPages: Sendable {
         }
     }
 
-    /// Revokes an enrolment: `x_action=revoke`, `x_enrolment_id`. The device can no longer open its locker, and its
-    /// easy access and background sessions end.
+    /// Revokes an enrolment: `x_action=revoke`, `x_enrolment_id`. The device can no longer open its
+    /// locker, and its easy access and background sessions end.
     func revokeEnrolment(
         _ request: Request, _ context: IdentityContext, _ locker: LockerServices
     ) async throws -> Response {
         try await changeDevice(.locker, request, context) { user, id in
             guard
-                let enrolment = try await locker.registry.enrolments(of: user.id).first(where: { $0.id == id }),
+                let enrolment = try await locker.registry.enrolments(of: user.id).first(where: {
+                    $0.id == id
+                }),
                 try await locker.registry.remove(enrolment)
             else { return false }
             context.logger.notice("enrolment revoked", metadata: ["enrolment": "\(id)"])
@@ -103,20 +114,23 @@ struct SettingsPages: Sendable {
     }
 
     private func showDevices(
-        _ kind: DevicesPage.Kind, _ request: Request, _ devices: (User) async throws -> [DevicesPage.Device]
+        _ kind: DevicesPage.Kind, _ request: Request,
+        _ devices: (User) async throws -> [DevicesPage.Device]
     ) async throws -> Response {
         try await withUser(request) { user, token in
             let devices = try await devices(user)
             return DevicesPage(
                 kind: kind, username: user.username, devices: devices,
-                notice: request.uri.query == kind.done ? "The device was \(kind.done)." : nil, token: token,
+                notice: request.uri.query == kind.done ? "The device was \(kind.done)." : nil,
+                token: token,
                 hasNone: devices.isEmpty)
         }
     }
 
     /// Handles the form of a list's device.
     ///
-    /// - Parameter change: Changes the device with this ID. Returns false if the user has no such device.
+    /// - Parameter change: Changes the device with this ID. Returns false if the user has no such
+    ///   device.
     private func changeDevice(
         _ kind: DevicesPage.Kind, _ request: Request, _ context: IdentityContext,
         _ change: (User, String) async throws -> Bool
@@ -130,7 +144,8 @@ struct SettingsPages: Sendable {
         }
         guard try await change(session.user, id) else {
             return services.pages.message(
-                title: "Device not found", text: "The device was \(kind.done) already, or it is not yours.",
+                title: "Device not found",
+                text: "The device was \(kind.done) already, or it is not yours.",
                 status: .notFound)
         }
         return .seeOther("/settings/\(kind.path)?\(kind.done)")
@@ -143,12 +158,16 @@ struct SettingsPages: Sendable {
         let cookies = services.cookies(of: request)
         guard let session = try await services.session(cookies) else { return .seeOther("/login") }
         return services.show(
-            try await page(session.user, services.forms.token(cookies, for: .settings)), to: cookies)
+            try await page(session.user, services.forms.token(cookies, for: .settings)), to: cookies
+        )
     }
 
-    /// The proofs of a device's keys in words. nil if the server does not support attestation and stored none.
+    /// The proofs of a device's keys in words. nil if the server does not support attestation and
+    /// stored none.
     private func proof(_ keys: [(name: String, record: AttestationRecord?)]) -> String? {
-        guard services.attestation != nil || keys.contains(where: { $0.record != nil }) else { return nil }
+        guard services.attestation != nil || keys.contains(where: { $0.record != nil }) else {
+            return nil
+        }
         return keys.map { key in
             guard let record = key.record else { return "\(key.name): no proof of hardware" }
             let day = Self.day(Date(timeIntervalSince1970: record.time))
@@ -171,13 +190,16 @@ struct SettingsPages: Sendable {
     private var forgery: Response {
         services.pages.message(
             title: "Could not submit the form",
-            text: "The page was open for too long, or another site sent the form. Go back and try again.",
+            text:
+                "The page was open for too long, or another site sent the form. Go back and try again.",
             status: .forbidden)
     }
 
     private func loginPage(
         _ cookies: BrowserCookies, username: String? = nil, problem: LoginForm.Problem? = nil
     ) -> Response {
-        login.page(action: "/login", purpose: .login, cookies: cookies, username: username, problem: problem)
+        login.page(
+            action: "/login", purpose: .login, cookies: cookies, username: username,
+            problem: problem)
     }
 }

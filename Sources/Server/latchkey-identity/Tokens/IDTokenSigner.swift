@@ -2,8 +2,8 @@ import JWTKit
 import LatchkeyJOSE
 import LatchkeyRelyingParty
 
-/// Signs and verifies ID tokens with the keys in the database. Reads them again after ``SigningKeySchedule/serverCache``, because
-/// another server or `signing-keys` can change them.
+/// Signs and verifies ID tokens with the keys in the database. Reads them again after
+/// ``SigningKeySchedule/serverCache``, because another server or `signing-keys` can change them.
 actor IDTokenSigner {
     private let store: SigningKeyStore
     private let algorithm: SigningKey.Algorithm
@@ -21,7 +21,9 @@ actor IDTokenSigner {
     }
 
     /// The public keys, as in the key set.
-    func published() async throws -> [LatchkeyJOSE.JWK] { try await current().published(at: store.clock.timestamp) }
+    func published() async throws -> [LatchkeyJOSE.JWK] {
+        try await current().published(at: store.clock.timestamp)
+    }
 
     func sign(_ token: IDToken) async throws -> String {
         try await current().sign(token, at: store.clock.timestamp)
@@ -31,7 +33,9 @@ actor IDTokenSigner {
     func verify(_ text: String) async throws -> IDToken? { try await current().verify(text) }
 
     private func current() async throws -> SigningKeySet {
-        guard abs(store.clock.timestamp - keys.readAt) >= SigningKeySchedule.serverCache else { return keys }
+        guard abs(store.clock.timestamp - keys.readAt) >= SigningKeySchedule.serverCache else {
+            return keys
+        }
         if let reading { return try await reading.value }
         let task = Task { [store, algorithm] in try await store.keys(signing: algorithm) }
         reading = task
@@ -73,6 +77,7 @@ struct IDToken: JWTPayload {
         case canReauthenticate = "https://authgear.com/claims/user/can_reauthenticate"
     }
 
-    /// Checks nothing in addition to the signature: a token that is used as a hint may have expired.
+    /// Checks nothing in addition to the signature: a token that is used as a hint may have
+    /// expired.
     func verify(using algorithm: some JWTAlgorithm) {}
 }

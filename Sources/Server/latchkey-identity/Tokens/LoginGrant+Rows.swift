@@ -12,11 +12,15 @@ extension LoginGrant {
             amr = known
         }
         self.init(
-            id: try row.text("id"), clientID: try row.text("client_id"), userID: try row.text("user_id"),
-            deviceID: try row.optionalText("device_id"), enrolmentID: try row.optionalText("enrolment_id"),
-            easyAccessKeyID: try row.optionalText("easy_access_kid"), scope: try row.text("scope"), amr: amr,
+            id: try row.text("id"), clientID: try row.text("client_id"),
+            userID: try row.text("user_id"),
+            deviceID: try row.optionalText("device_id"),
+            enrolmentID: try row.optionalText("enrolment_id"),
+            easyAccessKeyID: try row.optionalText("easy_access_kid"), scope: try row.text("scope"),
+            amr: amr,
             authTime: try row.real("auth_time"), expiresAt: try row.real("expires_at"),
-            idleExpiresAt: try row.real("idle_expires_at"), deviceInfo: try row.optionalText("device_info"))
+            idleExpiresAt: try row.real("idle_expires_at"),
+            deviceInfo: try row.optionalText("device_info"))
     }
 
     /// The statement that stores the grant.
@@ -41,7 +45,8 @@ extension AuthorizationCode {
     /// Reads a row of `authorization_code`.
     init(_ row: SQLRow) throws {
         self.init(
-            digest: try row.blob("digest"), grantID: try row.text("grant_id"), clientID: try row.text("client_id"),
+            digest: try row.blob("digest"), grantID: try row.text("grant_id"),
+            clientID: try row.text("client_id"),
             userID: try row.text("user_id"), redirectURI: try row.text("redirect_uri"),
             codeChallenge: try row.text("code_challenge"), scope: try row.text("scope"),
             nonce: try row.optionalText("nonce"), authTime: try row.real("auth_time"),

@@ -18,7 +18,8 @@ struct LoginGrant: Sendable {
     let scope: String
     /// How the user was authenticated; nil for a password.
     let amr: DeviceAuthentication?
-    /// The time of the user's authentication; a refresh does not change it. Seconds since 1970, like the other times.
+    /// The time of the user's authentication; a refresh does not change it. Seconds since 1970,
+    /// like the other times.
     let authTime: Double
     let expiresAt: Double
     let idleExpiresAt: Double
@@ -32,7 +33,8 @@ struct LoginGrant: Sendable {
     /// Whether the user was authenticated, and not only the device.
     var hasUser: Bool { amr != .background }
 
-    /// Whether the session began with strong authentication: the user logged in on this server's own page.
+    /// Whether the session began with strong authentication: the user logged in on this server's
+    /// own page.
     var isStrong: Bool { amr == nil }
 
     /// The claim `sid`.
@@ -68,7 +70,8 @@ enum DeviceAuthentication: String, Sendable, Codable {
     case biometric = "x_biometric"
     /// A PIN-protected hardware key.
     case easyAccess = "hwk pin"
-    /// A hardware key that signs without user verification: it authenticates the device, not the user.
+    /// A hardware key that signs without user verification: it authenticates the device, not the
+    /// user.
     case background = "hwk"
 
     /// The values of the claim.

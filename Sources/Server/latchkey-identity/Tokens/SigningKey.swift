@@ -33,8 +33,10 @@ struct SigningKey: Sendable {
         var bytes = der.withUnsafeBytes { Data($0) }
         defer { bytes.resetBytes(in: bytes.startIndex..<bytes.endIndex) }
         switch algorithm {
-        case .es256: try self.init(material: .es256(P256.Signing.PrivateKey(derRepresentation: bytes)))
-        case .rs256: try self.init(material: .rs256(_RSA.Signing.PrivateKey(derRepresentation: bytes)))
+        case .es256:
+            try self.init(material: .es256(P256.Signing.PrivateKey(derRepresentation: bytes)))
+        case .rs256:
+            try self.init(material: .rs256(_RSA.Signing.PrivateKey(derRepresentation: bytes)))
         }
     }
 
@@ -49,7 +51,8 @@ struct SigningKey: Sendable {
             publicKey = key.publicKey.derRepresentation
         case .rs256(let key):
             let numbers = try key.publicKey.getKeyPrimitives()
-            jwk = LatchkeyJOSE.JWK(rsaModulus: numbers.modulus, exponent: numbers.publicExponent, kid: nil)
+            jwk = LatchkeyJOSE.JWK(
+                rsaModulus: numbers.modulus, exponent: numbers.publicExponent, kid: nil)
             publicKey = key.publicKey.derRepresentation
         }
         kid = Base64URL.encode(MessageDigest(sha256: publicKey).bytes.prefix(16))
@@ -73,9 +76,11 @@ struct SigningKey: Sendable {
     func add(to keys: JWTKeyCollection) async throws {
         let kid = JWKIdentifier(string: kid)
         switch material {
-        case .es256(let key): await keys.add(ecdsa: try ECDSA.PrivateKey<P256>(backing: key), kid: kid)
+        case .es256(let key):
+            await keys.add(ecdsa: try ECDSA.PrivateKey<P256>(backing: key), kid: kid)
         case .rs256(let key):
-            await keys.add(rsa: try Insecure.RSA.PrivateKey(backing: key), digestAlgorithm: .sha256, kid: kid)
+            await keys.add(
+                rsa: try Insecure.RSA.PrivateKey(backing: key), digestAlgorithm: .sha256, kid: kid)
         }
     }
 }

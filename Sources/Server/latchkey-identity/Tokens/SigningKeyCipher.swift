@@ -2,22 +2,26 @@ import Crypto
 import FoundationEssentials
 import Latchkey
 
-/// Encrypts signing keys in the database with AES-256-GCM. HKDF-SHA256 derives the key from the operator's key file.
+/// Encrypts signing keys in the database with AES-256-GCM. HKDF-SHA256 derives the key from the
+/// operator's key file.
 struct SigningKeyCipher: Sendable, RedactedValue {
     /// The permitted lengths of the key file in bytes.
     static let fileLengths = 32...4_096
-    /// The first byte of the encrypted form. The 12 bytes of the nonce, the ciphertext and the 16 bytes of the tag follow.
+    /// The first byte of the encrypted form. The 12 bytes of the nonce, the ciphertext and the 16
+    /// bytes of the tag follow.
     private static let version: UInt8 = 1
     /// The refusal to open an encrypted key without the key file.
     static let missing = ConfigurationError(
         "the signing keys in the database are encrypted, and there is no signing key file",
         "Name the file that encrypted them with --signing-key-file FILE.")
 
-    /// The refusal to use a key that is not encrypted although there is a key file. A writer of the database can have inserted it.
+    /// The refusal to use a key that is not encrypted although there is a key file. A writer of the
+    /// database can have inserted it.
     static let plain = ConfigurationError(
         "the database contains a signing key without encryption, and there is a signing key file",
         "If a server without the file created it in a SQLite file, run: latchkey-identity signing-keys encrypt. Otherwise find out "
-            + "who added it, then replace all keys with: latchkey-identity signing-keys rotate --discard")
+            + "who added it, then replace all keys with: latchkey-identity signing-keys rotate --discard"
+    )
 
     private let path: String
     private let key: SymmetricKey
@@ -44,7 +48,9 @@ struct SigningKeyCipher: Sendable, RedactedValue {
     }
 
     /// The stored form of a private key: encrypted if there is a key file.
-    static func seal(_ privateKey: SecretBytes, _ row: Row, with cipher: SigningKeyCipher?) throws -> Data {
+    static func seal(_ privateKey: SecretBytes, _ row: Row, with cipher: SigningKeyCipher?) throws
+        -> Data
+    {
         try cipher?.seal(privateKey, row) ?? privateKey.withUnsafeBytes { Data($0) }
     }
 
@@ -62,7 +68,8 @@ struct SigningKeyCipher: Sendable, RedactedValue {
         }
     }
 
-    /// The row of a private key. Another row, or the same row with other columns, cannot use the encrypted form.
+    /// The row of a private key. Another row, or the same row with other columns, cannot use the
+    /// encrypted form.
     struct Row: Sendable {
         /// The key ID, or the name of an authority.
         let kid: String

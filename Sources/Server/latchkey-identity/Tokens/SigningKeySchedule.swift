@@ -1,7 +1,7 @@
 /// Which of an algorithm's keys signs, and which are in the key set.
 ///
-/// A new key is published before it signs, so that clients that cache the key set know it. The key before it stays published until
-/// its tokens have expired.
+/// A new key is published before it signs, so that clients that cache the key set know it. The key
+/// before it stays published until its tokens have expired.
 struct SigningKeySchedule: Sendable {
     /// The phase of a key's life.
     enum State: String, Encodable, Sendable {
@@ -23,11 +23,13 @@ struct SigningKeySchedule: Sendable {
     static let clientCache = 3_600.0
     /// Seconds from the publication of a key until it signs.
     static let publication = serverCache + clientCache
-    /// Seconds for which a key is published after the next one began to sign: the time until each server uses the next one, the
-    /// lifetime of the last token, and the difference between clocks that clients tolerate.
+    /// Seconds for which a key is published after the next one began to sign: the time until each
+    /// server uses the next one, the lifetime of the last token, and the difference between clocks
+    /// that clients tolerate.
     static let retirement = serverCache + Double(IDToken.lifetime) + 60
 
-    /// Seconds for which a key verifies `id_token_hint` after leaving the key set: longer than the default session lifetime.
+    /// Seconds for which a key verifies `id_token_hint` after leaving the key set: longer than the
+    /// default session lifetime.
     static let hints = 365 * 86_400.0
 
     /// When each key begins to sign, in seconds since 1970 and in ascending order.
@@ -35,7 +37,8 @@ struct SigningKeySchedule: Sendable {
 
     init(_ signsFrom: [Double]) { self.signsFrom = signsFrom }
 
-    /// The index of the key that signs. If all begin in the future, because a clock was set back, it is the first.
+    /// The index of the key that signs. If all begin in the future, because a clock was set back,
+    /// it is the first.
     func current(at now: Double) -> Int { signsFrom.lastIndex { $0 <= now } ?? 0 }
 
     /// When a key leaves the key set; nil for the last key.
@@ -56,5 +59,7 @@ struct SigningKeySchedule: Sendable {
     }
 
     /// The indices of the keys that verify tokens at this server.
-    func verifying(at now: Double) -> [Int] { signsFrom.indices.filter { state(of: $0, at: now) != .expired } }
+    func verifying(at now: Double) -> [Int] {
+        signsFrom.indices.filter { state(of: $0, at: now) != .expired }
+    }
 }

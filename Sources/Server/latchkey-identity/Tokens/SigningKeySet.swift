@@ -1,8 +1,8 @@
 import JWTKit
 import LatchkeyJOSE
 
-/// The stored keys at the time when they were read. The server publishes the keys of all algorithms and signs with one algorithm, so
-/// that a change of the algorithm does not invalidate tokens.
+/// The stored keys at the time when they were read. The server publishes the keys of all algorithms
+/// and signs with one algorithm, so that a change of the algorithm does not invalidate tokens.
 struct SigningKeySet: Sendable {
     /// The keys of an algorithm.
     private struct Chain: Sendable {
@@ -21,7 +21,8 @@ struct SigningKeySet: Sendable {
     ///
     /// - Throws: ``ConfigurationError`` if a key cannot be opened, or the algorithm has no key.
     init(
-        _ rows: [StoredSigningKey], _ cipher: SigningKeyCipher?, signing algorithm: SigningKey.Algorithm, readAt: Double
+        _ rows: [StoredSigningKey], _ cipher: SigningKeyCipher?,
+        signing algorithm: SigningKey.Algorithm, readAt: Double
     ) async throws {
         var chains: [SigningKey.Algorithm: Chain] = [:]
         for (algorithm, rows) in Dictionary(grouping: rows, by: \.algorithm) {
@@ -29,13 +30,16 @@ struct SigningKeySet: Sendable {
             chains[algorithm] = Chain(keys: try rows.map { try $0.key(cipher) }, schedule: schedule)
         }
         guard let signing = chains[algorithm] else {
-            throw ConfigurationError("the database contains no signing key", "Start the server again.")
+            throw ConfigurationError(
+                "the database contains no signing key", "Start the server again.")
         }
         self.signing = signing
         self.chains = SigningKey.Algorithm.allCases.compactMap { chains[$0] }
         self.readAt = readAt
         for chain in self.chains {
-            for index in chain.schedule.verifying(at: readAt) { try await chain.keys[index].add(to: collection) }
+            for index in chain.schedule.verifying(at: readAt) {
+                try await chain.keys[index].add(to: collection)
+            }
         }
     }
 
@@ -50,5 +54,7 @@ struct SigningKeySet: Sendable {
     }
 
     /// The claims of a token that one of the keys signed, expired or not.
-    func verify(_ text: String) async -> IDToken? { try? await collection.verify(text, as: IDToken.self) }
+    func verify(_ text: String) async -> IDToken? {
+        try? await collection.verify(text, as: IDToken.self)
+    }
 }

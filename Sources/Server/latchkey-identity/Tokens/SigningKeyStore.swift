@@ -29,8 +29,8 @@ struct SigningKeyStore: Sendable {
 
     /// Checks that the key file opens all keys, and creates a key if the algorithm has none.
     ///
-    /// - Throws: ``ConfigurationError`` if there is no key file or a wrong one, or a key is not encrypted although there is a key file.
-    ///   The database is then unchanged.
+    /// - Throws: ``ConfigurationError`` if there is no key file or a wrong one, or a key is not
+    ///   encrypted although there is a key file. The database is then unchanged.
     func prepare(_ algorithm: SigningKey.Algorithm) async throws {
         try requireKeyFile()
         try await change { database, now in
@@ -64,19 +64,25 @@ struct SigningKeyStore: Sendable {
         }
     }
 
-    /// Publishes a new key for each algorithm that has one. It signs after ``SigningKeySchedule/publication``.
+    /// Publishes a new key for each algorithm that has one. It signs after
+    /// ``SigningKeySchedule/publication``.
     ///
-    /// - Parameter discarding: Whether to delete all other keys first, also those of the attestation authorities, and to sign with the
-    ///   new ones at once. Tokens and certificates of the deleted keys become invalid. Does not read the deleted rows.
+    /// - Parameter discarding: Whether to delete all other keys first, also those of the
+    ///   attestation authorities, and to sign with the new ones at once. Tokens and certificates of
+    ///   the deleted keys become invalid. Does not read the deleted rows.
     /// - Returns: All keys.
     func rotate(discarding: Bool) async throws -> [Line] {
         try requireKeyFile()
         return try await change { database, now in
-            let names = try database.rows("SELECT DISTINCT algorithm FROM signing_key").map { try $0.text("algorithm") }
+            let names = try database.rows("SELECT DISTINCT algorithm FROM signing_key").map {
+                try $0.text("algorithm")
+            }
             let algorithms = SigningKey.Algorithm.allCases.filter { names.contains($0.rawValue) }
             if discarding {
                 // Without the key file, the new keys would not be encrypted.
-                guard try cipher != nil || !Self.hasEncrypted(in: database) else { throw SigningKeyCipher.missing }
+                guard try cipher != nil || !Self.hasEncrypted(in: database) else {
+                    throw SigningKeyCipher.missing
+                }
                 try database.execute("DELETE FROM signing_key")
                 for name in AttestationServices.issuerKeys {
                     try database.execute("DELETE FROM secret WHERE name = \(name)")
@@ -85,12 +91,14 @@ struct SigningKeyStore: Sendable {
                 try openAll(in: database)
                 guard !algorithms.isEmpty else {
                     throw ConfigurationError(
-                        "the database contains no signing key", "Start a server, which creates one.")
+                        "the database contains no signing key", "Start a server, which creates one."
+                    )
                 }
             }
             let start = discarding ? now : now + SigningKeySchedule.publication
             for algorithm in algorithms {
-                try insert(SigningKey(algorithm), algorithm, at: now, signsFrom: start, in: database)
+                try insert(
+                    SigningKey(algorithm), algorithm, at: now, signsFrom: start, in: database)
             }
             try deleteExpired(at: now, in: database)
             return try Self.lines(StoredSigningKey.all(in: database), at: now)
@@ -116,15 +124,16 @@ struct SigningKeyStore: Sendable {
             let rows = try StoredSigningKey.all(in: database)
             for row in rows { try row.encrypt(with: cipher, in: database) }
             for (name, value) in try Self.issuers(in: database) {
-                let sealed = try SigningKeyCipher.seal(SecretBytes(value), .init(kid: name), with: cipher)
+                let sealed = try SigningKeyCipher.seal(
+                    SecretBytes(value), .init(kid: name), with: cipher)
                 try database.execute("UPDATE secret SET value = \(sealed) WHERE name = \(name)")
             }
             return try Self.lines(StoredSigningKey.all(in: database), at: now)
         }
     }
 
-    /// Removes a key that does not sign. If it signed earlier, removes the keys before it too, which would otherwise be published
-    /// again. Tokens that they signed become invalid.
+    /// Removes a key that does not sign. If it signed earlier, removes the keys before it too,
+    /// which would otherwise be published again. Tokens that they signed become invalid.
     func remove(_ kid: String) async throws -> Removal {
         try await change { database, now in
             let all = try StoredSigningKey.all(in: database)
@@ -132,7 +141,9 @@ struct SigningKeyStore: Sendable {
             let rows = all.filter { $0.algorithm == algorithm }
             guard let index = rows.firstIndex(where: { $0.kid == kid }) else { return .unknown }
             let schedule = SigningKeySchedule(rows.map(\.signsFrom))
-            let states = [now, now + SigningKeySchedule.serverCache].map { schedule.state(of: index, at: $0) }
+            let states = [now, now + SigningKeySchedule.serverCache].map {
+                schedule.state(of: index, at: $0)
+            }
             guard !states.contains(.current) else { return .refused }
             for row in states[0] == .next ? rows[index...index] : rows[...index] {
                 try database.execute("DELETE FROM signing_key WHERE kid = \(row.kid)")
@@ -157,7 +168,8 @@ struct SigningKeyStore: Sendable {
         guard cipher != nil || database.dialect == .sqlite else {
             throw ConfigurationError(
                 "signing keys in a PostgreSQL database must be encrypted, and there is no signing key file",
-                "Create a file of 32 random bytes with mode 600, and name it with --signing-key-file FILE.")
+                "Create a file of 32 random bytes with mode 600, and name it with --signing-key-file FILE."
+            )
         }
     }
 
@@ -170,7 +182,9 @@ struct SigningKeyStore: Sendable {
     }
 
     /// The stored keys of the attestation authorities, by their names.
-    private static func issuers(in database: any SQLConnection) throws -> [(name: String, value: Data)] {
+    private static func issuers(in database: any SQLConnection) throws -> [(
+        name: String, value: Data
+    )] {
         try AttestationServices.issuerKeys.compactMap { name in
             try database.row("SELECT value FROM secret WHERE name = \(name)").map { row in
                 (name: name, value: try row.blob("value"))
@@ -180,19 +194,24 @@ struct SigningKeyStore: Sendable {
 
     /// Whether a key is encrypted. Does not read the other columns, which can be damaged.
     private static func hasEncrypted(in database: any SQLConnection) throws -> Bool {
-        let keys = try database.rows("SELECT private_key FROM signing_key").map { try $0.blob("private_key") }
-        return try (keys + issuers(in: database).map { $0.value }).contains(where: SigningKeyCipher.isEncrypted)
+        let keys = try database.rows("SELECT private_key FROM signing_key").map {
+            try $0.blob("private_key")
+        }
+        return try (keys + issuers(in: database).map { $0.value }).contains(
+            where: SigningKeyCipher.isEncrypted)
     }
 
     private func insert(
         _ key: SigningKey, _ algorithm: SigningKey.Algorithm, at now: Double, signsFrom: Double,
         in database: any SQLConnection
     ) throws {
-        try StoredSigningKey(key, algorithm, cipher: cipher, createdAt: now, signsFrom: signsFrom).insert(in: database)
+        try StoredSigningKey(key, algorithm, cipher: cipher, createdAt: now, signsFrom: signsFrom)
+            .insert(in: database)
     }
 
     private func deleteExpired(at now: Double, in database: any SQLConnection) throws {
-        for line in Self.lines(try StoredSigningKey.all(in: database), at: now) where line.state == .expired {
+        for line in Self.lines(try StoredSigningKey.all(in: database), at: now)
+        where line.state == .expired {
             try database.execute("DELETE FROM signing_key WHERE kid = \(line.kid)")
         }
     }
@@ -203,7 +222,8 @@ struct SigningKeyStore: Sendable {
             let schedule = SigningKeySchedule(rows.map(\.signsFrom))
             return rows.enumerated().map { index, row in
                 Line(
-                    kid: row.kid, algorithm: algorithm.rawValue, state: schedule.state(of: index, at: now),
+                    kid: row.kid, algorithm: algorithm.rawValue,
+                    state: schedule.state(of: index, at: now),
                     encrypted: row.isEncrypted, createdAt: Administration.text(row.createdAt),
                     signsFrom: Administration.text(row.signsFrom),
                     publishedUntil: schedule.publishedUntil(index).map(Administration.text))

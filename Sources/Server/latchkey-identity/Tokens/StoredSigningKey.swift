@@ -14,7 +14,8 @@ struct StoredSigningKey: Sendable {
 
     /// - Parameter cipher: nil to store the key without encryption.
     init(
-        _ key: SigningKey, _ algorithm: SigningKey.Algorithm, cipher: SigningKeyCipher?, createdAt: Double,
+        _ key: SigningKey, _ algorithm: SigningKey.Algorithm, cipher: SigningKeyCipher?,
+        createdAt: Double,
         signsFrom: Double
     ) throws {
         kid = key.kid
@@ -25,7 +26,8 @@ struct StoredSigningKey: Sendable {
         self.signsFrom = signsFrom
     }
 
-    /// The columns that the encryption authenticates, so that a writer of the database cannot change when a key signs.
+    /// The columns that the encryption authenticates, so that a writer of the database cannot
+    /// change when a key signs.
     private static func row(
         _ kid: String, _ algorithm: SigningKey.Algorithm, _ createdAt: Double, _ signsFrom: Double
     ) -> SigningKeyCipher.Row {
@@ -51,7 +53,8 @@ struct StoredSigningKey: Sendable {
 
     /// All rows, in the order in which the keys sign.
     static func all(in database: any SQLConnection) throws -> [StoredSigningKey] {
-        try database.rows("SELECT * FROM signing_key ORDER BY signs_from, created_at, kid").map(StoredSigningKey.init)
+        try database.rows("SELECT * FROM signing_key ORDER BY signs_from, created_at, kid").map(
+            StoredSigningKey.init)
     }
 
     func insert(in database: any SQLConnection) throws {
@@ -66,20 +69,22 @@ struct StoredSigningKey: Sendable {
     func encrypt(with cipher: SigningKeyCipher, in database: any SQLConnection) throws {
         let sealed = try Self(
             key(nil), algorithm, cipher: cipher, createdAt: createdAt, signsFrom: signsFrom)
-        try database.execute("UPDATE signing_key SET private_key = \(sealed.privateKey) WHERE kid = \(kid)")
+        try database.execute(
+            "UPDATE signing_key SET private_key = \(sealed.privateKey) WHERE kid = \(kid)")
     }
 
     /// Opens the private key.
     ///
-    /// - Throws: ``ConfigurationError`` if the key file is missing or another one, the key is not encrypted although there is a key
-    ///   file, or the key does not match its ID.
+    /// - Throws: ``ConfigurationError`` if the key file is missing or another one, the key is not
+    ///   encrypted although there is a key file, or the key does not match its ID.
     func key(_ cipher: SigningKeyCipher?) throws -> SigningKey {
         let der = try SigningKeyCipher.open(
             privateKey, Self.row(kid, algorithm, createdAt, signsFrom), with: cipher)
         guard let key = try? SigningKey(algorithm, der: der), key.kid == kid else {
             throw ConfigurationError(
                 "the stored signing key \(kid) is damaged",
-                "Restore the database, or replace all keys with: latchkey-identity signing-keys rotate --discard")
+                "Restore the database, or replace all keys with: latchkey-identity signing-keys rotate --discard"
+            )
         }
         return key
     }

@@ -28,7 +28,8 @@ struct TokenResponse: Sendable, Encodable {
 
 /// A random string that refers to a database row. The database stores only its ``digest(_:)``.
 enum OpaqueToken {
-    private static let alphabet = Array("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+    private static let alphabet = Array(
+        "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
     /// 32 letters and digits: 190 bits.
     static func alphanumeric() -> String {
@@ -61,8 +62,8 @@ enum Scope {
     static let narrow = Set(all).subtracting([offlineAccess, fullAccess])
     /// The default scopes of a biometric login.
     static let deviceDefault = [openID, offlineAccess, fullAccess]
-    /// The default scopes of easy access. Without `offline_access`: the session ends with its access token, because the
-    /// device can begin another with a new signature.
+    /// The default scopes of easy access. Without `offline_access`: the session ends with its
+    /// access token, because the device can begin another with a new signature.
     static let easyAccessDefault = [openID, fullAccess]
 
     /// Checks the scopes that a client requests.

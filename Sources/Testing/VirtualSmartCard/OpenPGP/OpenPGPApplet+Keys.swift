@@ -24,7 +24,8 @@ enum OpenPGPKey: UInt8, CaseIterable {
     /// The algorithm attributes: ECDSA or ECDH, and the object identifier of P-256 (section 4.4.3).
     var attributes: [UInt8] { [algorithm] + Self.curve }
 
-    /// The fingerprint of a key whose creation time is 0 (RFC 4880 section 12.2, RFC 6637 section 9).
+    /// The fingerprint of a key whose creation time is 0 (RFC 4880 section 12.2, RFC 6637 section
+    /// 9).
     func fingerprint(of key: EllipticCurveKey) -> [UInt8] {
         let header: [UInt8] = [4, 0, 0, 0, 0, algorithm, UInt8(Self.curve.count)]
         // The point's length is 515 bits.
@@ -39,9 +40,12 @@ enum OpenPGPKey: UInt8, CaseIterable {
 }
 
 extension OpenPGPApplet {
-    /// GENERATE ASYMMETRIC KEY PAIR (section 7.2.14): P1 80 generates a key, 81 reads the public key.
+    /// GENERATE ASYMMETRIC KEY PAIR (section 7.2.14): P1 80 generates a key, 81 reads the public
+    /// key.
     mutating func publicKey(p1: UInt8, _ data: [UInt8]) throws(StatusWord) -> [UInt8] {
-        guard let first = data.first, let reference = OpenPGPKey(rawValue: first) else { throw .incorrectData }
+        guard let first = data.first, let reference = OpenPGPKey(rawValue: first) else {
+            throw .incorrectData
+        }
         switch p1 {
         case 0x80:
             try require(.administrator)
@@ -68,7 +72,8 @@ extension OpenPGPApplet {
         return try rawSignature(of: digest, with: .authentication)
     }
 
-    /// PSO: DECIPHER (section 7.2.11). The data is the other side's public key; the result is the shared secret.
+    /// PSO: DECIPHER (section 7.2.11). The data is the other side's public key; the result is the
+    /// shared secret.
     func decipher(_ data: [UInt8]) throws(StatusWord) -> [UInt8] {
         try require(.user)
         let key = try key(.decryption)
@@ -78,7 +83,9 @@ extension OpenPGPApplet {
         return try key.agree(with: point)
     }
 
-    private func rawSignature(of digest: [UInt8], with reference: OpenPGPKey) throws(StatusWord) -> [UInt8] {
+    private func rawSignature(of digest: [UInt8], with reference: OpenPGPKey) throws(StatusWord)
+        -> [UInt8]
+    {
         let key = try key(reference)
         guard (1...key.algorithm.width).contains(digest.count) else { throw .wrongLength }
         return try key.sign(digest).raw

@@ -18,14 +18,16 @@ extension OpenPGPApplet {
             guard session.verified.contains(password) else { throw secret(of: password).status }
         case (0x00, false):
             session.verified.remove(password)
-            try check(password) { (secret: inout CountedSecret) throws(StatusWord) in try secret.verify(data[...]) }
+            try check(password) { (secret: inout CountedSecret) throws(StatusWord) in
+                try secret.verify(data[...])
+            }
             session.verified.insert(password)
         default: throw .incorrectParameters
         }
     }
 
-    /// CHANGE REFERENCE DATA (section 7.2.3). The data is the old password, whose length the card knows, and the new
-    /// password.
+    /// CHANGE REFERENCE DATA (section 7.2.3). The data is the old password, whose length the card
+    /// knows, and the new password.
     mutating func changeReferenceData(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) {
         guard p1 == 0, let password = OpenPGPPassword(rawValue: p2), password != .user else {
             throw .incorrectParameters
@@ -39,7 +41,9 @@ extension OpenPGPApplet {
 
     /// RESET RETRY COUNTER (section 7.2.4) after PW3 was verified. The data is the new PW1.
     mutating func resetRetryCounter(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) {
-        guard [0x00, 0x02].contains(p1), p2 == OpenPGPPassword.signature.rawValue else { throw .incorrectParameters }
+        guard [0x00, 0x02].contains(p1), p2 == OpenPGPPassword.signature.rawValue else {
+            throw .incorrectParameters
+        }
         // P1 00 uses the resetting code, which this card does not have.
         guard p1 == 0x02 else { throw .authenticationBlocked }
         try require(.administrator)
@@ -55,7 +59,8 @@ extension OpenPGPApplet {
         password == .administrator ? administratorPassword : userPassword
     }
 
-    /// Uses a password. The status word for a wrong password is 6982, without the number of attempts left.
+    /// Uses a password. The status word for a wrong password is 6982, without the number of
+    /// attempts left.
     private mutating func check(
         _ password: OpenPGPPassword, _ use: (inout CountedSecret) throws(StatusWord) -> Void
     ) throws(StatusWord) {

@@ -1,9 +1,9 @@
 /// The OpenPGP application 3.4, as far as OpenSC's driver and keys on P-256 need it.
 ///
-/// Section numbers refer to "Functional Specification of the OpenPGP application on ISO Smart Card Operating Systems",
-/// version 3.4.1. Where the specification leaves a choice, the applet behaves like the CanoKey firmware. A new card has
-/// keys for signatures and authentication. It has no resetting code, key import, key derivation or user interaction
-/// flag.
+/// Section numbers refer to "Functional Specification of the OpenPGP application on ISO Smart Card
+/// Operating Systems", version 3.4.1. Where the specification leaves a choice, the applet behaves
+/// like the CanoKey firmware. A new card has keys for signatures and authentication. It has no
+/// resetting code, key import, key derivation or user interaction flag.
 package struct OpenPGPApplet: CardApplet {
     /// The card's model and serial number.
     package let profile: CardProfile
@@ -13,14 +13,16 @@ package struct OpenPGPApplet: CardApplet {
     /// PW1, with the references 81 and 82.
     var userPassword = CountedSecret(CardProfile.defaultPIN, format: .password(shortest: 6))
     /// PW3, with the reference 83.
-    var administratorPassword = CountedSecret(CardProfile.defaultPUK, format: .password(shortest: 8))
+    var administratorPassword = CountedSecret(
+        CardProfile.defaultPUK, format: .password(shortest: 8))
     /// Whether PW1 is valid for several signatures (section 4.4.1, tag C4).
     var allowsSeveralSignatures = false
     var signatureCount = 0
     var keys: [OpenPGPKey: EllipticCurveKey] = [:]
     /// The data objects that PUT DATA replaces, by tag.
     var objects = OpenPGPApplet.factoryObjects
-    /// The certificates by occurrence: for authentication, decryption and signatures (section 7.2.5).
+    /// The certificates by occurrence: for authentication, decryption and signatures (section
+    /// 7.2.5).
     var certificates = [[UInt8]](repeating: [], count: OpenPGPKey.allCases.count)
     var session = OpenPGPSession()
 
@@ -29,7 +31,8 @@ package struct OpenPGPApplet: CardApplet {
         self.profile = profile
         self.environment = environment
         for key in [OpenPGPKey.signature, .authentication] {
-            guard let made = try? EllipticCurveKey.generate(.p256, random: environment.randomBytes) else { continue }
+            guard let made = try? EllipticCurveKey.generate(.p256, random: environment.randomBytes)
+            else { continue }
             keys[key] = made
             objects[key.fingerprintObject] = key.fingerprint(of: made)
         }
@@ -42,8 +45,12 @@ package struct OpenPGPApplet: CardApplet {
 
     package mutating func rememberTouch() {}
 
-    package mutating func perform(_ command: CommandAPDU, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
-        let (instruction, p1, p2) = (OpenPGPInstruction(rawValue: command.instruction), command.p1, command.p2)
+    package mutating func perform(_ command: CommandAPDU, _ data: [UInt8]) throws(StatusWord)
+        -> CommandOutcome
+    {
+        let (instruction, p1, p2) = (
+            OpenPGPInstruction(rawValue: command.instruction), command.p1, command.p2
+        )
         guard session.isSelected || instruction == .select else { throw .unknownInstruction }
         let tag = UInt16(p1) << 8 | UInt16(p2)
         switch instruction {
@@ -64,8 +71,8 @@ package struct OpenPGPApplet: CardApplet {
         return .done
     }
 
-    /// SELECT by the application's identifier or its beginning (section 7.2.1). Keeps the session of the current
-    /// application.
+    /// SELECT by the application's identifier or its beginning (section 7.2.1). Keeps the session
+    /// of the current application.
     private mutating func select(p1: UInt8, _ data: [UInt8]) throws(StatusWord) {
         guard p1 == 0x04, data.count >= 6, identifier.starts(with: data) else { throw .notFound }
         session.isSelected = true

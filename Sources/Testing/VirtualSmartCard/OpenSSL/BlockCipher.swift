@@ -5,8 +5,11 @@ enum BlockCipher {
     /// - Parameters:
     ///   - block: One block of the algorithm.
     ///   - key: A key of the algorithm's length.
-    /// - Returns: nil if OpenSSL refuses, for example because Triple DES is disabled on this machine.
-    static func encrypt(_ block: [UInt8], key: [UInt8], algorithm: ManagementKeyAlgorithm) -> [UInt8]? {
+    /// - Returns: nil if OpenSSL refuses, for example because Triple DES is disabled on this
+    ///   machine.
+    static func encrypt(_ block: [UInt8], key: [UInt8], algorithm: ManagementKeyAlgorithm)
+        -> [UInt8]?
+    {
         guard let context = EVP_CIPHER_CTX_new() else { return nil }
         defer { EVP_CIPHER_CTX_free(context) }
         guard
@@ -17,7 +20,8 @@ enum BlockCipher {
         var output = [UInt8](repeating: 0, count: 2 * block.count)
         var count: Int32 = 0
         guard
-            EVP_EncryptUpdate(context, &output, &count, block, Int32(block.count)) == 1, Int(count) == block.count
+            EVP_EncryptUpdate(context, &output, &count, block, Int32(block.count)) == 1,
+            Int(count) == block.count
         else { return nil }
         return Array(output.prefix(block.count))
     }

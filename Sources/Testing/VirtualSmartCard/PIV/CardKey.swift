@@ -20,9 +20,12 @@ enum CardKey: Sendable {
     case rsa(RSAKey)
 
     /// Generates a key. RSA keys use OpenSSL's random numbers.
-    static func generate(_ algorithm: KeyAlgorithm, random: (Int) -> [UInt8]) throws(StatusWord) -> CardKey {
+    static func generate(_ algorithm: KeyAlgorithm, random: (Int) -> [UInt8]) throws(StatusWord)
+        -> CardKey
+    {
         algorithm == .rsa2048
-            ? .rsa(try RSAKey.generate()) : .ellipticCurve(try EllipticCurveKey.generate(algorithm, random: random))
+            ? .rsa(try RSAKey.generate())
+            : .ellipticCurve(try EllipticCurveKey.generate(algorithm, random: random))
     }
 
     var algorithm: KeyAlgorithm {
@@ -38,7 +41,8 @@ enum CardKey: Sendable {
         return key.publicPoint
     }
 
-    /// The public key as in the responses to GENERATE and GET METADATA (SP 800-73-4 Part 2 table 11).
+    /// The public key as in the responses to GENERATE and GET METADATA (SP 800-73-4 Part 2 table
+    /// 11).
     var publicKeyFields: [UInt8] {
         switch self {
         case .ellipticCurve(let key): TLV(0x86, key.publicPoint).bytes

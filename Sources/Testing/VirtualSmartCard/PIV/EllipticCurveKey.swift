@@ -21,7 +21,8 @@ struct EllipticCurveKey: Sendable {
         }
         sharedSecret = { point in
             try P256.KeyAgreement.PrivateKey(rawRepresentation: key.rawRepresentation)
-                .sharedSecretFromKeyAgreement(with: P256.KeyAgreement.PublicKey(x963Representation: point))
+                .sharedSecretFromKeyAgreement(
+                    with: P256.KeyAgreement.PublicKey(x963Representation: point))
         }
     }
 
@@ -35,7 +36,8 @@ struct EllipticCurveKey: Sendable {
         }
         sharedSecret = { point in
             try P384.KeyAgreement.PrivateKey(rawRepresentation: key.rawRepresentation)
-                .sharedSecretFromKeyAgreement(with: P384.KeyAgreement.PublicKey(x963Representation: point))
+                .sharedSecretFromKeyAgreement(
+                    with: P384.KeyAgreement.PublicKey(x963Representation: point))
         }
     }
 
@@ -55,18 +57,23 @@ struct EllipticCurveKey: Sendable {
 
     /// Generates a key.
     ///
-    /// - Throws: ``StatusWord/internalError`` if 32 random values are not valid keys. Each is invalid with a
-    ///   probability of at most 2⁻³².
-    static func generate(_ algorithm: KeyAlgorithm, random: (Int) -> [UInt8]) throws(StatusWord) -> EllipticCurveKey {
+    /// - Throws: ``StatusWord/internalError`` if 32 random values are not valid keys. Each is
+    ///   invalid with a probability of at most 2⁻³².
+    static func generate(_ algorithm: KeyAlgorithm, random: (Int) -> [UInt8]) throws(StatusWord)
+        -> EllipticCurveKey
+    {
         for _ in 0..<32 {
-            if let key = try? EllipticCurveKey(algorithm, scalar: random(algorithm.width)) { return key }
+            if let key = try? EllipticCurveKey(algorithm, scalar: random(algorithm.width)) {
+                return key
+            }
         }
         throw .internalError
     }
 
     /// Signs with ECDSA.
     ///
-    /// - Parameter digest: The digest. If it is longer than the curve's order, its leftmost bytes are used.
+    /// - Parameter digest: The digest. If it is longer than the curve's order, its leftmost bytes
+    ///   are used.
     /// - Returns: The signature in DER, and as r followed by s.
     func sign(_ digest: [UInt8]) throws(StatusWord) -> (der: [UInt8], raw: [UInt8]) {
         do {
@@ -96,8 +103,8 @@ struct RawDigest: Digest {
     static let byteCount = 32
     private let bytes: [UInt8]
 
-    /// - Parameter width: The length of the curve's scalars in bytes. Longer digests are cut (FIPS 186-4 section 6.4);
-    ///   shorter ones get leading zeros.
+    /// - Parameter width: The length of the curve's scalars in bytes. Longer digests are cut (FIPS
+    ///   186-4 section 6.4); shorter ones get leading zeros.
     init(_ digest: [UInt8], width: Int) {
         let digest = digest.prefix(width)
         bytes = [UInt8](repeating: 0, count: width - digest.count) + digest

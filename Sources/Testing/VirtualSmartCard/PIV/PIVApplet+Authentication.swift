@@ -7,10 +7,14 @@ extension PIVApplet {
     private static let touchLifetime = 15.0
 
     /// GENERAL AUTHENTICATE (SP 800-73-4 Part 2 section 3.2.4): P1 is the algorithm, P2 the key.
-    mutating func generalAuthenticate(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
+    mutating func generalAuthenticate(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord)
+        -> CommandOutcome
+    {
         guard let template = try TLV.parse(data)[tag: 0x7C] else { throw .incorrectData }
         let fields = try TLV.parse(template)
-        guard p2 != Self.managementKeyReference else { return try authenticateAdministrator(p1: p1, fields) }
+        guard p2 != Self.managementKeyReference else {
+            return try authenticateAdministrator(p1: p1, fields)
+        }
         guard let slot = profile.model.keySlot(p2) else { throw .incorrectParameters }
         return try usePrivateKey(in: slot, p1: p1, fields)
     }
@@ -20,12 +24,18 @@ extension PIVApplet {
 
     // MARK: - The management key
 
-    /// Authenticates with the management key in two commands: mutually (the card's witness 80, the host's challenge 81)
-    /// or one-way (the card's challenge 81, the host's response 82).
-    private mutating func authenticateAdministrator(p1: UInt8, _ fields: [TLV]) throws(StatusWord) -> CommandOutcome {
+    /// Authenticates with the management key in two commands: mutually (the card's witness 80, the
+    /// host's challenge 81) or one-way (the card's challenge 81, the host's response 82).
+    private mutating func authenticateAdministrator(p1: UInt8, _ fields: [TLV]) throws(StatusWord)
+        -> CommandOutcome
+    {
         let isDefaultAlgorithm = p1 == 0 && managementKey.algorithm == .tripleDES
-        guard p1 == managementKey.algorithm.rawValue || isDefaultAlgorithm else { throw .incorrectData }
-        let (witness, challenge, response) = (fields[tag: 0x80], fields[tag: 0x81], fields[tag: 0x82])
+        guard p1 == managementKey.algorithm.rawValue || isDefaultAlgorithm else {
+            throw .incorrectData
+        }
+        let (witness, challenge, response) = (
+            fields[tag: 0x80], fields[tag: 0x81], fields[tag: 0x82]
+        )
         if witness == [] {
             let number = newChallenge()
             return .data(Self.dynamicTemplate([TLV(0x80, try managementKey.encrypt(number))]))
@@ -54,15 +64,18 @@ extension PIVApplet {
         return number
     }
 
-    /// Yubico's SET MANAGEMENT KEY: the algorithm, 9B, the length and the key. P2 FE, a management key with touch, is
-    /// not supported.
-    mutating func setManagementKey(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
+    /// Yubico's SET MANAGEMENT KEY: the algorithm, 9B, the length and the key. P2 FE, a management
+    /// key with touch, is not supported.
+    mutating func setManagementKey(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord)
+        -> CommandOutcome
+    {
         guard session.isAdministrator else { throw .securityStatusNotSatisfied }
         guard (p1, p2) == (0xFF, 0xFF) else { throw .incorrectParameters }
         guard
             data.count >= 3, data[1] == Self.managementKeyReference, data.count == 3 + Int(data[2]),
             let algorithm = ManagementKeyAlgorithm(rawValue: data[0]),
-            algorithm == .tripleDES || profile.model.hasAllAdditions && profile.firmware >= Firmware(5, 4, 2),
+            algorithm == .tripleDES
+                || profile.model.hasAllAdditions && profile.firmware >= Firmware(5, 4, 2),
             let key = ManagementKey(algorithm, bytes: Array(data[3...]))
         else { throw .incorrectData }
         managementKey = key
@@ -71,7 +84,8 @@ extension PIVApplet {
 
     // MARK: - Private keys
 
-    private mutating func usePrivateKey(in slot: KeySlot, p1: UInt8, _ fields: [TLV]) throws(StatusWord)
+    private mutating func usePrivateKey(in slot: KeySlot, p1: UInt8, _ fields: [TLV])
+        throws(StatusWord)
         -> CommandOutcome
     {
         guard let entry = keys[slot] else {
@@ -83,7 +97,9 @@ extension PIVApplet {
         let operation: PrivateKeyUse
         switch (fields[tag: 0x81], fields[tag: 0x85]) {
         case (let digest?, nil) where !digest.isEmpty:
-            operation = { () throws(StatusWord) in Self.dynamicTemplate([TLV(0x82, try key.sign(digest))]) }
+            operation = { () throws(StatusWord) in
+                Self.dynamicTemplate([TLV(0x82, try key.sign(digest))])
+            }
         case (nil, let point?):
             operation = { () throws(StatusWord) in
                 Self.dynamicTemplate([TLV(0x82, try key.agree(with: point))])
@@ -104,7 +120,9 @@ extension PIVApplet {
         case .never: false
         case .always: true
         case .cached:
-            lastTouch.map { environment.now().timeIntervalSinceReferenceDate - $0 >= Self.touchLifetime } ?? true
+            lastTouch.map {
+                environment.now().timeIntervalSinceReferenceDate - $0 >= Self.touchLifetime
+            } ?? true
         }
     }
 }

@@ -1,6 +1,10 @@
 extension PIVApplet {
-    package mutating func perform(_ command: CommandAPDU, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
-        let (instruction, p1, p2) = (Instruction(rawValue: command.instruction), command.p1, command.p2)
+    package mutating func perform(_ command: CommandAPDU, _ data: [UInt8]) throws(StatusWord)
+        -> CommandOutcome
+    {
+        let (instruction, p1, p2) = (
+            Instruction(rawValue: command.instruction), command.p1, command.p2
+        )
         // The PIN policy "always" requires VERIFY directly before the use.
         defer { if instruction != .verify { session.isPINFresh = false } }
         switch (session.application, instruction) {
@@ -37,16 +41,20 @@ extension PIVApplet {
 
     // MARK: - Applications
 
-    /// SELECT (SP 800-73-4 Part 2 section 3.1.1). Selecting another application clears the session, as on a YubiKey.
+    /// SELECT (SP 800-73-4 Part 2 section 3.1.1). Selecting another application clears the session,
+    /// as on a YubiKey.
     private mutating func select(p1: UInt8, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
         guard p1 == 0x04, data.count >= 5 else { throw .notFound }
         if Self.pivIdentifier.starts(with: data) {
-            // Selecting the current application again keeps the security status (SP 800-73-4 Part 2 section 3.1.1).
-            // A CanoKey clears the status.
-            if session.application != .piv || profile.model != .yubiKey { session = PIVSession(application: .piv) }
+            // Selecting the current application again keeps the security status (SP 800-73-4 Part 2
+            // section 3.1.1). A CanoKey clears the status.
+            if session.application != .piv || profile.model != .yubiKey {
+                session = PIVSession(application: .piv)
+            }
             return .data(Self.applicationProperties)
         }
-        guard Self.oneTimePasswordIdentifier.starts(with: data), profile.model.hasAllAdditions else { throw .notFound }
+        guard Self.oneTimePasswordIdentifier.starts(with: data), profile.model.hasAllAdditions
+        else { throw .notFound }
         session = PIVSession(application: .oneTimePassword)
         // The version, the programming sequence and the state of two empty slots.
         return .data(profile.firmware.bytes + [0, 0, 0])
@@ -62,9 +70,11 @@ extension PIVApplet {
     private static let pivIdentifier: [UInt8] = [
         0xA0, 0x00, 0x00, 0x03, 0x08, 0x00, 0x00, 0x10, 0x00, 0x01, 0x00,
     ]
-    private static let oneTimePasswordIdentifier: [UInt8] = [0xA0, 0x00, 0x00, 0x05, 0x27, 0x20, 0x01, 0x01]
-    /// The application property template 61 (SP 800-73-4 Part 2 table 3): the application's version and its tag
-    /// allocation authority.
+    private static let oneTimePasswordIdentifier: [UInt8] = [
+        0xA0, 0x00, 0x00, 0x05, 0x27, 0x20, 0x01, 0x01,
+    ]
+    /// The application property template 61 (SP 800-73-4 Part 2 table 3): the application's version
+    /// and its tag allocation authority.
     private static let applicationProperties = TLV(
         0x61,
         [

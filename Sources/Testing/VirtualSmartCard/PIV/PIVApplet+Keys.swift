@@ -1,6 +1,9 @@
 extension PIVApplet {
-    /// GENERATE ASYMMETRIC KEY PAIR (SP 800-73-4 Part 2 section 3.3.2) with Yubico's policies. Replaces the slot's key.
-    mutating func generateKeyPair(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
+    /// GENERATE ASYMMETRIC KEY PAIR (SP 800-73-4 Part 2 section 3.3.2) with Yubico's policies.
+    /// Replaces the slot's key.
+    mutating func generateKeyPair(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord)
+        -> CommandOutcome
+    {
         guard session.isAdministrator else { throw .securityStatusNotSatisfied }
         guard p1 == 0, let slot = profile.model.keySlot(p2) else { throw .incorrectParameters }
         guard let template = try TLV.parse(data)[tag: 0xAC] else { throw .incorrectData }
@@ -10,30 +13,37 @@ extension PIVApplet {
         else { throw .incorrectData }
         let (pinPolicy, touchPolicy) = try policies(fields, slot)
         let key = try CardKey.generate(algorithm, random: environment.randomBytes)
-        keys[slot] = SlotKey(key: key, pinPolicy: pinPolicy, touchPolicy: touchPolicy, origin: .generated)
+        keys[slot] = SlotKey(
+            key: key, pinPolicy: pinPolicy, touchPolicy: touchPolicy, origin: .generated)
         return .data(TLV(0x7F49, key.publicKeyFields).bytes)
     }
 
     /// Yubico's IMPORT KEY: P1 is the algorithm, P2 the slot, tag 06 the scalar.
-    mutating func importKey(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
+    mutating func importKey(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord)
+        -> CommandOutcome
+    {
         guard session.isAdministrator else { throw .securityStatusNotSatisfied }
-        guard let algorithm = KeyAlgorithm(rawValue: p1), algorithm != .rsa2048, let slot = profile.model.keySlot(p2)
+        guard let algorithm = KeyAlgorithm(rawValue: p1), algorithm != .rsa2048,
+            let slot = profile.model.keySlot(p2)
         else { throw .incorrectParameters }
         let fields = try TLV.parse(data)
         guard let scalar = fields[tag: 0x06] else { throw .incorrectData }
         let (pinPolicy, touchPolicy) = try policies(fields, slot)
         let key = try EllipticCurveKey(algorithm, scalar: scalar)
         keys[slot] = SlotKey(
-            key: .ellipticCurve(key), pinPolicy: pinPolicy, touchPolicy: touchPolicy, origin: .imported)
+            key: .ellipticCurve(key), pinPolicy: pinPolicy, touchPolicy: touchPolicy,
+            origin: .imported)
         return .done
     }
 
-    /// Yubico's MOVE KEY, since 5.7: moves the key in slot P2 to slot P1, or deletes it if P1 is FF.
+    /// Yubico's MOVE KEY, since 5.7: moves the key in slot P2 to slot P1, or deletes it if P1 is
+    /// FF.
     mutating func moveKey(p1: UInt8, p2: UInt8) throws(StatusWord) -> CommandOutcome {
         guard profile.firmware >= Firmware(5, 7, 0) else { throw .unknownInstruction }
         guard session.isAdministrator else { throw .securityStatusNotSatisfied }
         let destination = KeySlot(rawValue: p1)
-        guard let source = KeySlot(rawValue: p2), source != .attestation, p1 == 0xFF || destination != nil,
+        guard let source = KeySlot(rawValue: p2), source != .attestation,
+            p1 == 0xFF || destination != nil,
             destination != .attestation
         else { throw .incorrectParameters }
         guard let key = keys[source] else { throw .referenceNotFound }
@@ -53,7 +63,8 @@ extension PIVApplet {
         }
         let (pin, touch) = (try number(0xAA), try number(0xAB))
         guard
-            let pinPolicy = pin == 0 ? profile.model.defaultPINPolicy(of: slot) : PINPolicy(rawValue: pin),
+            let pinPolicy = pin == 0
+                ? profile.model.defaultPINPolicy(of: slot) : PINPolicy(rawValue: pin),
             let touchPolicy = touch == 0 ? .never : TouchPolicy(rawValue: touch)
         else { throw .incorrectData }
         return (pinPolicy, touchPolicy)
@@ -102,7 +113,8 @@ extension PIVApplet {
     /// The maximum length of an object on a YubiKey in bytes.
     private static let largestObject = 3052
     private static let discoveryObject: [UInt8] = [0x7E]
-    /// The application's identifier and the PIN usage policy: the application's PIN (SP 800-73-4 Part 1 section 3.3.2).
+    /// The application's identifier and the PIN usage policy: the application's PIN (SP 800-73-4
+    /// Part 1 section 3.3.2).
     private static let discovery = TLV(
         0x7E,
         [
@@ -110,25 +122,36 @@ extension PIVApplet {
             TLV(0x5F2F, [0x40, 0x00]),
         ].bytes
     ).bytes
-    /// Printed information, fingerprints and facial image. Reading them requires the PIN (SP 800-73-4 Part 1 table 2).
-    private static let guardedObjects: Set<[UInt8]> = [[0x5F, 0xC1, 0x09], [0x5F, 0xC1, 0x03], [0x5F, 0xC1, 0x08]]
+    /// Printed information, fingerprints and facial image. Reading them requires the PIN (SP
+    /// 800-73-4 Part 1 table 2).
+    private static let guardedObjects: Set<[UInt8]> = [
+        [0x5F, 0xC1, 0x09], [0x5F, 0xC1, 0x03], [0x5F, 0xC1, 0x08],
+    ]
 
     /// GET DATA (SP 800-73-4 Part 2 section 3.1.2).
-    mutating func getData(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
+    mutating func getData(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord)
+        -> CommandOutcome
+    {
         guard (p1, p2) == (0x3F, 0xFF) else { throw .incorrectParameters }
         guard let tag = try TLV.parse(data)[tag: 0x5C] else { throw .incorrectData }
         if tag == Self.discoveryObject { return .data(Self.discovery) }
-        guard session.isPINVerified || !Self.guardedObjects.contains(tag) else { throw .securityStatusNotSatisfied }
+        guard session.isPINVerified || !Self.guardedObjects.contains(tag) else {
+            throw .securityStatusNotSatisfied
+        }
         guard let content = objects[tag] else { throw .notFound }
         return .data(TLV(0x53, content).bytes)
     }
 
     /// PUT DATA (SP 800-73-4 Part 2 section 3.3.1). Empty content deletes the object.
-    mutating func putData(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> CommandOutcome {
+    mutating func putData(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord)
+        -> CommandOutcome
+    {
         guard session.isAdministrator else { throw .securityStatusNotSatisfied }
         guard (p1, p2) == (0x3F, 0xFF) else { throw .incorrectParameters }
         let fields = try TLV.parse(data)
-        guard let tag = fields[tag: 0x5C], tag.count == 3, tag[0] == 0x5F, let content = fields[tag: 0x53] else {
+        guard let tag = fields[tag: 0x5C], tag.count == 3, tag[0] == 0x5F,
+            let content = fields[tag: 0x53]
+        else {
             throw .incorrectData
         }
         guard profile.model.stores(tag) else { throw .notFound }
@@ -139,30 +162,35 @@ extension PIVApplet {
 }
 
 extension PIVApplet {
-    /// The cardholder's unique identifier and the card capability container (SP 800-73-4 Part 1 table 3).
+    /// The cardholder's unique identifier and the card capability container (SP 800-73-4 Part 1
+    /// table 3).
     static let identityObjects: [[UInt8]] = [[0x5F, 0xC1, 0x02], [0x5F, 0xC1, 0x07]]
 
     /// Installs these objects, as on a new CanoKey (SP 800-73-4 Part 1 tables 8 and 9).
     mutating func installCardIdentity() {
         let federalNumber: [UInt8] = [
-            0xD4, 0xE7, 0x39, 0xDA, 0x73, 0x9C, 0xED, 0x39, 0xCE, 0x73, 0x9D, 0x83, 0x68, 0x58, 0x21, 0x08, 0x42, 0x10,
+            0xD4, 0xE7, 0x39, 0xDA, 0x73, 0x9C, 0xED, 0x39, 0xCE, 0x73, 0x9D, 0x83, 0x68, 0x58,
+            0x21, 0x08, 0x42, 0x10,
             0x84, 0x21, 0xC8, 0x42, 0x10, 0xC3, 0xEB,
         ]
         objects[Self.identityObjects[0]] =
             [
-                TLV(0x30, federalNumber), TLV(0x34, environment.randomBytes(16)), TLV(0x35, Array("20500101".utf8)),
+                TLV(0x30, federalNumber), TLV(0x34, environment.randomBytes(16)),
+                TLV(0x35, Array("20500101".utf8)),
                 TLV(0x3E, []), TLV(0xFE, []),
             ].bytes
         objects[Self.identityObjects[1]] =
             [
-                TLV(0xF0, environment.randomBytes(21)), TLV(0xF1, [0x21]), TLV(0xF2, [0x21]), TLV(0xF3, []),
-                TLV(0xF4, [0x00]), TLV(0xF5, [0x10]), TLV(0xF6, []), TLV(0xF7, []), TLV(0xFA, []), TLV(0xFB, []),
+                TLV(0xF0, environment.randomBytes(21)), TLV(0xF1, [0x21]), TLV(0xF2, [0x21]),
+                TLV(0xF3, []),
+                TLV(0xF4, [0x00]), TLV(0xF5, [0x10]), TLV(0xF6, []), TLV(0xF7, []), TLV(0xFA, []),
+                TLV(0xFB, []),
                 TLV(0xFC, []), TLV(0xFD, []), TLV(0xFE, []),
             ].bytes
     }
 
-    /// Yubico's RESET, allowed if the PIN and the PUK are both blocked. Restores the factory state, except for the
-    /// attestation key, which stays.
+    /// Yubico's RESET, allowed if the PIN and the PUK are both blocked. Restores the factory state,
+    /// except for the attestation key, which stays.
     mutating func reset() throws(StatusWord) -> CommandOutcome {
         guard pin.isBlocked, puk.isBlocked else { throw .conditionsNotSatisfied }
         removeKeys()

@@ -2,8 +2,9 @@ internal import FoundationEssentials
 
 /// The PIV application of a YubiKey or of another card (SP 800-73-4 with Yubico's additions).
 ///
-/// It takes the time and random bytes from ``CardEnvironment``. All slots accept keys on P-256 and P-384. A YubiKey
-/// refuses RSA as an unknown algorithm. Keys, PINs and objects are in memory, without protection.
+/// It takes the time and random bytes from ``CardEnvironment``. All slots accept keys on P-256 and
+/// P-384. A YubiKey refuses RSA as an unknown algorithm. Keys, PINs and objects are in memory,
+/// without protection.
 package struct PIVApplet: CardApplet {
     /// The card's model and serial number.
     package let profile: CardProfile
@@ -26,7 +27,8 @@ package struct PIVApplet: CardApplet {
     ///
     /// - Parameter authority: The issuer of the card's attestations.
     package init(
-        profile: CardProfile = CardProfile(), authority: AttestationAuthority, environment: CardEnvironment = .system
+        profile: CardProfile = CardProfile(), authority: AttestationAuthority,
+        environment: CardEnvironment = .system
     ) {
         self.profile = profile
         self.authority = authority
@@ -51,9 +53,12 @@ package struct PIVApplet: CardApplet {
     /// The elliptic-curve public keys by slot: 04 and both coordinates.
     package var publicPoints: [KeySlot: [UInt8]] { keys.compactMapValues(\.key.publicPoint) }
 
-    /// Removes all keys and data objects except those of a new card. PIN, PUK and management key stay.
+    /// Removes all keys and data objects except those of a new card. PIN, PUK and management key
+    /// stay.
     package mutating func removeKeys() {
-        let kept = profile.model.hasAllAdditions ? [KeySlot.attestation.certificateObject] : Self.identityObjects
+        let kept =
+            profile.model.hasAllAdditions
+            ? [KeySlot.attestation.certificateObject] : Self.identityObjects
         keys = keys.filter { $0.key == .attestation }
         objects = objects.filter { kept.contains($0.key) }
     }

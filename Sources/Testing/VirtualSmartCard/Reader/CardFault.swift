@@ -13,7 +13,8 @@ package struct CardFault: Hashable, Sendable {
     private var remaining: Int
 
     /// - Parameters:
-    ///   - number: The number of the command at which the fault happens. The next command has the number 1.
+    ///   - number: The number of the command at which the fault happens. The next command has the
+    ///     number 1.
     ///   - instruction: Counts only commands with this `INS`; nil for all commands.
     package init(_ effect: Effect, atCommand number: Int = 1, instruction: UInt8? = nil) {
         self.effect = effect
@@ -26,7 +27,9 @@ package struct CardFault: Hashable, Sendable {
     /// - Returns: The effect of the first such fault.
     static func due(at command: [UInt8], in faults: inout [CardFault]) -> Effect? {
         for index in faults.indices
-        where faults[index].instruction == nil || command.dropFirst().first == faults[index].instruction {
+        where faults[index].instruction == nil
+            || command.dropFirst().first == faults[index].instruction
+        {
             faults[index].remaining -= 1
         }
         defer { faults.removeAll { $0.remaining <= 0 } }

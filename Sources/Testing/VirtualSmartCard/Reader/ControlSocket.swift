@@ -3,14 +3,16 @@ internal import FoundationEssentials
 internal import Glibc
 internal import LatchkeyPlatform
 
-/// A UNIX socket on which other programs control a card: one request per line, answered by one JSON object per line.
+/// A UNIX socket on which other programs control a card: one request per line, answered by one JSON
+/// object per line.
 ///
 /// ```console
 /// $ echo 'touch wait' | socat - UNIX-CONNECT:card.sock
 /// {"done":true}
 /// ```
 ///
-/// Only its owner can connect (mode 0600). It closes and deletes its file when the last reference is released.
+/// Only its owner can connect (mode 0600). It closes and deletes its file when the last reference
+/// is released.
 package final class ControlSocket: Sendable {
     private let path: String
     private let descriptor: Int32
@@ -23,11 +25,12 @@ package final class ControlSocket: Sendable {
     /// Opens the socket and answers requests.
     ///
     /// - Parameter path: At most 107 bytes. Replaces a socket on which no program listens.
-    /// - Throws: ``Failure`` if a program listens there already, another file exists there, or the socket could not be
-    ///   created.
+    /// - Throws: ``Failure`` if a program listens there already, another file exists there, or the
+    ///   socket could not be created.
     package init(path: String, card: VirtualCard) throws(Failure) {
         guard let address = UNIXSocketAddress(path: path) else {
-            throw Failure(description: "the path of the control socket is not 1 to 107 bytes long: \(path)")
+            throw Failure(
+                description: "the path of the control socket is not 1 to 107 bytes long: \(path)")
         }
         Self.removeAbandoned(path, address)
         let bound = address.boundSocket()
@@ -69,7 +72,9 @@ package final class ControlSocket: Sendable {
             while let end = pending.firstIndex(of: UInt8(ascii: "\n")) {
                 let line = String(decoding: pending[..<end], as: UTF8.self)
                 pending.removeSubrange(...end)
-                guard let answer = try? ControlAnswer(to: line, card: card).line, connection.send(answer) else {
+                guard let answer = try? ControlAnswer(to: line, card: card).line,
+                    connection.send(answer)
+                else {
                     return
                 }
             }
@@ -82,7 +87,9 @@ package final class ControlSocket: Sendable {
     /// Removes a socket on which no program listens.
     private static func removeAbandoned(_ path: String, _ address: UNIXSocketAddress) {
         var information = stat()
-        guard lstat(path, &information) == 0, information.st_mode & S_IFMT == S_IFSOCK else { return }
+        guard lstat(path, &information) == 0, information.st_mode & S_IFMT == S_IFSOCK else {
+            return
+        }
         if let descriptor = address.connectedSocket() {
             close(descriptor)
         } else if errno == ECONNREFUSED {
@@ -167,7 +174,8 @@ struct ControlAnswer: Encodable {
         case .insert: card.insert()
         case .fail(let slot, let status): card.failNextUse(of: slot, with: status)
         case .status: status = Status(card)
-        case nil: error = "one of: touch auto|deny|wait, press, eject, insert, fail SLOT STATUS, status"
+        case nil:
+            error = "one of: touch auto|deny|wait, press, eject, insert, fail SLOT STATUS, status"
         }
         done = error == nil
     }

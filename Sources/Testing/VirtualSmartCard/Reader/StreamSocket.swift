@@ -12,7 +12,8 @@ final class StreamSocket: Sendable {
     ///
     /// - Returns: nil if no program listens there.
     convenience init?(port: UInt16) {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        let descriptor = socket(
+            AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return nil }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -45,7 +46,9 @@ final class StreamSocket: Sendable {
     func send(_ bytes: [UInt8]) -> Bool {
         var rest = bytes[...]
         while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            let count = rest.withUnsafeBytes {
+                Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { return false }
             rest = rest.dropFirst(count)
@@ -68,8 +71,9 @@ final class StreamSocket: Sendable {
 
     /// Receives exactly `count` bytes, and acknowledges each part at once.
     ///
-    /// The reader's driver sends the length and the message separately. Without the acknowledgement, its kernel delays
-    /// the message for 40 ms. The option is not permanent (tcp(7), TCP_QUICKACK), so it is set around each read.
+    /// The reader's driver sends the length and the message separately. Without the
+    /// acknowledgement, its kernel delays the message for 40 ms. The option is not permanent
+    /// (tcp(7), TCP_QUICKACK), so it is set around each read.
     ///
     /// - Returns: nil at the end of the connection.
     func receiveAcknowledging(_ count: Int) -> [UInt8]? {
@@ -85,6 +89,7 @@ final class StreamSocket: Sendable {
 
     private func acknowledgeAtOnce() {
         var on: Int32 = 1
-        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_QUICKACK, &on, socklen_t(MemoryLayout<Int32>.size))
+        setsockopt(
+            descriptor, Int32(IPPROTO_TCP), TCP_QUICKACK, &on, socklen_t(MemoryLayout<Int32>.size))
     }
 }

@@ -33,8 +33,8 @@ final class TouchSensor: Sendable {
 
     /// Blocks until the sensor is touched, the wait is cancelled, or `timeout` has passed.
     ///
-    /// - Parameter isPowered: Whether the card is still connected. It is called once, when ``cancel()`` is already
-    ///   effective.
+    /// - Parameter isPowered: Whether the card is still connected. It is called once, when
+    ///   ``cancel()`` is already effective.
     /// - Returns: Whether the sensor was touched.
     func waitForTouch(timeout: Duration, while isPowered: () -> Bool) -> Bool {
         let mode = state.withLock { state in
@@ -44,9 +44,11 @@ final class TouchSensor: Sendable {
         }
         guard mode == .wait else { return mode == .auto }
         if !isPowered() { cancel() }
-        let seconds = Double(timeout.components.seconds) + Double(timeout.components.attoseconds) / 1e18
+        let seconds =
+            Double(timeout.components.seconds) + Double(timeout.components.attoseconds) / 1e18
         if ended.wait(timeout: .now() + seconds) == .timedOut {
-            // Each wait consumes exactly one signal: this one, or that of a touch which came at the same time.
+            // Each wait consumes exactly one signal: this one, or that of a touch which came at the
+            // same time.
             cancel()
             ended.wait()
         }

@@ -4,8 +4,9 @@ internal import Synchronization
 
 /// A virtual YubiKey or other card in a virtual reader, connected to vsmartcard's driver `vpcd`.
 ///
-/// The card is in the reader from its creation until it is ejected or the last reference is released. It waits for a
-/// reader that does not exist yet. The card has its own threads; no member blocks.
+/// The card is in the reader from its creation until it is ejected or the last reference is
+/// released. It waits for a reader that does not exist yet. The card has its own threads; no member
+/// blocks.
 public final class VirtualCard: Sendable {
     /// The card's model and serial number.
     public let profile: CardProfile
@@ -15,11 +16,12 @@ public final class VirtualCard: Sendable {
     ///
     /// - Parameters:
     ///   - port: The port on 127.0.0.1 where the driver listens for the reader's slot.
-    ///   - touchTimeout: How long a key waits for a touch; by default 15 seconds on a YubiKey and 30 seconds on other
-    ///     cards.
+    ///   - touchTimeout: How long a key waits for a touch; by default 15 seconds on a YubiKey and
+    ///     30 seconds on other cards.
     package init(_ applet: any CardApplet, port: UInt16, touchTimeout: Duration? = nil) {
         profile = applet.profile
-        core = CardCore(applet, port: port, touchTimeout: touchTimeout ?? applet.profile.model.touchTimeout)
+        core = CardCore(
+            applet, port: port, touchTimeout: touchTimeout ?? applet.profile.model.touchTimeout)
         DispatchQueue(label: "latchkey.card.\(port)").async { [core] in core.run() }
     }
 
@@ -50,7 +52,8 @@ public final class VirtualCard: Sendable {
         core.remove(permanently: false)
     }
 
-    /// Inserts the card into the reader again, with the same keys. The reader notices it within 0.4 seconds.
+    /// Inserts the card into the reader again, with the same keys. The reader notices it within 0.4
+    /// seconds.
     public func insert() {
         let wasOut = core.state.withLock { state in
             defer { state.isInserted = true }
@@ -92,7 +95,8 @@ public final class VirtualCard: Sendable {
     package var statistics: CardStatistics { core.state.withLock { $0.statistics } }
 }
 
-/// The state and the thread of a card. The thread does not hold the card itself, so that its owner can release it.
+/// The state and the thread of a card. The thread does not hold the card itself, so that its owner
+/// can release it.
 private final class CardCore: Sendable {
     struct State {
         var applet: any CardApplet
@@ -180,7 +184,9 @@ private final class CardCore: Sendable {
                 continue
             case .answerToReset: response = state.withLock { $0.applet.profile.model.answerToReset }
             case .command(let command):
-                guard let answer = answer(to: command, on: connection) else { return remove(permanently: false) }
+                guard let answer = answer(to: command, on: connection) else {
+                    return remove(permanently: false)
+                }
                 response = answer
             }
             guard connection.send(ReaderMessage.framed(response)) else { return }
@@ -227,8 +233,8 @@ package struct CardStatistics: Hashable, Sendable {
     }
 }
 
-/// A message of the driver `vpcd` to a card: a length of two bytes, high byte first, and that many bytes (vsmartcard's
-/// documentation, "Virtual Smart Card", protocol between vpcd and vpicc).
+/// A message of the driver `vpcd` to a card: a length of two bytes, high byte first, and that many
+/// bytes (vsmartcard's documentation, "Virtual Smart Card", protocol between vpcd and vpicc).
 enum ReaderMessage: Hashable {
     /// Power off (0), power on (1) or reset (2). No answer is expected.
     case powerChange

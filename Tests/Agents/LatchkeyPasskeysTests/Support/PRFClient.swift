@@ -27,7 +27,8 @@ struct PRFClient {
         if version == 2 {
             func derive(_ info: String) -> SymmetricKey {
                 shared.hkdfDerivedSymmetricKey(
-                    using: SHA256.self, salt: Data(count: 32), sharedInfo: Data(info.utf8), outputByteCount: 32)
+                    using: SHA256.self, salt: Data(count: 32), sharedInfo: Data(info.utf8),
+                    outputByteCount: 32)
             }
             macKey = derive("CTAP2 HMAC key")
             encryptionKey = derive("CTAP2 AES key")
@@ -40,9 +41,11 @@ struct PRFClient {
     func request(_ salts: [[UInt8]], damaged: Bool = false) throws -> CBORValue {
         let iv = [UInt8](repeating: version == 2 ? 9 : 0, count: 16)
         let body = try AES._CBC.encrypt(
-            salts.flatMap(\.self), using: encryptionKey, iv: AES._CBC.IV(ivBytes: iv), noPadding: true)
+            salts.flatMap(\.self), using: encryptionKey, iv: AES._CBC.IV(ivBytes: iv),
+            noPadding: true)
         let encrypted = (version == 2 ? iv : []) + body
-        var tag = Array(HMAC<SHA256>.authenticationCode(for: encrypted, using: macKey)).prefix(version == 2 ? 32 : 16)
+        var tag = Array(HMAC<SHA256>.authenticationCode(for: encrypted, using: macKey)).prefix(
+            version == 2 ? 32 : 16)
         if damaged { tag[0] ^= 1 }
         return .map([1: publicKey, 2: .bytes(encrypted), 3: .bytes(Array(tag))])
     }

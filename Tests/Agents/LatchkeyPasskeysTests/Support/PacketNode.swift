@@ -1,12 +1,12 @@
 import Foundation  // Thread
 import Glibc
 import LatchkeyPasskeys
+import LatchkeyPlatform
 import Synchronization
 import Testing
-import LatchkeyPlatform
 
-/// A UNIX socket in place of /dev/hidraw: each program that has connected sends packets of 64 bytes, and reads every packet
-/// of the device, as with hidraw.
+/// A UNIX socket in place of /dev/hidraw: each program that has connected sends packets of 64
+/// bytes, and reads every packet of the device, as with hidraw.
 final class PacketNode: Sendable {
     private let clients = Mutex<Set<Int32>>([])
     private let sent = Mutex<[[UInt8]]>([])

@@ -24,7 +24,8 @@ struct Rig: Sendable {
     let clock: ManualClock
 
     static func with(
-        _ prompt: ScriptedPrompt = ScriptedPrompt(), policy: AccessPolicy? = .pin, _ body: (Rig) async throws -> Void
+        _ prompt: ScriptedPrompt = ScriptedPrompt(), policy: AccessPolicy? = .pin,
+        _ body: (Rig) async throws -> Void
     ) async throws {
         let tpm = try SoftwareTPM.current
         try await TemporaryDirectory.withDirectory { directory in
@@ -34,7 +35,8 @@ struct Rig: Sendable {
                 CountingTransport(counter, try TCTIConnection(tcti))
             }
             let records = try RecordContainer(
-                name: "passkeys", store: try await RecordStore(directory: directory.path), keystore: keystore)
+                name: "passkeys", store: try await RecordStore(directory: directory.path),
+                keystore: keystore)
             let store = PasskeyStore(records: records)
             try await store.open()
             let clock = ManualClock()
@@ -43,7 +45,8 @@ struct Rig: Sendable {
                 clock: clock.clock)
             try await body(
                 Rig(
-                    prompt: prompt, keystore: keystore, records: records, store: store, engine: engine,
+                    prompt: prompt, keystore: keystore, records: records, store: store,
+                    engine: engine,
                     counter: counter, clock: clock))
         }
     }
@@ -56,7 +59,9 @@ struct Rig: Sendable {
     ) -> [UInt8] {
         var members: [CBORKey: CBORValue] = [
             1: .bytes(hash), 2: .map(["id": .text(site), "name": .text("Example")]),
-            3: .map(["id": .bytes(Array(user.utf8)), "name": .text(user), "displayName": .text("Ada")]),
+            3: .map([
+                "id": .bytes(Array(user.utf8)), "name": .text(user), "displayName": .text("Ada"),
+            ]),
             4: .array([
                 .map(["alg": .integer(-7), "type": .text("other")]),
                 .map(["alg": .integer(-257), "type": .text("public-key")]),
@@ -68,7 +73,9 @@ struct Rig: Sendable {
         return [1] + CBORValue.map(members).encoded
     }
 
-    static func assertion(site: String = "example.org", changes: [CBORKey: CBORValue] = [:]) -> [UInt8] {
+    static func assertion(site: String = "example.org", changes: [CBORKey: CBORValue] = [:])
+        -> [UInt8]
+    {
         var members: [CBORKey: CBORValue] = [
             1: .text(site), 2: .bytes(hash), 5: .map(["uv": .boolean(true)]),
         ]
@@ -93,12 +100,15 @@ struct Rig: Sendable {
     func status(_ request: [UInt8]) async -> UInt8? { await engine.respond(to: request).first }
 
     /// The credential's ID and public key in authenticator data.
-    static func credential(_ data: [UInt8]) throws -> (id: [UInt8], key: PublicKey, extensions: CBORValue?) {
+    static func credential(_ data: [UInt8]) throws -> (
+        id: [UInt8], key: PublicKey, extensions: CBORValue?
+    ) {
         try #require(data.count > 55)
         let count = Int(data[53]) << 8 | Int(data[54])
         let id = Array(data[55..<(55 + count)])
         // A COSE key of ES256 has 77 bytes.
-        let cose = try #require(try CBORReader.read(data[(55 + count)..<(55 + count + 77)], limits: .ctap).map)
+        let cose = try #require(
+            try CBORReader.read(data[(55 + count)..<(55 + count + 77)], limits: .ctap).map)
         let (x, y) = (try #require(cose[-2]?.bytes), try #require(cose[-3]?.bytes))
         let rest = data[(55 + count + 77)...]
         return (
@@ -156,7 +166,9 @@ final class CommandCounter: Sendable {
     func forget() { codes.withLock { $0 = [] } }
     func add(_ command: [UInt8]) {
         guard command.count >= 10 else { return }
-        codes.withLock { $0.append(TPMCommandCode(rawValue: command[6..<10].reduce(0) { $0 << 8 | UInt32($1) })) }
+        codes.withLock {
+            $0.append(TPMCommandCode(rawValue: command[6..<10].reduce(0) { $0 << 8 | UInt32($1) }))
+        }
     }
 }
 

@@ -18,7 +18,8 @@ final class ScriptedPrompt: PasskeyPrompt {
     private let asksForPINPrompts: Bool
     private let authority: @Sendable () -> ScriptedPresence
 
-    /// - Parameter asksForPINPrompts: Whether each question asks whether the verification requests a PIN, which uses the TPM.
+    /// - Parameter asksForPINPrompts: Whether each question asks whether the verification requests
+    ///   a PIN, which uses the TPM.
     init(
         asksForPINPrompts: Bool = false,
         answer: @escaping @Sendable (PasskeyQuestion) async -> PasskeyChoice = { _ in .use(0) },
@@ -61,7 +62,9 @@ final class ScriptedPrompt: PasskeyPrompt {
         return presence
     }
 
-    func refusal(of question: PasskeyQuestion) async -> PasskeyChoice { state.withLock { $0.refusal } }
+    func refusal(of question: PasskeyQuestion) async -> PasskeyChoice {
+        state.withLock { $0.refusal }
+    }
 
     /// Waits until the task is cancelled.
     static func hesitate() async -> PasskeyChoice {

@@ -29,7 +29,8 @@ struct IDTokenValidatorTests {
         let signer = try Signer(algorithm)
         // The example of OpenID Connect Core A.3: this access token has that hash.
         let expected = IDTokenValidator.Expectations(
-            nonce: "n", accessToken: "jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y", maximumLoginAge: 60)
+            nonce: "n", accessToken: "jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y",
+            maximumLoginAge: 60)
         let token = try signer.sign(
             claims([
                 "nonce": .string("n"), "at_hash": .string("77QmUPtjPfzWtF2AnpK9RQ"),
@@ -41,7 +42,8 @@ struct IDTokenValidatorTests {
 
     @Test(
         arguments: [
-            ["iss": .string("https://id.test/")], ["iss": .string("https://evil.test")], ["iss": nil],
+            ["iss": .string("https://id.test/")], ["iss": .string("https://evil.test")],
+            ["iss": nil],
             ["aud": .string("other")], ["aud": nil], ["aud": .array([])],
             ["aud": .array([.string("app"), .string("other")])],
             ["aud": .array([.string("app"), .string("other")]), "azp": .string("app")],
@@ -51,15 +53,20 @@ struct IDTokenValidatorTests {
             ["exp": .number(1_799_999_940)], ["exp": nil], ["exp": .string("1800000600")],
             ["iat": .number(1_800_000_301)], ["iat": .number(1_799_999_699)], ["iat": nil],
             ["nbf": .number(1_800_000_061)], ["nonce": .string("m")], ["nonce": nil],
-            ["at_hash": .string("x")], ["at_hash": .number(1)], ["c_hash": .string("x")], ["ds_hash": .string("x")],
+            ["at_hash": .string("x")], ["at_hash": .number(1)], ["c_hash": .string("x")],
+            ["ds_hash": .string("x")],
             ["auth_time": .number(1_799_999_000)], ["auth_time": nil],
-            ["azp": .null], ["nonce": .null], ["at_hash": .null], ["c_hash": .null], ["ds_hash": .null],
+            ["azp": .null], ["nonce": .null], ["at_hash": .null], ["c_hash": .null],
+            ["ds_hash": .null],
         ] as [[String: JSONValue?]])
     func `each wrong claim is refused`(change: [String: JSONValue?]) throws {
         let signer = try Signer()
-        let good: [String: JSONValue?] = ["nonce": .string("n"), "auth_time": .number(1_799_999_990)]
+        let good: [String: JSONValue?] = [
+            "nonce": .string("n"), "auth_time": .number(1_799_999_990),
+        ]
         let expected = IDTokenValidator.Expectations(
-            nonce: "n", accessToken: "a", code: "c", deviceSecret: "d", maximumLoginAge: 60, maximumIssueDifference: 300
+            nonce: "n", accessToken: "a", code: "c", deviceSecret: "d", maximumLoginAge: 60,
+            maximumIssueDifference: 300
         )
         try validate(signer.sign(claims(good)), [signer.jwk], expected)
         let bad = try signer.sign(claims(good.merging(change) { $1 }))
@@ -86,7 +93,8 @@ struct IDTokenValidatorTests {
         #expect(throws: IDTokenFlaw.signature) { try validate(token, [stranger.jwk]) }
         #expect(throws: IDTokenFlaw.signature) { try validate(token, []) }
         let parts = token.rawValue.split(separator: ".").map(String.init)
-        let other = try signer.sign(claims(["sub": .string("eve")])).rawValue.split(separator: ".").map(String.init)
+        let other = try signer.sign(claims(["sub": .string("eve")])).rawValue.split(separator: ".")
+            .map(String.init)
         let swapped = try #require(JWT("\(parts[0]).\(other[1]).\(parts[2])"))
         #expect(throws: IDTokenFlaw.signature) { try validate(swapped, [signer.jwk]) }
     }
@@ -94,7 +102,8 @@ struct IDTokenValidatorTests {
     @Test(arguments: ["none", "None", "HS256", "RS256", "ES384", "PS256", ""])
     func `an algorithm that does not match the key is refused`(algorithm: String) throws {
         let signer = try Signer()
-        let token = try signer.sign(claims(), header: ["alg": .string(algorithm), "kid": .string("key-1")])
+        let token = try signer.sign(
+            claims(), header: ["alg": .string(algorithm), "kid": .string("key-1")])
         #expect(throws: IDTokenFlaw.signature) { try validate(token, [signer.jwk]) }
         var open = try signer.jwk
         open.alg = nil
@@ -112,7 +121,8 @@ struct IDTokenValidatorTests {
         arguments: [
             ["alg": .string("ES256"), "kid": .string("other")],
             ["alg": .string("ES256"), "kid": .string("key-1"), "crit": .array([.string("x")])],
-            ["alg": .string("ES256"), "kid": .string("key-1"), "crit": .string("x")], ["kid": .string("key-1")],
+            ["alg": .string("ES256"), "kid": .string("key-1"), "crit": .string("x")],
+            ["kid": .string("key-1")],
         ] as [[String: JSONValue]])
     func `an unsupported header is refused`(header: [String: JSONValue]) throws {
         let signer = try Signer()

@@ -45,24 +45,31 @@ struct RequestTests {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(refreshes: false))
         for type in [Credential.RevokeType.refreshToken, .deviceSecret] {
-            await #expect(throws: credentials(.missingToken)) { try await credential.revoke(type: type) }
+            await #expect(throws: credentials(.missingToken)) {
+                try await credential.revoke(type: type)
+            }
         }
         #expect(bench.provider.requests.isEmpty)
     }
 
-    @Test func `if the server fails in between, the other secrets stay and can be revoked`() async throws {
+    @Test func `if the server fails in between, the other secrets stay and can be revoked`()
+        async throws
+    {
         let bench = try Bench()
         let store = try await bench.start()
         let token = try bench.provider.signIn()
         let credential = try store.store(token)
         bench.provider.fail("/revoke", .status(400, #"{"error":"invalid_token"}"#))
-        let error = await #expect(throws: credentials(.oauthError)) { try await credential.revoke() }
+        let error = await #expect(throws: credentials(.oauthError)) {
+            try await credential.revoke()
+        }
         #expect(error?.oauthError?.error == "invalid_token")
         #expect(try await credential.token == token)
 
         _ = try await bench.start()
         let other = try store.store(bench.provider.signIn(id: "half"))
-        let steps = RecordingTransport([.forward, .fail(keystore(.unavailable))], forwardingTo: bench.provider)
+        let steps = RecordingTransport(
+            [.forward, .fail(keystore(.unavailable))], forwardingTo: bench.provider)
         let flaky = try #require(try await bench.start(transport: steps).credential(id: "half"))
         // Discovery goes through, and the first revocation fails.
         await #expect(throws: credentials(.network)) { try await flaky.revoke() }
@@ -136,7 +143,8 @@ struct RequestTests {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         let parts = try #require(URL(string: url))
-        var request = HTTPRequest(method: .get, scheme: parts.scheme, authority: parts.host(), path: parts.path)
+        var request = HTTPRequest(
+            method: .get, scheme: parts.scheme, authority: parts.host(), path: parts.path)
         await #expect(throws: credentials(.refused)) { try await credential.authorize(&request) }
         #expect(request.headerFields[.authorization] == nil)
         var foundation = URLRequest(url: parts)
@@ -157,13 +165,17 @@ struct RequestTests {
         bench.provider.fail(
             "/.well-known/openid-configuration",
             .status(
-                200, #"{"issuer":"https://id.test","token_endpoint":"http://id.test/t","jwks_uri":"https://id.test/k"}"#
+                200,
+                #"{"issuer":"https://id.test","token_endpoint":"http://id.test/t","jwks_uri":"https://id.test/k"}"#
             ))
         await #expect(throws: credentials(.invalidResponse)) { try await credential.refresh() }
         #expect(bench.provider.count("/token") == 0)
     }
 
-    @Test func `an endpoint at another origin gets no token unless the configuration lists the origin`() async throws {
+    @Test
+    func `an endpoint at another origin gets no token unless the configuration lists the origin`()
+        async throws
+    {
         func document(_ more: String = "") -> Provider.Step {
             .status(
                 200,
@@ -181,19 +193,25 @@ struct RequestTests {
         await #expect(throws: credentials(.invalidResponse)) { try await credential.revoke() }
         await #expect(throws: credentials(.invalidResponse)) { try await credential.introspect() }
         await #expect(throws: credentials(.invalidResponse)) { try await credential.userInfo() }
-        #expect(["/token", "/revoke", "/introspect", "/userinfo"].allSatisfy { bench.provider.count($0) == 0 })
-        bench.provider.fail(path, document(#","authorization_response_iss_parameter_supported":true"#))
+        #expect(
+            ["/token", "/revoke", "/introspect", "/userinfo"].allSatisfy {
+                bench.provider.count($0) == 0
+            })
+        bench.provider.fail(
+            path, document(#","authorization_response_iss_parameter_supported":true"#))
         let id = try #require(try await bench.start().allIDs.first)
         _ = try await bench.start().credential(id: id)?.userInfo()
         bench.provider.fail(path, document())
-        let listing = CredentialConfiguration(additionalOrigins: ["https://tokens.test"], clock: bench.clock)
+        let listing = CredentialConfiguration(
+            additionalOrigins: ["https://tokens.test"], clock: bench.clock)
         _ = try await bench.start(configuration: listing).credential(id: id)?.userInfo()
         #expect(bench.provider.count("/userinfo") == 2)
     }
 
     @Test func `a client secret is sent as the server requires`() async throws {
         let bench = try Bench()
-        let context = Token.Context(issuer: "https://id.test", clientID: "app:1", clientSecret: "s c")
+        let context = Token.Context(
+            issuer: "https://id.test", clientID: "app:1", clientSecret: "s c")
         let answer = #"{"access_token":"a","token_type":"Bearer","refresh_token":"r"}"#
         let token = try Token(response: Data(answer.utf8), context: context)
         let recording = RecordingTransport(forwardingTo: bench.provider)

@@ -19,17 +19,23 @@ struct CanailleTests {
         try Token(
             response: provider.answer,
             context: Token.Context(
-                issuer: provider.issuer, clientID: provider.clientID, clientSecret: provider.clientSecret))
+                issuer: provider.issuer, clientID: provider.clientID,
+                clientSecret: provider.clientSecret))
     }
 
-    @Test func `discovery, validation, refresh, the user's data, introspection and revocation`() async throws {
+    @Test func `discovery, validation, refresh, the user's data, introspection and revocation`()
+        async throws
+    {
         let bench = try Bench()
         // Two of its access tokens of one second would be the same text.
         let (_, requests) = try await OpenIDProvider.withRunning(holding: 1) { provider in
             let store = try await start(bench)
             let first = try token(provider)
             let credential = try store.store(first, tags: ["provider": "canaille"])
-            #expect(try store.find { $0.subject == "jane" && $0.email == "jane@example.com" } == [credential])
+            #expect(
+                try store.find { $0.subject == "jane" && $0.email == "jane@example.com" } == [
+                    credential
+                ])
             let idToken = try #require(first.idToken)
             let client = try await credential.server
             try await client.validate(idToken, .init(nonce: "n", accessToken: first.accessToken))
@@ -46,7 +52,9 @@ struct CanailleTests {
             #expect(second.accessToken != first.accessToken)
             #expect(second.refreshToken != first.refreshToken)
             // It takes a refresh token once.
-            await #expect(throws: credentials(.signInAgain)) { try await client.exchange(first, at: Date()) }
+            await #expect(throws: credentials(.signInAgain)) {
+                try await client.exchange(first, at: Date())
+            }
             let third = try await credential.refresh()
             #expect(try await credential.userInfo().subject == "jane")
             #expect(try await bench.start().credential(id: first.id)?.token == third)
@@ -54,12 +62,16 @@ struct CanailleTests {
             try await credential.revoke()
             #expect(try store.allCredentials.isEmpty)
             #expect(try await !client.introspect(.accessToken, of: third).isActive)
-            await #expect(throws: credentials(.signInAgain)) { try await client.exchange(third, at: Date()) }
+            await #expect(throws: credentials(.signInAgain)) {
+                try await client.exchange(third, at: Date())
+            }
         }
         #expect(requests == 4)
     }
 
-    @Test func `two programs that refresh at once make one request, and the next refresh works`() async throws {
+    @Test func `two programs that refresh at once make one request, and the next refresh works`()
+        async throws
+    {
         let bench = try Bench()
         let (_, requests) = try await OpenIDProvider.withRunning(holding: 6) { provider in
             let first = try await start(bench).store(token(provider))

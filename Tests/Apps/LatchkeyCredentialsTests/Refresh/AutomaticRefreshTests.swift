@@ -39,7 +39,9 @@ struct AutomaticRefreshTests {
     }
 
     @Test(arguments: [0, 1, 4, 200])
-    func `a token with a very short lifetime causes neither a trap nor a busy loop`(lifetime: Int) async throws {
+    func `a token with a very short lifetime causes neither a trap nor a busy loop`(lifetime: Int)
+        async throws
+    {
         let bench = try Bench(.softwareTPM, Provider.Manner(lifetime: lifetime))
         let credential = try await bench.start().store(bench.provider.signIn())
         let start = bench.clock.now
@@ -47,12 +49,14 @@ struct AutomaticRefreshTests {
         credential.automaticRefresh = true
         await bench.clock.asleep()
         let seconds = bench.clock.now.timeIntervalSince(start)
-        #expect(Double(bench.provider.count("/token")) <= seconds / max(5, Double(lifetime) / 2) + 2)
+        #expect(
+            Double(bench.provider.count("/token")) <= seconds / max(5, Double(lifetime) / 2) + 2)
         #expect(bench.provider.count("/token") >= 2)
         credential.automaticRefresh = false
     }
 
-    @Test func `it ends with signInAgain, and at once for a credential with a policy`() async throws {
+    @Test func `it ends with signInAgain, and at once for a credential with a policy`() async throws
+    {
         let bench = try Bench()
         let store = try await bench.start()
         let over = try store.store(bench.provider.signIn(id: "over", lifetime: 10))
@@ -68,7 +72,8 @@ struct AutomaticRefreshTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
-    @Test func `a clock that is set back causes neither a long wait nor a busy loop`() async throws {
+    @Test func `a clock that is set back causes neither a long wait nor a busy loop`() async throws
+    {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         try await credential.refresh()
@@ -77,7 +82,9 @@ struct AutomaticRefreshTests {
         bench.clock.allow(sleeps: 5)
         credential.automaticRefresh = true
         await bench.clock.asleep()
-        #expect(bench.provider.count("/token") == 2 + Int(bench.clock.now.timeIntervalSince(start) / 3300))
+        #expect(
+            bench.provider.count("/token") == 2
+                + Int(bench.clock.now.timeIntervalSince(start) / 3300))
         credential.automaticRefresh = false
     }
 

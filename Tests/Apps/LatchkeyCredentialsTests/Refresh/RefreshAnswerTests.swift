@@ -10,11 +10,13 @@ import Testing
 
 @testable import LatchkeyCredentials
 
-/// What becomes of a refresh token that the server has given, when something fails after that: the server takes the old
-/// one no more.
+/// What becomes of a refresh token that the server has given, when something fails after that: the
+/// server takes the old one no more.
 @Suite(.softwareTPM)
 struct RefreshAnswerTests {
-    @Test func `another user's token is not used, and the next refresh uses its refresh token`() async throws {
+    @Test func `another user's token is not used, and the next refresh uses its refresh token`()
+        async throws
+    {
         let bench = try Bench()
         let token = try bench.provider.signIn()
         let credential = try await bench.start().store(token)
@@ -30,7 +32,9 @@ struct RefreshAnswerTests {
         #expect(bench.provider.count("/token") == 3)
     }
 
-    @Test func `a response that can't be checked now is checked by the next refresh, without another request`()
+    @Test
+    func
+        `a response that can't be checked now is checked by the next refresh, without another request`()
         async throws
     {
         let bench = try Bench()
@@ -49,7 +53,9 @@ struct RefreshAnswerTests {
         #expect(bench.provider.count("/token") == 2)
     }
 
-    @Test func `keys that changed shortly after they were read do not invalidate a token`() async throws {
+    @Test func `keys that changed shortly after they were read do not invalidate a token`()
+        async throws
+    {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         let token = try await credential.refresh()
@@ -71,30 +77,43 @@ struct RefreshAnswerTests {
         let credential = try await bench.start().store(bench.provider.signIn())
         let (store, token) = (credential.store, try await credential.token)
         try await store.validate(token)
-        await #expect(throws: credentials(.invalidToken)) { try await store.validate(token, nonce: "another login's") }
-        await #expect(throws: credentials(.invalidToken)) { try await store.validate(token, maximumLoginAge: 1) }
+        await #expect(throws: credentials(.invalidToken)) {
+            try await store.validate(token, nonce: "another login's")
+        }
+        await #expect(throws: credentials(.invalidToken)) {
+            try await store.validate(token, maximumLoginAge: 1)
+        }
         bench.clock.advance(by: 301)
         await #expect(throws: credentials(.invalidToken)) { try await store.validate(token) }
     }
 
     @Test(arguments: [nil, "key-1"])
-    func `a key that changed without a new name, or has no name, is read again`(keyID: String?) async throws {
+    func `a key that changed without a new name, or has no name, is read again`(keyID: String?)
+        async throws
+    {
         let bench = try Bench()
         let client = try await bench.start().store(bench.provider.signIn()).server
         try await client.validate(bench.provider.idToken("jane"), at: bench.clock.now)
         bench.clock.advance(by: 30)
         bench.provider.use(try Signer())
-        let header: [String: JSONValue] = ["alg": .string("ES256")].merging(keyID.map { ["kid": .string($0)] } ?? [:]) {
+        let header: [String: JSONValue] = ["alg": .string("ES256")].merging(
+            keyID.map { ["kid": .string($0)] } ?? [:]
+        ) {
             $1
         }
         let claims = try bench.provider.idToken("jane").claims
-        try await client.validate(bench.provider.signer.sign(claims, header: header), at: bench.clock.now)
+        try await client.validate(
+            bench.provider.signer.sign(claims, header: header), at: bench.clock.now)
         #expect(bench.provider.count("/keys") == 2)
         // A forged signature causes at most one read every 30 seconds.
         let forged = try Signer().sign(claims, header: header)
-        await #expect(throws: credentials(.transient)) { try await client.validate(forged, at: bench.clock.now) }
+        await #expect(throws: credentials(.transient)) {
+            try await client.validate(forged, at: bench.clock.now)
+        }
         bench.clock.advance(by: 30)
-        await #expect(throws: credentials(.invalidToken)) { try await client.validate(forged, at: bench.clock.now) }
+        await #expect(throws: credentials(.invalidToken)) {
+            try await client.validate(forged, at: bench.clock.now)
+        }
         #expect(bench.provider.count("/keys") == 3)
     }
 
@@ -103,7 +122,9 @@ struct RefreshAnswerTests {
             ["access_token": .null], ["access_token": .string("")], ["token_type": .number(1)],
             ["expires_in": .number(-5)], ["id_token": .string("x")], ["scope": .array([])],
         ] as [[String: JSONValue]])
-    func `the refresh token of an invalid response is used`(members: [String: JSONValue]) async throws {
+    func `the refresh token of an invalid response is used`(members: [String: JSONValue])
+        async throws
+    {
         let bench = try Bench()
         let token = try bench.provider.signIn()
         let credential = try await bench.start().store(token)
@@ -128,7 +149,9 @@ struct RefreshAnswerTests {
     }
 
     @Test(arguments: [-7200.0, 7200])
-    func `a wrong clock does not prevent a refresh if the server sends its date`(ahead: Double) async throws {
+    func `a wrong clock does not prevent a refresh if the server sends its date`(ahead: Double)
+        async throws
+    {
         let bench = try Bench(.softwareTPM, Provider.Manner(clockOffset: ahead, tellsTime: true))
         let credential = try await bench.start().store(bench.provider.signIn())
         let token = try await credential.refresh()
@@ -165,10 +188,13 @@ struct RefreshAnswerTests {
         // Where the disk fails it stays in memory, and shut.
         if diskFails { try failing(bench, "INSERT ON record") }
         hold.go()
-        await #expect(throws: diskFails ? keystore(.conflict) : keystore(.cancelled)) { try await refresh.value }
+        await #expect(throws: diskFails ? keystore(.conflict) : keystore(.cancelled)) {
+            try await refresh.value
+        }
         if diskFails { try healed(bench) }
         for name in ["latchkey.sqlite", "latchkey.sqlite-wal"] {
-            let file = try Data(contentsOf: URL(filePath: bench.directory.path(of: "default/\(name)")))
+            let file = try Data(
+                contentsOf: URL(filePath: bench.directory.path(of: "default/\(name)")))
             #expect(file.range(of: Data("access-2".utf8)) == nil)
         }
         #expect(try await credential.token == token)
@@ -176,7 +202,8 @@ struct RefreshAnswerTests {
         await #expect(throws: keystore(.unavailable)) {
             try await #require(try nobody.credential(id: token.id)).refresh()
         }
-        let next = diskFails ? credential : try #require(try await bench.start().credential(id: token.id))
+        let next =
+            diskFails ? credential : try #require(try await bench.start().credential(id: token.id))
         #expect(try await next.refresh().accessToken == "access-2")
         #expect(bench.provider.count("/token") == 1)
     }
@@ -185,7 +212,8 @@ struct RefreshAnswerTests {
         let bench = try Bench()
         let (records, _) = try await bench.records()
         let store = CredentialStore(
-            records: records, transport: bench.provider, configuration: CredentialConfiguration(clock: bench.clock))
+            records: records, transport: bench.provider,
+            configuration: CredentialConfiguration(clock: bench.clock))
         try await store.open()
         let credential = try store.store(bench.provider.signIn())
         let hold = bench.provider.hold()
@@ -221,7 +249,9 @@ struct RefreshAnswerTests {
         #expect(try records.idsNow("credential.pending").isEmpty)
     }
 
-    @Test func `a response for a credential that was removed and stored again is not used for the new one`()
+    @Test
+    func
+        `a response for a credential that was removed and stored again is not used for the new one`()
         async throws
     {
         let bench = try Bench()
@@ -244,11 +274,15 @@ struct RefreshAnswerTests {
     private func failing(_ bench: Bench, _ trigger: String) throws {
         try DatabaseQueue.raw(at: bench.databasePath).write { database in
             try database.execute(
-                sql: "CREATE TRIGGER fault BEFORE \(trigger) BEGIN SELECT RAISE(ABORT, 'the disk failed'); END")
+                sql:
+                    "CREATE TRIGGER fault BEFORE \(trigger) BEGIN SELECT RAISE(ABORT, 'the disk failed'); END"
+            )
         }
     }
 
     private func healed(_ bench: Bench) throws {
-        try DatabaseQueue.raw(at: bench.databasePath).write { try $0.execute(sql: "DROP TRIGGER fault") }
+        try DatabaseQueue.raw(at: bench.databasePath).write {
+            try $0.execute(sql: "DROP TRIGGER fault")
+        }
     }
 }

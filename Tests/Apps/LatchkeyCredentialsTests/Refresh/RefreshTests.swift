@@ -12,7 +12,9 @@ import Testing
 @Suite(.softwareTPM)
 struct RefreshTests {
     @Test(.softwareToken, arguments: Hardware.allCases)
-    func `a refreshed token is stored, and the id and missing members stay`(hardware: Hardware) async throws {
+    func `a refreshed token is stored, and the id and missing members stay`(hardware: Hardware)
+        async throws
+    {
         let bench = try Bench(hardware)
         let store = try await bench.start()
         let token = try bench.provider.signIn(deviceSecret: true)
@@ -98,12 +100,15 @@ struct RefreshTests {
     private func openLocks(in bench: Bench) -> Int {
         let files = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
         return files.count { file in
-            let path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(file)")
+            let path = try? FileManager.default.destinationOfSymbolicLink(
+                atPath: "/proc/self/fd/\(file)")
             return path?.hasPrefix(bench.databasePath) == true && path?.hasSuffix(".lock") == true
         }
     }
 
-    @Test func `a token that could not be stored is not returned, and the next refresh stores it`() async throws {
+    @Test func `a token that could not be stored is not returned, and the next refresh stores it`()
+        async throws
+    {
         let bench = try Bench()
         let store = try await bench.start()
         let token = try bench.provider.signIn()
@@ -121,7 +126,9 @@ struct RefreshTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
-    @Test func `a credential that is removed during a refresh stays removed, and its new token is revoked`()
+    @Test
+    func
+        `a credential that is removed during a refresh stays removed, and its new token is revoked`()
         async throws
     {
         let bench = try Bench()
@@ -155,8 +162,11 @@ struct RefreshTests {
         let token = try bench.provider.signIn()
         let credential = try store.store(token)
         let events = store.events
-        bench.provider.fail("/token", .status(400, #"{"error":"invalid_grant","error_description":"over"}"#))
-        let error = await #expect(throws: credentials(.signInAgain)) { try await credential.refresh() }
+        bench.provider.fail(
+            "/token", .status(400, #"{"error":"invalid_grant","error_description":"over"}"#))
+        let error = await #expect(throws: credentials(.signInAgain)) {
+            try await credential.refresh()
+        }
         #expect(error?.oauthError?.description == "over")
         #expect(await names(of: events, count: 1) == ["failed \(token.id) signInAgain"])
         #expect(try await credential.token == token)
@@ -167,9 +177,12 @@ struct RefreshTests {
         (.status(503, ""), .unexpectedStatus),
         (.status(429, ""), .rateLimited), (.status(200, "<html>"), .invalidResponse),
         (.status(200, #"{"x":1}"#), .invalidResponse),
-        (.status(400, #"{"error":"invalid_client"}"#), .oauthError), (.status(302, ""), .unexpectedStatus),
+        (.status(400, #"{"error":"invalid_client"}"#), .oauthError),
+        (.status(302, ""), .unexpectedStatus),
     ])
-    func `an invalid response changes nothing`(step: Provider.Step, code: CredentialError.Code) async throws {
+    func `an invalid response changes nothing`(step: Provider.Step, code: CredentialError.Code)
+        async throws
+    {
         let bench = try Bench()
         let token = try bench.provider.signIn()
         let credential = try await bench.start().store(token)
@@ -225,7 +238,9 @@ struct RefreshTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
-    @Test func `a token whose lifetime is shorter than the grace interval is used for half of it`() async throws {
+    @Test func `a token whose lifetime is shorter than the grace interval is used for half of it`()
+        async throws
+    {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(lifetime: 200))
         try await credential.refreshIfNeeded()
@@ -251,7 +266,9 @@ struct RefreshTests {
 
     @Test func `while one credential with a policy is open, another one prompts`() async throws {
         let bench = try Bench()
-        let presence = ScriptedPresence([.pin(Bench.pin), .pin(Bench.pin), .pin(Bench.pin), .decline, .decline])
+        let presence = ScriptedPresence([
+            .pin(Bench.pin), .pin(Bench.pin), .pin(Bench.pin), .decline, .decline,
+        ])
         let store = try await bench.start(presence: presence)
         let one = try await store.store(bench.provider.signIn(), security: .pin)
         let other = try await store.store(bench.provider.signIn(), security: .pin)
@@ -269,10 +286,13 @@ struct RefreshTests {
         #expect(presence.requests.count == 5)
     }
 
-    @Test func `a credential with a policy prompts once for a refresh, before the request`() async throws {
+    @Test func `a credential with a policy prompts once for a refresh, before the request`()
+        async throws
+    {
         let bench = try Bench()
         let presence = ScriptedPresence([.pin(Bench.pin), .pin(Bench.pin), .decline])
-        let credential = try await bench.start(presence: presence).store(bench.provider.signIn(), security: .pin)
+        let credential = try await bench.start(presence: presence).store(
+            bench.provider.signIn(), security: .pin)
         _ = try await credential.refresh()
         #expect(presence.requests.count == 2)
         await #expect(throws: keystore(.cancelled)) { try await credential.refresh() }

@@ -7,8 +7,9 @@ import LatchkeyTesting
 import RawDatabase
 import Testing
 
-/// Random lives of a store of credentials, with a fault at a random step of the hardware, the disk or the network, and a
-/// restart after it: no credential is ever lost, half there, or less protected than the last success said.
+/// Random lives of a store of credentials, with a fault at a random step of the hardware, the disk
+/// or the network, and a restart after it: no credential is ever lost, half there, or less
+/// protected than the last success said.
 @Suite(.softwareTPM)
 struct FaultTests {
     /// The visible state of a credential.
@@ -38,7 +39,8 @@ struct FaultTests {
     }
 
     private static let triggers = [
-        "INSERT ON record", "UPDATE ON record", "DELETE ON record", "INSERT ON classKey", "INSERT ON container",
+        "INSERT ON record", "UPDATE ON record", "DELETE ON record", "INSERT ON classKey",
+        "INSERT ON container",
         "UPDATE ON container", "INSERT ON recordAttribute", "DELETE ON recordAttribute",
     ]
 
@@ -59,21 +61,25 @@ struct FaultTests {
                 try await perform(operation, on: store, id, "\(step)", bench, &target)
                 try disarm(hardware, bench)
                 model = target
-                #expect(try await look(store) == model, "seed \(seed), step \(step): \(operation) with \(fault)")
+                #expect(
+                    try await look(store) == model,
+                    "seed \(seed), step \(step): \(operation) with \(fault)")
             } catch {
                 try disarm(hardware, bench)
                 (store, hardware) = try await start(bench)
                 let found = try await look(store)
                 #expect(
                     isPossible(found, after: operation, id, from: model, to: target, bench),
-                    "seed \(seed), step \(step): \(operation) with \(fault) from \(model) left \(found): \(error)")
+                    "seed \(seed), step \(step): \(operation) with \(fault) from \(model) left \(found): \(error)"
+                )
                 model = found
             }
         }
     }
 
     private func perform(
-        _ operation: Operation, on store: CredentialStore, _ id: String?, _ new: String, _ bench: Bench,
+        _ operation: Operation, on store: CredentialStore, _ id: String?, _ new: String,
+        _ bench: Bench,
         _ model: inout Model
     ) async throws {
         switch (operation, id) {
@@ -81,7 +87,8 @@ struct FaultTests {
             let token = try bench.provider.signIn(id: new)
             let security: AccessPolicy = operation == .store ? .none : .pin
             model.credentials[new] = Held(
-                access: token.accessToken, refresh: token.refreshToken, tags: ["step": new], security: security)
+                access: token.accessToken, refresh: token.refreshToken, tags: ["step": new],
+                security: security)
             if model.credentials.count == 1, model.standard == nil { model.standard = new }
             try await store.store(token, tags: ["step": new], security: security)
         case (.noDefault, _):
@@ -106,16 +113,21 @@ struct FaultTests {
             case .revoke, .remove:
                 model.credentials[id] = nil
                 if model.standard == id { model.standard = nil }
-                if operation == .remove { try credential.remove() } else { try await credential.revoke() }
+                if operation == .remove {
+                    try credential.remove()
+                } else {
+                    try await credential.revoke()
+                }
             default: break
             }
         }
     }
 
-    /// Whether a state can be left by an operation that failed: the old one, the new one, and in between only what the
-    /// server has done already.
+    /// Whether a state can be left by an operation that failed: the old one, the new one, and in
+    /// between only what the server has done already.
     private func isPossible(
-        _ found: Model, after operation: Operation, _ id: String?, from old: Model, to new: Model, _ bench: Bench
+        _ found: Model, after operation: Operation, _ id: String?, from old: Model, to new: Model,
+        _ bench: Bench
     ) -> Bool {
         if found == old || found == new { return true }
         guard let id, let held = found.credentials[id] else { return false }
@@ -127,7 +139,8 @@ struct FaultTests {
         case .refresh:
             expected.credentials[id]?.access = held.access
             expected.credentials[id]?.refresh = held.refresh
-            return found == expected && bench.provider.isValid(held.access) && bench.provider.isValid(held.refresh)
+            return found == expected && bench.provider.isValid(held.access)
+                && bench.provider.isValid(held.refresh)
         default: return false
         }
     }
@@ -140,7 +153,9 @@ struct FaultTests {
             let metadata = try credential.metadata
             #expect(metadata.isRefreshable == (token.refreshToken != nil))
             #expect(
-                try store.find { $0.id == credential.id && $0.tags["step"] == metadata.tags["step"] } == [credential])
+                try store.find {
+                    $0.id == credential.id && $0.tags["step"] == metadata.tags["step"]
+                } == [credential])
             model.credentials[credential.id] = Held(
                 access: token.accessToken, refresh: token.refreshToken, tags: metadata.tags,
                 security: try credential.security)
@@ -154,7 +169,8 @@ struct FaultTests {
         switch UInt.random(in: 0..<6, using: &random) {
         case 0:
             return .hardware(
-                call: Int.random(in: 0..<4, using: &random), Bool.random(using: &random) ? .before : .after)
+                call: Int.random(in: 0..<4, using: &random),
+                Bool.random(using: &random) ? .before : .after)
         case 1: return .disk(trigger: triggers.randomElement(using: &random) ?? triggers[0])
         case 2:
             let steps: [Provider.Step] = [.noNetwork, .loseAnswer, .status(503, "")]
@@ -172,7 +188,9 @@ struct FaultTests {
         case .disk(let trigger):
             try await DatabaseQueue.raw(at: bench.databasePath).write { database in
                 try database.execute(
-                    sql: "CREATE TRIGGER fault BEFORE \(trigger) BEGIN SELECT RAISE(ABORT, 'the disk failed'); END")
+                    sql:
+                        "CREATE TRIGGER fault BEFORE \(trigger) BEGIN SELECT RAISE(ABORT, 'the disk failed'); END"
+                )
             }
         }
     }

@@ -14,9 +14,12 @@ struct FindTests {
     private func bench() async throws -> (Bench, CredentialStore) {
         let bench = try Bench()
         let store = try await bench.start()
-        for (id, subject, service) in [("1", "jane", "a"), ("2", "jane", "b"), ("3", "bob", "a"), ("4", "eve", "")] {
+        for (id, subject, service) in [
+            ("1", "jane", "a"), ("2", "jane", "b"), ("3", "bob", "a"), ("4", "eve", ""),
+        ] {
             let token = try bench.provider.signIn(
-                subject: subject, id: id, claims: ["level": .number(Double(id) ?? 0), "admin": .bool(id == "3")])
+                subject: subject, id: id,
+                claims: ["level": .number(Double(id) ?? 0), "admin": .bool(id == "3")])
             try store.store(token, tags: service.isEmpty ? [:] : ["service": service, "n": id])
         }
         return (bench, try await bench.start(keystore: AbsentKeystore(), isOpen: false))
@@ -44,10 +47,14 @@ struct FindTests {
     @Test func `by every claim of the ID token`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
-        let groups = (0..<100).map { JSONValue.string("group-\($0)-\(String(repeating: "x", count: 20))") }
+        let groups = (0..<100).map {
+            JSONValue.string("group-\($0)-\(String(repeating: "x", count: 20))")
+        }
         let claims: [String: JSONValue] = [
-            "acr": "urn:okta:loa:2fa:any", "amr": ["pwd", "otp"], "sid": "s1", "auth_time": 1_800_000_000, "azp": "app",
-            "ver": 1, "at_hash": "h", "groups": .array(groups), "note": .string(String(repeating: "n", count: 20_000)),
+            "acr": "urn:okta:loa:2fa:any", "amr": ["pwd", "otp"], "sid": "s1",
+            "auth_time": 1_800_000_000, "azp": "app",
+            "ver": 1, "at_hash": "h", "groups": .array(groups),
+            "note": .string(String(repeating: "n", count: 20_000)),
         ]
         try store.store(bench.provider.signIn(id: "all", claims: claims))
         try store.store(bench.provider.signIn(id: "other"))
@@ -57,7 +64,8 @@ struct FindTests {
         for (name, value) in claims {
             #expect(try ids { $0[name] == value } == ["all"], "\(name)")
             #expect(
-                try store.find { (metadata: Token.Metadata) -> Bool in metadata[name] == value }.map(\.id) == ["all"])
+                try store.find { (metadata: Token.Metadata) -> Bool in metadata[name] == value }
+                    .map(\.id) == ["all"])
         }
         #expect(try ids { $0["exp"] != nil && $0["iat"] != nil } == ["all", "other"])
         #expect(try ids { $0["amr"].contains("otp") } == ["all"])
@@ -114,7 +122,9 @@ struct FindTests {
     @Test func `the predicate sees each credential once`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
-        for number in 0..<600 { try store.store(bench.provider.signIn(id: "\(number)", refreshes: false)) }
+        for number in 0..<600 {
+            try store.store(bench.provider.signIn(id: "\(number)", refreshes: false))
+        }
         var seen: [String] = []
         let found = try store.find { (metadata: Token.Metadata) -> Bool in
             seen.append(metadata.id)
@@ -138,11 +148,14 @@ struct FindTests {
     @Test(arguments: ["x", #"{"tag.service":"a"}"#])
     func `a row that can't be read is left out and reported`(attributes: String) async throws {
         let (bench, store) = try await bench()
-        try tamper(bench, "UPDATE record SET attributes = ? WHERE id = 'credential.metadata.1'", [attributes])
+        try tamper(
+            bench, "UPDATE record SET attributes = ? WHERE id = 'credential.metadata.1'",
+            [attributes])
         let events = store.events
         #expect(try store.find { $0.tags["service"] == "a" }.map(\.id) == ["3"])
         #expect(
-            try store.find { (metadata: Token.Metadata) -> Bool in metadata.tags["service"] == "a" }.map(\.id) == ["3"])
+            try store.find { (metadata: Token.Metadata) -> Bool in metadata.tags["service"] == "a" }
+                .map(\.id) == ["3"])
         #expect(await names(of: events, count: 2) == ["unreadable", "unreadable"])
         #expect(throws: keystore(.damaged)) { try #require(try store.credential(id: "1")).metadata }
     }
@@ -150,7 +163,9 @@ struct FindTests {
     @Test func `an edited index is not believed`() async throws {
         let (bench, store) = try await bench()
         try tamper(
-            bench, "UPDATE recordAttribute SET value = 'a' WHERE id = 'credential.metadata.2' AND name = 'tag.service'")
+            bench,
+            "UPDATE recordAttribute SET value = 'a' WHERE id = 'credential.metadata.2' AND name = 'tag.service'"
+        )
         #expect(try store.find { $0.tags["service"] == "a" }.map(\.id) == ["1", "3"])
     }
 
@@ -158,9 +173,12 @@ struct FindTests {
         let (bench, _) = try await bench()
         try tamper(
             bench,
-            "UPDATE record SET attributes = replace(attributes, 'tag.n', 'tag.m') WHERE id = 'credential.metadata.1'")
+            "UPDATE record SET attributes = replace(attributes, 'tag.n', 'tag.m') WHERE id = 'credential.metadata.1'"
+        )
         let store = try await bench.start()
-        await #expect(throws: keystore(.damaged)) { try await #require(try store.credential(id: "1")).token }
+        await #expect(throws: keystore(.damaged)) {
+            try await #require(try store.credential(id: "1")).token
+        }
         #expect(try await #require(try store.credential(id: "2")).token.id == "2")
         // It can still be removed.
         try #require(try store.credential(id: "1")).remove()
@@ -186,7 +204,8 @@ struct FindTests {
     @Test func `an app selects the claims that can be searched`() async throws {
         let bench = try Bench()
         let store = try await bench.start(
-            configuration: CredentialConfiguration(copiedClaims: .only(["sub"]), clock: bench.clock))
+            configuration: CredentialConfiguration(copiedClaims: .only(["sub"]), clock: bench.clock)
+        )
         let credential = try store.store(bench.provider.signIn())
         #expect(try credential.metadata.claims == ["sub": .string("jane")])
         #expect(try store.find { $0.email == "jane@example.com" }.isEmpty)

@@ -9,12 +9,15 @@ import Testing
 /// ``Credential/oauth2``, and the default policy of a stored token.
 @Suite(.softwareTPM)
 struct OAuth2ClientTests {
-    @Test func `the OAuth client of a credential with a policy is available without a prompt`() async throws {
+    @Test func `the OAuth client of a credential with a policy is available without a prompt`()
+        async throws
+    {
         let bench = try Bench()
         _ = try await bench.start().store(bench.provider.signIn(id: "gated"), security: .pin)
         // A program that has not opened the token.
         let presence = ScriptedPresence([])
-        let credential = try #require(try await bench.start(presence: presence).credential(id: "gated"))
+        let credential = try #require(
+            try await bench.start(presence: presence).credential(id: "gated"))
         let client = credential.oauth2
         #expect(try client.issuer == bench.provider.manner.issuer && client.clientID == "app")
         let other = try bench.provider.signIn()
@@ -48,8 +51,10 @@ struct OAuth2ClientTests {
     @Test func `without a policy and a reader, a protected token gets the PIN`() async throws {
         let bench = try Bench()
         let presence = ScriptedPresence(pins: "2468", "2468")
-        let credential = try await bench.start(presence: presence).store(bench.provider.signIn(), security: nil)
-        #expect(try credential.metadata.security == .pin && presence.requests.map(\.purpose) == [.new])
+        let credential = try await bench.start(presence: presence).store(
+            bench.provider.signIn(), security: nil)
+        #expect(
+            try credential.metadata.security == .pin && presence.requests.map(\.purpose) == [.new])
         #expect(try await credential.token.id == credential.id)
     }
 }

@@ -9,7 +9,9 @@ import Testing
 /// The protection of tokens against an attacker who can write the store's file.
 @Suite(.softwareTPM)
 struct ProtectionTests {
-    @Test func `each token with a policy has its own key, which is made and deleted with it`() async throws {
+    @Test func `each token with a policy has its own key, which is made and deleted with it`()
+        async throws
+    {
         let bench = try Bench()
         let presence = ScriptedPresence(pins: "2468", "2468", "2468")
         let store = try await bench.start(presence: presence)
@@ -29,7 +31,8 @@ struct ProtectionTests {
     @Test func `a key that was prepared for a token is not used`() async throws {
         let (bench, theirs) = (try Bench(), try Bench())
         let token = try bench.provider.signIn()
-        // The attacker stores a token with that id in another store on the same TPM, and copies all its keys.
+        // The attacker stores a token with that id in another store on the same TPM, and copies all
+        // its keys.
         let stolen = try await theirs.start().store(token, security: .pin)
         #expect(stolen.id == token.id)
         let store = try await bench.start()
@@ -52,13 +55,17 @@ struct ProtectionTests {
         #expect(try await stored.token == token)
     }
 
-    @Test func `a token that another program has downgraded is damaged, and is not refreshed`() async throws {
+    @Test func `a token that another program has downgraded is damaged, and is not refreshed`()
+        async throws
+    {
         let bench = try Bench()
         let token = try bench.provider.signIn()
         let credential = try await bench.start().store(token, security: .pin)
-        // Another program of the same user stores a row under the device key, which requires no PIN.
+        // Another program of the same user stores a row under the device key, which requires no
+        // PIN.
         let (records, _) = try await bench.records()
-        let forged = Record(id: RecordID(rawValue: "credential.token.\(token.id)"), kind: "credential.token")
+        let forged = Record(
+            id: RecordID(rawValue: "credential.token.\(token.id)"), kind: "credential.token")
         let payload = SecretBytes(try JSONEncoder().encode(token))
         let prompt = PromptContext(reason: "attack the token")
         try await records.apply([.put(forged, payload: payload, ifGeneration: nil)], for: prompt)

@@ -9,8 +9,9 @@ import Testing
 @Suite(.softwareTPM)
 struct RollbackTests {
     @Test(arguments: [true, false])
-    func `a copy of the store from before a PIN change opens no token with the old PIN`(isPINChange: Bool) async throws
-    {
+    func `a copy of the store from before a PIN change opens no token with the old PIN`(
+        isPINChange: Bool
+    ) async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(), security: .pin)
         let copy = try bench.directory.copyOfStore()
@@ -27,7 +28,8 @@ struct RollbackTests {
         let (records, _) = try await bench.records()
         if isPINChange {
             try await records.changePIN(
-                for: PromptContext(reason: "change the PIN"), authorizedBy: ScriptedPresence(pins: Bench.pin, "13579"))
+                for: PromptContext(reason: "change the PIN"),
+                authorizedBy: ScriptedPresence(pins: Bench.pin, "13579"))
         } else {
             try credential.remove()
             try await records.finishRevocations()

@@ -7,12 +7,16 @@ import LatchkeyTesting
 import RawDatabase
 import Testing
 
-/// 100,000 credentials. Measurements are printed; expectations do not depend on the machine's speed.
+/// 100,000 credentials. Measurements are printed; expectations do not depend on the machine's
+/// speed.
 @Suite(.softwareTPM)
 struct ScaleTests {
     private static let count = 100_000
 
-    @Test func `finding among 100,000 credentials uses no hardware and reads only the matching rows`() async throws {
+    @Test
+    func `finding among 100,000 credentials uses no hardware and reads only the matching rows`()
+        async throws
+    {
         let bench = try Bench()
         let store = try await bench.start()
         try store.store(bench.provider.signIn(id: "seed"), tags: ["n": "seed", "group": "seed"])
@@ -32,7 +36,9 @@ struct ScaleTests {
             try found.find { $0.subject == "user-815" && $0.tags["group"] == "15" }
         }
         let byID = try best(clock, finds: 1) { try found.find { $0.id == "c99999" } }
-        let nothing = try best(clock, finds: 0) { try found.find { $0.email == "nobody@example.com" } }
+        let nothing = try best(clock, finds: 0) {
+            try found.find { $0.email == "nobody@example.com" }
+        }
         print(
             """
             100,000 credentials: opening \(opening), by tag \(byTag), by claim \(byClaim), \
@@ -74,7 +80,8 @@ struct ScaleTests {
 
     /// The time of the fastest search. A busy machine needs more tries to reach the goal.
     private func best(
-        _ clock: ContinuousClock, finds count: Int, times: Int = 1000, _ body: () throws -> [Credential]
+        _ clock: ContinuousClock, finds count: Int, times: Int = 1000,
+        _ body: () throws -> [Credential]
     ) throws -> Duration {
         var best = Duration.seconds(1000)
         for _ in 0..<times {

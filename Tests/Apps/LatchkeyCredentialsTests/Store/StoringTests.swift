@@ -38,7 +38,9 @@ struct StoringTests {
         let token = try bench.provider.signIn()
         let first = try store.store(token, tags: ["a": "1"])
         #expect(throws: credentials(.duplicate)) { try store.store(token) }
-        await #expect(throws: credentials(.duplicate)) { try await store.store(token, security: .pin) }
+        await #expect(throws: credentials(.duplicate)) {
+            try await store.store(token, security: .pin)
+        }
         #expect(try store.credential(for: token) === first)
         #expect(try store.credential(id: token.id) === first)
         #expect(first.tags == ["a": "1"])
@@ -50,7 +52,9 @@ struct StoringTests {
         let store = try await bench.start()
         let answer = try JSONEncoder().encode(["access_token": "a", "token_type": "Bearer"])
         let context = Token.Context(issuer: "https://id.test", clientID: "app")
-        let tokens = try ["one", "two"].map { try Token(response: answer, context: context, id: $0) }
+        let tokens = try ["one", "two"].map {
+            try Token(response: answer, context: context, id: $0)
+        }
         let stored = try tokens.map { try store.store($0, tags: ["id": $0.id]) }
         #expect(stored[0] !== stored[1])
         #expect(try store.find { $0.tags["id"] == "two" } == [stored[1]])
@@ -79,7 +83,9 @@ struct StoringTests {
         #expect(throws: credentials(.notFound)) { try store.setDefault(third) }
     }
 
-    @Test func `a default that another program removed is cleared, and the next first token becomes the default`()
+    @Test
+    func
+        `a default that another program removed is cleared, and the next first token becomes the default`()
         async throws
     {
         let bench = try Bench()
@@ -98,19 +104,25 @@ struct StoringTests {
         let (records, _) = try await bench.records()
         let newer = SecretBytes(Array(#"{"version":2,"id":"a","secrets":{}}"#.utf8))
         try await records.apply(
-            [.put(Record(id: "credential.token.a", kind: "credential.token"), payload: newer, ifGeneration: nil)],
+            [
+                .put(
+                    Record(id: "credential.token.a", kind: "credential.token"), payload: newer,
+                    ifGeneration: nil)
+            ],
             for: PromptContext(reason: "be newer", container: "default"))
         await #expect(throws: keystore(.unsupported)) { try await credential.token }
         await #expect(throws: keystore(.unsupported)) { try await credential.refresh() }
         #expect(
             try await bench.records().0.read(
-                "credential.token.a", for: PromptContext(reason: "look", container: "default"))?.payload == newer)
+                "credential.token.a", for: PromptContext(reason: "look", container: "default"))?
+                .payload == newer)
         try credential.remove()
     }
 
     @Test func `a token of a new login replaces the old one`() async throws {
         let bench = try Bench()
-        let store = try await bench.start(presence: ScriptedPresence(pins: Bench.pin, Bench.pin, Bench.pin))
+        let store = try await bench.start(
+            presence: ScriptedPresence(pins: Bench.pin, Bench.pin, Bench.pin))
         let credential = try await store.store(
             bench.provider.signIn(id: "a", lifetime: 60), tags: ["x": "1"], security: .pin)
         let token = try bench.provider.signIn()
@@ -134,7 +146,8 @@ struct StoringTests {
         try await withThrowingTaskGroup { group in
             for number in 0..<count {
                 group.addTask {
-                    let credential = try store.store(bench.provider.signIn(id: "\(number)"), tags: ["n": "\(number)"])
+                    let credential = try store.store(
+                        bench.provider.signIn(id: "\(number)"), tags: ["n": "\(number)"])
                     switch number % 4 {
                     case 0: try credential.remove()
                     case 1: try await credential.revoke()
@@ -148,21 +161,27 @@ struct StoringTests {
         #expect(try store.allIDs.count == count / 2)
     }
 
-    @Test func `the first and the last credential may be stored and removed at the same time`() async throws {
+    @Test func `the first and the last credential may be stored and removed at the same time`()
+        async throws
+    {
         let bench = try Bench()
         let store = try await bench.start()
         let others = [try await bench.start(), try await bench.start()]
-        // Threads instead of tasks: they interleave between any two steps, and do not block other tests.
+        // Threads instead of tasks: they interleave between any two steps, and do not block other
+        // tests.
         try await withThrowingTaskGroup { group in
             for number in 0..<6 {
                 let store = [store, others[0], others[1]][number % 3]
                 group.addTask {
-                    try await withCheckedThrowingContinuation { (ended: CheckedContinuation<Void, any Error>) in
+                    try await withCheckedThrowingContinuation {
+                        (ended: CheckedContinuation<Void, any Error>) in
                         Thread.detachNewThread {
                             ended.resume(
                                 with: Result {
                                     for round in 0..<8 {
-                                        try store.store(bench.provider.signIn(id: "\(number)-\(round)")).remove()
+                                        try store.store(
+                                            bench.provider.signIn(id: "\(number)-\(round)")
+                                        ).remove()
                                     }
                                 })
                         }
@@ -215,7 +234,8 @@ struct StoringTests {
         try store.store(bench.provider.signIn(id: "b"))
         #expect(
             await names(of: events, count: 8) == [
-                "created a", "default a", "tagged a", "default none", "default a", "removed a", "default none",
+                "created a", "default a", "tagged a", "default none", "default a", "removed a",
+                "default none",
                 "created b",
             ])
     }
@@ -225,11 +245,16 @@ struct StoringTests {
         let store = try await bench.start()
         let seen = Mutex<[String]>([])
         let id = Token.newID()
-        let observers = [Notification.Name.credentialCreated, .defaultCredentialChanged].map { name in
-            NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { notification in
-                guard let credential = notification.object as? Credential, credential.id == id else { return }
+        let observers = [Notification.Name.credentialCreated, .defaultCredentialChanged].map {
+            name in
+            NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) {
+                notification in
+                guard let credential = notification.object as? Credential, credential.id == id
+                else { return }
                 let isDefault = (try? store.defaultCredential) == credential
-                seen.withLock { $0.append("\(name.rawValue) \(credential.tags["a"] ?? "") \(isDefault)") }
+                seen.withLock {
+                    $0.append("\(name.rawValue) \(credential.tags["a"] ?? "") \(isDefault)")
+                }
             }
         }
         defer { observers.forEach(NotificationCenter.default.removeObserver) }
@@ -245,7 +270,8 @@ struct StoringTests {
         let bench = try Bench()
         let presence = ScriptedPresence(pins: Bench.pin)
         let store = try await bench.start(presence: presence)
-        let credential = try await store.store(bench.provider.signIn(), tags: ["a": "1"], security: .pin)
+        let credential = try await store.store(
+            bench.provider.signIn(), tags: ["a": "1"], security: .pin)
         #expect(presence.requests.count == 1)
         try credential.setTags(["b": "2"])
         #expect(presence.requests.count == 1)
@@ -259,14 +285,18 @@ struct StoringTests {
         let bench = try Bench()
         let store = try await bench.start()
         let token = try bench.provider.signIn()
-        for tags in [["": "x"], ["a\n": "x"], ["a": "\u{1b}"], ["a": String(repeating: "x", count: 1025)]] {
+        for tags in [
+            ["": "x"], ["a\n": "x"], ["a": "\u{1b}"], ["a": String(repeating: "x", count: 1025)],
+        ] {
             #expect(throws: credentials(.invalidInput)) { try store.store(token, tags: tags) }
         }
         #expect(try store.allCredentials.isEmpty)
     }
 
     @Test(.softwareToken, arguments: Hardware.allCases)
-    func `a token with a policy prompts each time, and a wrong PIN does not open it`(hardware: Hardware) async throws {
+    func `a token with a policy prompts each time, and a wrong PIN does not open it`(
+        hardware: Hardware
+    ) async throws {
         let bench = try Bench(hardware)
         let pin = try hardware.pin
         // A token has its PIN already, and is asked for it; a TPM's key gets one.
@@ -283,11 +313,14 @@ struct StoringTests {
         // The metadata can still be read.
         #expect(try store.find { $0.subject == "jane" } == [credential])
         await #expect(throws: keystore(.unavailable)) {
-            try await #require(try await bench.start(presence: NobodyPresent()).credential(id: token.id)).token
+            try await #require(
+                try await bench.start(presence: NobodyPresent()).credential(id: token.id)
+            ).token
         }
     }
 
-    @Test(.softwareToken) func `one verification opens tokens for the policy's reuse time, until the store is locked`()
+    @Test(.softwareToken)
+    func `one verification opens tokens for the policy's reuse time, until the store is locked`()
         async throws
     {
         let bench = try Bench(.softwareToken)
@@ -295,7 +328,8 @@ struct StoringTests {
         let presence = ScriptedPresence([.pin(pin), .decline, .pin(pin)])
         let store = try await bench.start(presence: presence)
         let token = try bench.provider.signIn()
-        let credential = try await store.store(token, security: try #require(AccessPolicy(.pin, reuseSeconds: 300)))
+        let credential = try await store.store(
+            token, security: try #require(AccessPolicy(.pin, reuseSeconds: 300)))
         #expect(try await credential.token == token)
         #expect(presence.asked.count == 1)
         store.lock()
@@ -313,7 +347,9 @@ struct StoringTests {
         #expect(try store.allCredentials.isEmpty)
     }
 
-    @Test func `before the store is open, tokens are neither written nor read synchronously`() async throws {
+    @Test func `before the store is open, tokens are neither written nor read synchronously`()
+        async throws
+    {
         let bench = try Bench()
         let store = try await bench.start(isOpen: false)
         let token = try bench.provider.signIn()

@@ -34,14 +34,17 @@ struct Bench: Sendable {
         let (records, _) = try await records(keystore: wrapping)
         let store = CredentialStore(
             records: records,
-            presence: try presence ?? ScriptedPresence(Array(repeating: .pin(hardware.pin), count: 8)),
+            presence: try presence
+                ?? ScriptedPresence(Array(repeating: .pin(hardware.pin), count: 8)),
             transport: transport ?? provider,
             configuration: configuration ?? CredentialConfiguration(clock: clock))
         if isOpen { try await store.open() }
         return store
     }
 
-    func records(keystore wrapping: (any Keystore)? = nil) async throws -> (RecordContainer, RecordStore) {
+    func records(keystore wrapping: (any Keystore)? = nil) async throws -> (
+        RecordContainer, RecordStore
+    ) {
         let store = try await RecordStore(directory: directory.path)
         let keystore = if let wrapping { wrapping } else { try hardware.keystore(store) }
         return (try RecordContainer(store: store, keystore: keystore), store)
@@ -90,7 +93,9 @@ extension Credential {
 }
 
 extension CredentialServer {
-    func validate(_ token: JWT, _ expected: IDTokenValidator.Expectations = .init()) async throws(CredentialError) {
+    func validate(_ token: JWT, _ expected: IDTokenValidator.Expectations = .init())
+        async throws(CredentialError)
+    {
         try await validate(token, expected, at: Date())
     }
 

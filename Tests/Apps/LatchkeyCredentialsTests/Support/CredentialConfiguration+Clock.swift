@@ -2,7 +2,10 @@ import LatchkeyCredentials
 import LatchkeyTestSupport
 
 extension CredentialConfiguration {
-    init(copiedClaims: CopiedClaims = .all, additionalOrigins: Set<String> = [], clock: any CredentialClock) {
+    init(
+        copiedClaims: CopiedClaims = .all, additionalOrigins: Set<String> = [],
+        clock: any CredentialClock
+    ) {
         self.init(copiedClaims: copiedClaims, additionalOrigins: additionalOrigins)
         self.clock = clock
     }

@@ -15,7 +15,9 @@ func keystore(_ code: KeystoreError.Code) -> KeystoreError {
 }
 
 /// Changes the store's file, like an attacker who can write it.
-func tamper(_ bench: Bench, _ sql: String, _ arguments: StatementArguments = [], rows: Int = 1) throws {
+func tamper(_ bench: Bench, _ sql: String, _ arguments: StatementArguments = [], rows: Int = 1)
+    throws
+{
     let database = try DatabaseQueue.raw(at: bench.databasePath)
     try database.write { database in
         try database.execute(sql: sql, arguments: arguments)

@@ -2,12 +2,13 @@ import Foundation
 import HTTPTypes
 import Latchkey
 import LatchkeyCredentials
-import LatchkeyOAuth
 import LatchkeyJOSE
+import LatchkeyOAuth
 import LatchkeyTestSupport
 import Synchronization
 
-/// An OpenID provider in memory that can fail on demand. It accepts a refresh token once, and counts its requests.
+/// An OpenID provider in memory that can fail on demand. It accepts a refresh token once, and
+/// counts its requests.
 final class Provider: HTTPTransport {
     struct Manner: Sendable {
         var issuer = "https://id.test"
@@ -89,23 +90,29 @@ final class Provider: HTTPTransport {
     func setSubject(_ subject: String) { state.withLock { $0.subject = subject } }
 
     /// Whether the server still takes a token.
-    func isValid(_ token: String?) -> Bool { state.withLock { state in token.map(state.valid.contains) ?? false } }
+    func isValid(_ token: String?) -> Bool {
+        state.withLock { state in token.map(state.valid.contains) ?? false }
+    }
 
     /// The token of a user who has just signed in.
     func signIn(
-        subject: String = "jane", id: String = Token.newID(), refreshes: Bool = true, deviceSecret: Bool = false,
+        subject: String = "jane", id: String = Token.newID(), refreshes: Bool = true,
+        deviceSecret: Bool = false,
         claims: [String: JSONValue] = [:], lifetime: Int? = nil
     ) throws -> Token {
-        let answer = try answer(subject, claims: claims, refreshes: refreshes, deviceSecret: deviceSecret, lifetime)
+        let answer = try answer(
+            subject, claims: claims, refreshes: refreshes, deviceSecret: deviceSecret, lifetime)
         return try Token(
-            response: answer, context: Token.Context(issuer: manner.issuer, clientID: "app"), id: id,
+            response: answer, context: Token.Context(issuer: manner.issuer, clientID: "app"),
+            id: id,
             receivedAt: clock.now)
     }
 
     func idToken(_ subject: String, _ claims: [String: JSONValue] = [:]) throws -> JWT {
         let now = now.timeIntervalSince1970
         let standard: [String: JSONValue] = [
-            "iss": .string(manner.issuer), "sub": .string(subject), "aud": .string("app"), "iat": .number(now),
+            "iss": .string(manner.issuer), "sub": .string(subject), "aud": .string("app"),
+            "iat": .number(now),
             "exp": .number(now + 3600), "email": .string("\(subject)@example.com"),
         ]
         return try signer.sign(standard.merging(claims) { $1 })
@@ -116,7 +123,9 @@ final class Provider: HTTPTransport {
 
     // MARK: HTTPTransport
 
-    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (
+        HTTPResponse, [UInt8]
+    ) {
         let path = request.path ?? ""
         let (step, hold) = state.withLock { state -> (Step?, Hold?) in
             state.requests.append("\(request.method) \(path)")
@@ -132,13 +141,16 @@ final class Provider: HTTPTransport {
             return (HTTPResponse(status: .init(code: status)), Array(text.utf8))
         case .noNetwork: throw Self.unreachable
         case .loseAnswer:
-            _ = respond(request, form: FormEncoding.decode(String(decoding: body, as: UTF8.self)) ?? [:])
+            _ = respond(
+                request, form: FormEncoding.decode(String(decoding: body, as: UTF8.self)) ?? [:])
             throw Self.unreachable
         case .answer(let members):
-            let (_, body) = respond(request, form: FormEncoding.decode(String(decoding: body, as: UTF8.self)) ?? [:])
+            let (_, body) = respond(
+                request, form: FormEncoding.decode(String(decoding: body, as: UTF8.self)) ?? [:])
             let whole = (try? JSONDecoder().decode([String: JSONValue].self, from: body)) ?? [:]
             return (
-                HTTPResponse(status: .ok), Array((try? JSONEncoder().encode(whole.merging(members) { $1 })) ?? Data())
+                HTTPResponse(status: .ok),
+                Array((try? JSONEncoder().encode(whole.merging(members) { $1 })) ?? Data())
             )
         case nil:
             let (status, body) = respond(
@@ -157,20 +169,25 @@ final class Provider: HTTPTransport {
     }
 
     private static let unreachable = KeystoreError(
-        operation: "reach the server", code: .unavailable, reason: "the cable is out", recovery: "Put it in.")
+        operation: "reach the server", code: .unavailable, reason: "the cable is out",
+        recovery: "Put it in.")
 
     private func respond(_ request: HTTPRequest, form: [String: String]) -> (Int, Data) {
         let issuer = manner.issuer
-        let bearer = request.headerFields[.authorization]?.split(separator: " ").last.map(String.init)
+        let bearer = request.headerFields[.authorization]?.split(separator: " ").last.map(
+            String.init)
         do {
             switch request.path {
             case "/.well-known/openid-configuration":
                 var document = [
-                    "issuer": issuer, "token_endpoint": "\(issuer)/token", "jwks_uri": "\(issuer)/keys",
+                    "issuer": issuer, "token_endpoint": "\(issuer)/token",
+                    "jwks_uri": "\(issuer)/keys",
                     "userinfo_endpoint": "\(issuer)/userinfo",
                 ]
                 if manner.canRevoke { document["revocation_endpoint"] = "\(issuer)/revoke" }
-                if manner.canIntrospect { document["introspection_endpoint"] = "\(issuer)/introspect" }
+                if manner.canIntrospect {
+                    document["introspection_endpoint"] = "\(issuer)/introspect"
+                }
                 return (200, try JSONEncoder().encode(document))
             case "/keys": return (200, try JSONEncoder().encode(["keys": [signer.jwk]]))
             case "/token": return try refresh(form)
@@ -180,7 +197,9 @@ final class Provider: HTTPTransport {
             case "/introspect":
                 return (200, Data(#"{"active":\#(isValid(form["token"]))}"#.utf8))
             case "/userinfo":
-                guard isValid(bearer) else { return (401, Data(#"{"error":"invalid_token"}"#.utf8)) }
+                guard isValid(bearer) else {
+                    return (401, Data(#"{"error":"invalid_token"}"#.utf8))
+                }
                 let subject = state.withLock { $0.subject }
                 return (200, Data(#"{"sub":"\#(subject)","name":"Jane Doe"}"#.utf8))
             default: return (404, Data())
@@ -199,11 +218,15 @@ final class Provider: HTTPTransport {
             return (400, Data(#"{"error":"invalid_grant"}"#.utf8))
         }
         let subject = state.withLock { $0.subject }
-        return (200, try answer(subject, claims: [:], refreshes: manner.rotates, deviceSecret: false, nil))
+        return (
+            200,
+            try answer(subject, claims: [:], refreshes: manner.rotates, deviceSecret: false, nil)
+        )
     }
 
     private func answer(
-        _ subject: String, claims: [String: JSONValue], refreshes: Bool, deviceSecret: Bool, _ lifetime: Int?
+        _ subject: String, claims: [String: JSONValue], refreshes: Bool, deviceSecret: Bool,
+        _ lifetime: Int?
     ) throws -> Data {
         let number = state.withLock { state in
             state.count += 1
@@ -218,7 +241,9 @@ final class Provider: HTTPTransport {
         ]
         if refreshes { members["refresh_token"] = .string("refresh-\(number)") }
         if deviceSecret { members["device_secret"] = .string("device-\(number)") }
-        if manner.renewsIDToken || number == 1 { members["id_token"] = .string(try idToken(subject, claims).rawValue) }
+        if manner.renewsIDToken || number == 1 {
+            members["id_token"] = .string(try idToken(subject, claims).rawValue)
+        }
         return try JSONEncoder().encode(members)
     }
 }

@@ -10,7 +10,8 @@ import Testing
 /// The secrets of a session in the memory of its process.
 @Suite(.softwareTPM, .serialized)
 struct MemoryTests {
-    /// With a preloaded `explicit_bzero` that does nothing this test fails, so it does test the clearing.
+    /// With a preloaded `explicit_bzero` that does nothing this test fails, so it does test the
+    /// clearing.
     @Test func `after a lock no key of a level is in memory`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start { $0.offlineVerification = OfflineVerification() }
@@ -18,11 +19,14 @@ struct MemoryTests {
                 scene.line.isDown = start == "offline"
                 switch start {
                 case "background": _ = try await program.locker.backgroundAccess()
-                case "strong": _ = try await program.locker.startAuthSession(options: .init(requiredLevel: .strong))
+                case "strong":
+                    _ = try await program.locker.startAuthSession(
+                        options: .init(requiredLevel: .strong))
                 default: _ = try await program.locker.startAuthSession()
                 }
                 for (level, text) in program.sealAll() {
-                    #expect(try program.locker.decrypt(encryptedSecret: text) == "s3cret", "\(level)")
+                    #expect(
+                        try program.locker.decrypt(encryptedSecret: text) == "s3cret", "\(level)")
                 }
                 let needles = ProtectionLevel.allCases.filter { $0 != .base }.compactMap { level in
                     program.locker.keyring[level].map { Needle($0.secret) }
@@ -59,7 +63,8 @@ private struct ProcessImage {
 
     /// Passes the image to `body`. Other tests continue to run, but not in the image.
     static func frozen(_ body: (ProcessImage) throws -> Void) throws {
-        // Swift does not offer fork(2), because a copy may call almost nothing. This copy only calls pause(2).
+        // Swift does not offer fork(2), because a copy may call almost nothing. This copy only
+        // calls pause(2).
         let symbol = try #require(dlsym(nil, "fork"))
         let process = unsafeBitCast(symbol, to: (@convention(c) () -> pid_t).self)()
         if process == 0 { while true { pause() } }
@@ -84,7 +89,9 @@ private struct ProcessImage {
         guard let base = room.baseAddress else { return 0 }
         for (index, byte) in needle.complement.enumerated() { room[index] = ~byte }
         // A rare byte, for a fast first search.
-        guard let rare = room[..<length].firstIndex(where: { $0 != 0 && $0 != 0xFF }) else { return 0 }
+        guard let rare = room[..<length].firstIndex(where: { $0 != 0 && $0 != 0xFF }) else {
+            return 0
+        }
         let memory = open("/proc/\(process)/mem", O_RDONLY)
         defer { close(memory) }
         var found = 0
@@ -95,11 +102,15 @@ private struct ProcessImage {
                 let piece = base + length
                 let got = pread(memory, piece, wanted, off_t(address))
                 // Pages that can't be read, or no longer exist, are skipped.
-                defer { address += got == wanted ? UInt(Self.pieceBytes) : UInt(max(got, Self.pageBytes)) }
+                defer {
+                    address +=
+                        got == wanted ? UInt(Self.pieceBytes) : UInt(max(got, Self.pageBytes))
+                }
                 guard got >= length else { continue }
                 var offset = 0
                 while offset + length <= got,
-                    let byte = memchr(piece + offset + rare, Int32(room[rare]), got - length - offset + 1)
+                    let byte = memchr(
+                        piece + offset + rare, Int32(room[rare]), got - length - offset + 1)
                 {
                     let start = UnsafeMutableRawPointer(byte) - rare
                     let place = start - piece
@@ -114,7 +125,9 @@ private struct ProcessImage {
     }
 
     private func regions() -> [Range<UInt>] {
-        String(decoding: Self.contents(of: "/proc/\(process)/maps"), as: UTF8.self).split(separator: "\n").compactMap {
+        String(decoding: Self.contents(of: "/proc/\(process)/maps"), as: UTF8.self).split(
+            separator: "\n"
+        ).compactMap {
             line in
             let columns = line.split(separator: " ")
             let ends = columns[0].split(separator: "-").compactMap { UInt($0, radix: 16) }

@@ -26,7 +26,10 @@ struct ProtectionTests {
                         let text = try locker.encrypt(secret: "fresh", protectionLevel: level)
                         #expect(try locker.decrypt(encryptedSecret: text) == "fresh")
                     } else {
-                        #expect(throws: ProtectionError.levelNotSatisfied(required: level, current: phase)) {
+                        #expect(
+                            throws: ProtectionError.levelNotSatisfied(
+                                required: level, current: phase)
+                        ) {
                             try locker.encrypt(secret: "x", protectionLevel: level)
                         }
                     }
@@ -34,9 +37,14 @@ struct ProtectionTests {
                     if isOpen {
                         #expect(try locker.decrypt(encryptedSecret: text) == "s3cret")
                     } else if phase == .unregistered {
-                        #expect(throws: ProtectionError.wrongEnrolment) { try locker.decrypt(encryptedSecret: text) }
+                        #expect(throws: ProtectionError.wrongEnrolment) {
+                            try locker.decrypt(encryptedSecret: text)
+                        }
                     } else {
-                        #expect(throws: ProtectionError.levelNotSatisfied(required: level, current: phase)) {
+                        #expect(
+                            throws: ProtectionError.levelNotSatisfied(
+                                required: level, current: phase)
+                        ) {
                             try locker.decrypt(encryptedSecret: text)
                         }
                     }
@@ -76,7 +84,8 @@ struct ProtectionTests {
             let before = try await disk.classes()
             #expect(before.filter { $0.contains("locker.") }.count == 2)
             let offline = try #require(before.first { $0.contains("locker.offline.") })
-            let planted = offline.split(separator: ".").dropLast().joined(separator: ".") + ".planted"
+            let planted =
+                offline.split(separator: ".").dropLast().joined(separator: ".") + ".planted"
             try await disk.copyClass(offline, to: planted)
             _ = try await program.locker.changeEasyAccess()
             let after = try await disk.classes()
@@ -109,14 +118,21 @@ struct ProtectionTests {
                 let error = #expect(throws: ProtectionError.self) {
                     try program.locker.decrypt(encryptedSecret: Base64URL.encode(changed))
                 }
-                #expect(expected.contains(error?.code.description ?? ""), "byte \(index): \(String(describing: error))")
+                #expect(
+                    expected.contains(error?.code.description ?? ""),
+                    "byte \(index): \(String(describing: error))")
             }
-            for broken in ["", "A", text + "A", text + "=", "!" + text.dropFirst(), String(text.prefix(40))] {
-                #expect(throws: ProtectionError.self) { try program.locker.decrypt(encryptedSecret: broken) }
+            for broken in [
+                "", "A", text + "A", text + "=", "!" + text.dropFirst(), String(text.prefix(40)),
+            ] {
+                #expect(throws: ProtectionError.self) {
+                    try program.locker.decrypt(encryptedSecret: broken)
+                }
             }
             for count in 0..<bytes.count {
                 #expect(throws: ProtectionError.self) {
-                    try program.locker.decrypt(encryptedSecret: Base64URL.encode(bytes.prefix(count)))
+                    try program.locker.decrypt(
+                        encryptedSecret: Base64URL.encode(bytes.prefix(count)))
                 }
             }
         }
@@ -131,7 +147,10 @@ struct ProtectionTests {
                     try program.locker.encrypt(secret: secret, protectionLevel: .base)
                 }
                 #expect(texts[0] != texts[1])
-                #expect(try texts.map { try program.locker.decrypt(encryptedSecret: $0) } == [secret, secret])
+                #expect(
+                    try texts.map { try program.locker.decrypt(encryptedSecret: $0) } == [
+                        secret, secret,
+                    ])
             }
             #expect(throws: ProtectionError.tooLong) {
                 try program.locker.encrypt(
@@ -148,7 +167,8 @@ struct ProtectionTests {
             program.keystore.forget()
             for index in 0..<2_500 {
                 for level in ProtectionLevel.allCases {
-                    let text = try program.locker.encrypt(secret: "secret \(index)", protectionLevel: level)
+                    let text = try program.locker.encrypt(
+                        secret: "secret \(index)", protectionLevel: level)
                     #expect(try program.locker.decrypt(encryptedSecret: text) == "secret \(index)")
                 }
             }
@@ -166,7 +186,9 @@ struct ProtectionTests {
             _ = try await program.locker.startAuthSession()
             #expect(program.phase == .activeViaStrongAuth)
             for text in texts.values {
-                #expect(throws: ProtectionError.wrongEnrolment) { try program.locker.decrypt(encryptedSecret: text) }
+                #expect(throws: ProtectionError.wrongEnrolment) {
+                    try program.locker.decrypt(encryptedSecret: text)
+                }
             }
         }
     }
@@ -175,7 +197,9 @@ struct ProtectionTests {
     @Test func `a server without shares is refused, or accepted if configured`() async throws {
         try await Scene.with(locker: ["level_shares": false]) { scene in
             let strict = try await scene.start()
-            await #expect(throws: refusal(.invalidConfiguration)) { try await strict.locker.startAuthSession() }
+            await #expect(throws: refusal(.invalidConfiguration)) {
+                try await strict.locker.startAuthSession()
+            }
             #expect(await scene.channel.requests.isEmpty)
             let program = try await scene.start { $0.levelShares = .whenOffered }
             #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
@@ -190,32 +214,40 @@ struct ProtectionTests {
     }
 
     @Test func `shares of another enrolment open nothing`() throws {
-        let keys = Dictionary(uniqueKeysWithValues: ProtectionLevel.allCases.map { ($0, LevelKey.random()) })
+        let keys = Dictionary(
+            uniqueKeysWithValues: ProtectionLevel.allCases.map { ($0, LevelKey.random()) })
         let device = SecretBytes.random(count: 32)
         let share = String(repeating: "A", count: 43)
         func shares(_ background: String, _ active: String) throws -> LevelShares {
             try JSONDecoder().decode(
-                LevelShares.self, from: Data(#"{"background":"\#(background)","active":"\#(active)"}"#.utf8))
+                LevelShares.self,
+                from: Data(#"{"background":"\#(background)","active":"\#(active)"}"#.utf8))
         }
         let right = try shares(share, "B" + share.dropFirst())
-        let wraps = try LevelWraps(keys, deviceSecret: device, shares: right, enrolmentID: "enrolment-1")
-        let opened = try wraps.open(.active, deviceSecret: device, share: right.active, enrolmentID: "enrolment-1")
+        let wraps = try LevelWraps(
+            keys, deviceSecret: device, shares: right, enrolmentID: "enrolment-1")
+        let opened = try wraps.open(
+            .active, deviceSecret: device, share: right.active, enrolmentID: "enrolment-1")
         #expect(opened == [.active: keys[.active], .offline: keys[.offline]])
         #expect(throws: (any Error).self) {
-            try wraps.open(.active, deviceSecret: device, share: right.background, enrolmentID: "enrolment-1")
+            try wraps.open(
+                .active, deviceSecret: device, share: right.background, enrolmentID: "enrolment-1")
         }
         #expect(throws: (any Error).self) {
-            try wraps.open(.background, deviceSecret: device, share: right.active, enrolmentID: "enrolment-1")
+            try wraps.open(
+                .background, deviceSecret: device, share: right.active, enrolmentID: "enrolment-1")
         }
         #expect(throws: (any Error).self) {
             try wraps.open(.active, deviceSecret: device, share: nil, enrolmentID: "enrolment-1")
         }
         #expect(throws: (any Error).self) {
-            try wraps.open(.active, deviceSecret: device, share: right.active, enrolmentID: "enrolment-2")
+            try wraps.open(
+                .active, deviceSecret: device, share: right.active, enrolmentID: "enrolment-2")
         }
         #expect(throws: (any Error).self) {
             try wraps.open(
-                .active, deviceSecret: .random(count: 32), share: right.active, enrolmentID: "enrolment-1")
+                .active, deviceSecret: .random(count: 32), share: right.active,
+                enrolmentID: "enrolment-1")
         }
     }
 }

@@ -5,10 +5,13 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// Concurrent lockers with one store: callers in one program, and programs with separate connections.
+/// Concurrent lockers with one store: callers in one program, and programs with separate
+/// connections.
 @Suite(.softwareTPM, .softwareToken)
 struct ConcurrencyTests {
-    @Test func `one of several concurrent callers makes the locker, and callers with its configuration get it`()
+    @Test
+    func
+        `one of several concurrent callers makes the locker, and callers with its configuration get it`()
         async throws
     {
         try await Scene.with { scene in
@@ -19,7 +22,8 @@ struct ConcurrencyTests {
                 #expect(await initialize(impossible) == .failure(refusal(.invalidConfiguration)))
             }
             let clients = [configuration.clientID, "another"]
-            let made = await withTaskGroup(of: (client: String, result: Initialization).self) { group in
+            let made = await withTaskGroup(of: (client: String, result: Initialization).self) {
+                group in
                 for number in 0..<16 {
                     var mine = configuration
                     mine.clientID = clients[number % 2]
@@ -29,7 +33,10 @@ struct ConcurrencyTests {
             }
             let first = try #require(made.first { (try? $0.result.get()) != nil })
             for (client, result) in made {
-                #expect(result == (client == first.client ? first.result : .failure(refusal(.alreadyInitialized))))
+                #expect(
+                    result
+                        == (client == first.client
+                            ? first.result : .failure(refusal(.alreadyInitialized))))
             }
         }
     }
@@ -38,7 +45,8 @@ struct ConcurrencyTests {
 
     private func initialize(_ configuration: LockerConfiguration) async -> Initialization {
         do throws(ErsteGroupAuthError) {
-            return .success(ObjectIdentifier(try await ErsteGroupAuth.shared.initializeLocker(configuration)))
+            return .success(
+                ObjectIdentifier(try await ErsteGroupAuth.shared.initializeLocker(configuration)))
         } catch {
             return .failure(error)
         }
@@ -70,7 +78,9 @@ struct ConcurrencyTests {
 
     @Test func `programs that enrol concurrently make one enrolment`() async throws {
         try await Scene.with { scene in
-            let programs = [try await scene.start(), try await scene.start(), try await scene.start()]
+            let programs = [
+                try await scene.start(), try await scene.start(), try await scene.start(),
+            ]
             let successes = await withTaskGroup(of: Bool.self) { group in
                 for program in programs {
                     group.addTask { (try? await program.locker.startAuthSession()) != nil }
@@ -92,6 +102,9 @@ struct ConcurrencyTests {
     private func checkOneEnrolment(_ scene: Scene) async throws {
         #expect(scene.line.existingEnrolments.count == 1)
         let rows = try await Disk(path: scene.databasePath).rows()
-        #expect(rows.filter { $0.hasPrefix("locker.") } == ["locker.counters", "locker.enrolment", "locker.offline"])
+        #expect(
+            rows.filter { $0.hasPrefix("locker.") } == [
+                "locker.counters", "locker.enrolment", "locker.offline",
+            ])
     }
 }

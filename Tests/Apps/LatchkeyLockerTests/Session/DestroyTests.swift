@@ -13,7 +13,9 @@ struct DestroyTests {
     private var isRevocation: (Line.Sent) -> Bool { { $0.path.hasSuffix("/revoke") } }
 
     @Test(arguments: SimulatedDevice.allCases)
-    func `without a network everything is deleted here at once, and at the server later`(device: SimulatedDevice)
+    func `without a network everything is deleted here at once, and at the server later`(
+        device: SimulatedDevice
+    )
         async throws
     {
         try await Scene.with(on: device) { scene in
@@ -28,9 +30,12 @@ struct DestroyTests {
             #expect(program.phase == .unregistered)
             #expect(program.presence.requests.count == prompts)
             #expect(program.readable(texts).isEmpty)
-            await #expect(throws: refusal(.notEnrolled)) { try await program.locker.endAuthSession(mode: .destroy) }
+            await #expect(throws: refusal(.notEnrolled)) {
+                try await program.locker.endAuthSession(mode: .destroy)
+            }
 
-            // A restart without a network changes nothing. A restart with a network tells the server once.
+            // A restart without a network changes nothing. A restart with a network tells the
+            // server once.
             program = try await scene.start()
             #expect(program.phase == .unregistered)
             scene.line.isDown = false
@@ -66,16 +71,20 @@ struct DestroyTests {
             _ = try await first.locker.endAuthSession(mode: .destroy)
 
             // Two other programs detect it, each by another call.
-            await #expect(throws: BackgroundAccessError.self) { try await second.locker.backgroundAccess() }
+            await #expect(throws: BackgroundAccessError.self) {
+                try await second.locker.backgroundAccess()
+            }
             #expect(second.phase == .unregistered)
             #expect(second.readable(texts).isEmpty)
-            await #expect(throws: refusal(.enrolmentRevoked)) { try await third.locker.startAuthSession() }
+            await #expect(throws: refusal(.enrolmentRevoked)) {
+                try await third.locker.startAuthSession()
+            }
             #expect(third.phase == .unregistered)
         }
     }
 
-    /// An attacker has an older copy of the store, the same hardware, which can't revoke sealed keys, and the PIN. The
-    /// server no longer sends its shares.
+    /// An attacker has an older copy of the store, the same hardware, which can't revoke sealed
+    /// keys, and the PIN. The server no longer sends its shares.
     @Test func `a copy of the store reads no data of background and active`() async throws {
         try await Scene.with(on: .token) { scene in
             let program = try await scene.start()
@@ -84,11 +93,16 @@ struct DestroyTests {
             let (copy, second) = (try scene.copyStore(), try scene.copyStore())
             _ = try await program.locker.endAuthSession(mode: .destroy)
 
-            let thief = try await scene.start(directory: copy.path) { $0.offlineVerification = OfflineVerification() }
-            await #expect(throws: BackgroundAccessError.self) { try await thief.locker.backgroundAccess() }
+            let thief = try await scene.start(directory: copy.path) {
+                $0.offlineVerification = OfflineVerification()
+            }
+            await #expect(throws: BackgroundAccessError.self) {
+                try await thief.locker.backgroundAccess()
+            }
             #expect(thief.readable(texts).isDisjoint(with: [.background, .active]))
 
-            // The key of easy access is deleted from the token, so there is no request to the server.
+            // The key of easy access is deleted from the token, so there is no request to the
+            // server.
             let other = try await scene.start(directory: second.path)
             await #expect(throws: refusal(.hardware)) { try await other.locker.startAuthSession() }
             #expect(other.readable(texts).isDisjoint(with: [.background, .active]))
@@ -103,7 +117,9 @@ struct DestroyTests {
     private func readable(
         _ copy: TemporaryDirectory, _ texts: [ProtectionLevel: String], in scene: Scene
     ) async -> Set<ProtectionLevel> {
-        guard let thief = try? await scene.start(nil, directory: copy.path, offline) else { return [] }
+        guard let thief = try? await scene.start(nil, directory: copy.path, offline) else {
+            return []
+        }
         _ = try? await thief.locker.startAuthSession()
         return thief.readable(texts)
     }
@@ -116,7 +132,8 @@ struct DestroyTests {
             let (copy, second) = (try scene.copyStore(), try scene.copyStore())
             scene.line.isDown = true
             #expect(
-                await readable(second, texts, in: scene) == [.base, .offline], "the control: before the end it reads")
+                await readable(second, texts, in: scene) == [.base, .offline],
+                "the control: before the end it reads")
             scene.line.isDown = false
             _ = try await program.locker.endAuthSession(mode: .destroy)
             scene.line.isDown = true
@@ -138,7 +155,8 @@ struct DestroyTests {
             #expect(try await !program.keystore.capabilities().sealsRevocably)
             _ = try await program.locker.endAuthSession(mode: .destroy)
             scene.line.isDown = true
-            #expect(await readable(copy, texts, in: scene).isDisjoint(with: [.background, .active]))
+            #expect(
+                await readable(copy, texts, in: scene).isDisjoint(with: [.background, .active]))
         }
     }
 
@@ -155,10 +173,13 @@ struct DestroyTests {
             }
             #expect(program.phase == .unregistered)
             scene.line.isDown = true
-            #expect(await readable(second, texts, in: scene) == [.base, .offline], "the keys are not revoked yet")
+            #expect(
+                await readable(second, texts, in: scene) == [.base, .offline],
+                "the keys are not revoked yet")
             let next = try await scene.start()
             #expect(next.phase == .unregistered)
-            #expect(next.keystore.calls.filter { $0 == "revoke" }.count == 3, "two classes and a key")
+            #expect(
+                next.keystore.calls.filter { $0 == "revoke" }.count == 3, "two classes and a key")
             #expect(await readable(copy, texts, in: scene).isEmpty)
             #expect(try await !scene.start().keystore.calls.contains("revoke"), "and then no more")
         }
@@ -175,12 +196,14 @@ struct DestroyTests {
             let copy = try scene.copyStore()
             let store = try await RecordStore(directory: copy.path)
             let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: store)
-            let keys = try await RecordContainer(store: store, keystore: keystore).keys().compactMap(\.key)
+            let keys = try await RecordContainer(store: store, keystore: keystore).keys()
+                .compactMap(\.key)
             let key = try #require(keys.first { $0.policy.hasPIN })
             #expect(key.isRevocable)
             func sign() async throws {
                 _ = try await keystore.sign(
-                    MessageDigest(sha256: Array("a session".utf8)), with: key, for: PromptContext(reason: "attack"),
+                    MessageDigest(sha256: Array("a session".utf8)), with: key,
+                    for: PromptContext(reason: "attack"),
                     authorizedBy: ScriptedPresence(pins: "2468"))
             }
             try await sign()
@@ -204,7 +227,9 @@ struct DestroyTests {
             _ = try await program.locker.changeEasyAccess()
             #expect(program.readable(texts) == Set(texts.keys))
             scene.line.isDown = true
-            #expect(await readable(copy, texts, in: scene) == [.base], "base belongs to the unchanged enrolment")
+            #expect(
+                await readable(copy, texts, in: scene) == [.base],
+                "base belongs to the unchanged enrolment")
         }
     }
 
@@ -223,7 +248,9 @@ struct DestroyTests {
 
     /// The program is killed before or after each request of an enrolment.
     @Test(arguments: ["/enrolments", "/easy-access"], [true, false])
-    func `a kill within an enrolment leaves no enrolment`(at path: String, isBefore: Bool) async throws {
+    func `a kill within an enrolment leaves no enrolment`(at path: String, isBefore: Bool)
+        async throws
+    {
         try await Scene.with { scene in
             let program = try await scene.start()
             scene.line.fail(at: path, isBefore ? .stopBefore : .stopAfter)
@@ -244,7 +271,9 @@ struct DestroyTests {
     @Test func `a cancelled enrolment leaves nothing, here and at the server`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(ScriptedPresence([.decline, .pin("2468")]))
-            await #expect(throws: refusal(.userCancelled)) { try await program.locker.startAuthSession() }
+            await #expect(throws: refusal(.userCancelled)) {
+                try await program.locker.startAuthSession()
+            }
             #expect(program.phase == .unregistered)
             #expect(scene.line.sent.filter(isRevocation).count == 1)
             #expect(try await scene.start().phase == .unregistered)

@@ -10,12 +10,14 @@ import Testing
 /// Enabling, changing and disabling easy access.
 @Suite(.softwareTPM, .softwareToken)
 struct EasyAccessTests {
-    @Test func `after a change the new PIN opens everything, and the old one nothing`() async throws {
+    @Test func `after a change the new PIN opens everything, and the old one nothing`() async throws
+    {
         try await Scene.with { scene in
             let offline = { (configuration: inout LockerConfiguration) in
                 configuration.offlineVerification = OfflineVerification()
             }
-            var program = try await scene.start(ScriptedPresence(pins: "2468", "1357", "1357"), offline)
+            var program = try await scene.start(
+                ScriptedPresence(pins: "2468", "1357", "1357"), offline)
             _ = try await program.locker.startAuthSession()
             let texts = program.sealAll()
             #expect(try await program.locker.changeEasyAccess().phase == .activeViaStrongAuth)
@@ -25,7 +27,9 @@ struct EasyAccessTests {
             #expect(scene.line.sent.last?.path.hasSuffix("/easy-access/disable") == true)
 
             program = try await scene.start(ScriptedPresence(pins: "2468", "1357", "1357"), offline)
-            await #expect(throws: refusal(.wrongSecret)) { try await program.locker.startAuthSession() }
+            await #expect(throws: refusal(.wrongSecret)) {
+                try await program.locker.startAuthSession()
+            }
             #expect(program.phase == .enrolled)
             #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
             #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
@@ -48,19 +52,24 @@ struct EasyAccessTests {
             #expect(disabled.phase == .enrolled && !disabled.isEasyAccessEnabled)
             #expect(program.readable(texts) == [.base])
             await #expect(throws: refusal(.easyAccessDisabled)) {
-                try await program.locker.startAuthSession(options: .init(requiredLevel: .easyAccess))
+                try await program.locker.startAuthSession(
+                    options: .init(requiredLevel: .easyAccess))
             }
             let prompts = program.presence.requests.count
             #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
             #expect(program.presence.requests.count == prompts)
             #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
-            await #expect(throws: refusal(.easyAccessDisabled)) { try await program.locker.changeEasyAccess() }
+            await #expect(throws: refusal(.easyAccessDisabled)) {
+                try await program.locker.changeEasyAccess()
+            }
             let enabled = try await program.locker.enableEasyAccess()
             #expect(enabled.phase == .activeViaStrongAuth && enabled.isEasyAccessEnabled)
             // One login to enrol and one to start. Enabling uses the token of the second.
             #expect(await scene.channel.requests.count == 2)
             #expect(enabled.accessToken?.value != nil)
-            await #expect(throws: refusal(.easyAccessEnabled)) { try await program.locker.enableEasyAccess() }
+            await #expect(throws: refusal(.easyAccessEnabled)) {
+                try await program.locker.enableEasyAccess()
+            }
             _ = try await program.locker.endAuthSession(mode: .lock)
             #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
             #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
@@ -70,12 +79,17 @@ struct EasyAccessTests {
     @Test func `a cancelled change leaves the old PIN`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(
-                ScriptedPresence([.pin("2468"), .decline, .pin("2468"), .pin("2468"), .pin("2468")]))
+                ScriptedPresence([.pin("2468"), .decline, .pin("2468"), .pin("2468"), .pin("2468")])
+            )
             let before = try await program.locker.startAuthSession()
-            await #expect(throws: refusal(.userCancelled)) { try await program.locker.changeEasyAccess() }
+            await #expect(throws: refusal(.userCancelled)) {
+                try await program.locker.changeEasyAccess()
+            }
             #expect(program.locker.authSessionStatus == before)
             await scene.channel.next(.decline)
-            await #expect(throws: refusal(.userCancelled)) { try await program.locker.changeEasyAccess() }
+            await #expect(throws: refusal(.userCancelled)) {
+                try await program.locker.changeEasyAccess()
+            }
             #expect(program.locker.authSessionStatus == before)
             // By then the PIN is set and the server can't be reached.
             scene.line.fail(at: "/easy-access", .cut)
@@ -88,7 +102,9 @@ struct EasyAccessTests {
 
     /// The program is killed before or after each request.
     @Test(arguments: ["/challenge", "/easy-access", "/easy-access/disable"], [true, false])
-    func `a kill within a change leaves one working PIN`(at path: String, isBefore: Bool) async throws {
+    func `a kill within a change leaves one working PIN`(at path: String, isBefore: Bool)
+        async throws
+    {
         try await Scene.with { scene in
             let program = try await scene.start(ScriptedPresence(pins: "2468", "1357"))
             _ = try await program.locker.startAuthSession()
@@ -110,15 +126,21 @@ struct EasyAccessTests {
         }
     }
 
-    @Test func `a key that the server removed is deleted here, and the enrolment stays`() async throws {
+    @Test func `a key that the server removed is deleted here, and the enrolment stays`()
+        async throws
+    {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
             let texts = program.sealAll()
             _ = try await program.locker.endAuthSession(mode: .lock)
             scene.line.fail(
-                at: "/token", .answer(status: 400, body: #"{"error":"easy_access_revoked","error_description":"x"}"#))
-            await #expect(throws: refusal(.easyAccessRevoked)) { try await program.locker.startAuthSession() }
+                at: "/token",
+                .answer(
+                    status: 400, body: #"{"error":"easy_access_revoked","error_description":"x"}"#))
+            await #expect(throws: refusal(.easyAccessRevoked)) {
+                try await program.locker.startAuthSession()
+            }
             #expect(program.phase == .enrolled)
             #expect(!program.locker.authSessionStatus.isEasyAccessEnabled)
             #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
@@ -128,7 +150,9 @@ struct EasyAccessTests {
     }
 
     @Test(arguments: [(30.0, 2), (61, 3), (-30, 3)])
-    func `enabling requires a login, unless there was a recent one`(age: Double, logins: Int) async throws {
+    func `enabling requires a login, unless there was a recent one`(age: Double, logins: Int)
+        async throws
+    {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
@@ -154,9 +178,12 @@ struct EasyAccessTests {
                     try JSONDecoder().decode([String: String].self, from: Data($0.body.utf8))
                 }
             }
-            let enrolment = try #require(JWS.parse(try bodies(at: "/enrolments")[0]["assertion"] ?? ""))
-            let device = try JSONDecoder().decode([String: JSONValue].self, from: enrolment.header)["jwk"]
-            let deviceKey = try JSONDecoder().decode(JWK.self, from: JSONEncoder().encode(device)).publicKey()
+            let enrolment = try #require(
+                JWS.parse(try bodies(at: "/enrolments")[0]["assertion"] ?? ""))
+            let device = try JSONDecoder().decode([String: JSONValue].self, from: enrolment.header)[
+                "jwk"]
+            let deviceKey = try JSONDecoder().decode(JWK.self, from: JSONEncoder().encode(device))
+                .publicKey()
             let enabled = try bodies(at: "/easy-access")
             #expect(enabled.count == 2)
             for body in enabled {
@@ -212,9 +239,12 @@ struct EasyAccessTests {
 
     /// The configured action after the last wrong secret that the TPM accepts.
     @Test(arguments: SecretExhaustion.allCases)
-    func `wrong PINs until the hardware stops accepting them`(exhaustion: SecretExhaustion) async throws {
+    func `wrong PINs until the hardware stops accepting them`(exhaustion: SecretExhaustion)
+        async throws
+    {
         try await Scene.with { scene in
-            let presence = ScriptedPresence([.pin("2468")] + Array(repeating: .pin("999999"), count: 64))
+            let presence = ScriptedPresence(
+                [.pin("2468")] + Array(repeating: .pin("999999"), count: 64))
             let program = try await scene.start(presence) { $0.secretExhaustion = exhaustion }
             _ = try await program.locker.startAuthSession()
             let texts = program.sealAll()
@@ -234,14 +264,17 @@ struct EasyAccessTests {
             case .disableEasyAccess:
                 #expect(status.phase == .enrolled && !status.isEasyAccessEnabled)
                 // The device told the server immediately, so a copy of the store is useless.
-                #expect(scene.line.sent.filter { $0.path.hasSuffix("/easy-access/disable") }.count == 1)
+                #expect(
+                    scene.line.sent.filter { $0.path.hasSuffix("/easy-access/disable") }.count == 1)
                 let rows = try await Disk(path: scene.databasePath).rows()
                 #expect(rows.allSatisfy { !$0.hasPrefix("locker.pending") })
                 #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
                 #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
             case .wait:
                 #expect(status.phase == .enrolled && status.isEasyAccessEnabled)
-                await #expect(throws: refusal(.secretLockedOut)) { try await program.locker.startAuthSession() }
+                await #expect(throws: refusal(.secretLockedOut)) {
+                    try await program.locker.startAuthSession()
+                }
             case .destroyEnrolment:
                 #expect(status.phase == .unregistered)
                 #expect(program.readable(texts).isEmpty)
@@ -251,7 +284,9 @@ struct EasyAccessTests {
         }
     }
 
-    @Test func `unknown keys that fill the server are removed when another is enabled`() async throws {
+    @Test func `unknown keys that fill the server are removed when another is enabled`()
+        async throws
+    {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
@@ -261,7 +296,9 @@ struct EasyAccessTests {
                 _ = try await program.locker.disableEasyAccess()
                 _ = try await program.locker.startAuthSession()
                 if isLast {
-                    await #expect(throws: refusal(.server)) { try await program.locker.enableEasyAccess() }
+                    await #expect(throws: refusal(.server)) {
+                        try await program.locker.enableEasyAccess()
+                    }
                 }
                 _ = try await program.locker.enableEasyAccess()
             }
@@ -288,10 +325,13 @@ struct EasyAccessTests {
         device: SimulatedDevice
     ) async throws {
         try await Scene.with(on: device) { scene in
-            let program = try await scene.start(ScriptedPresence(pins: scene.pin, "999999", scene.pin))
+            let program = try await scene.start(
+                ScriptedPresence(pins: scene.pin, "999999", scene.pin))
             _ = try await program.locker.startAuthSession()
             _ = try await program.locker.endAuthSession(mode: .lock)
-            await #expect(throws: refusal(.wrongSecret)) { try await program.locker.startAuthSession() }
+            await #expect(throws: refusal(.wrongSecret)) {
+                try await program.locker.startAuthSession()
+            }
             #expect(program.phase == .enrolled)
             #expect(program.presence.requests.count == 2)
             #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)

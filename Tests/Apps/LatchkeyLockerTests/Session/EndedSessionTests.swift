@@ -27,7 +27,10 @@ struct EndedSessionTests {
         }
     }
 
-    @Test func `background access that is granted after another enrolment opens no key of the old one`() async throws {
+    @Test
+    func `background access that is granted after another enrolment opens no key of the old one`()
+        async throws
+    {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
@@ -77,7 +80,9 @@ struct EndedSessionTests {
             let status = try await program.locker.startAuthSession()
             let texts = program.sealAll()
             let presence = StubbornPresence(pin: scene.pin)
-            let starting = Task { try await program.locker.startAuthSession(options: .init(presence: presence)) }
+            let starting = Task {
+                try await program.locker.startAuthSession(options: .init(presence: presence))
+            }
             await presence.isAsked()
             let locking = Task { try await program.locker.endAuthSession(mode: .lock) }
             while program.phase != .enrolled { await Task.yield() }
@@ -98,7 +103,8 @@ struct EndedSessionTests {
 
     @Test func `a running start does not refuse a lock`() async throws {
         try await Scene.with { scene in
-            let program = try await scene.start(ScriptedPresence(Array(repeating: .pin(scene.pin), count: 100_000)))
+            let program = try await scene.start(
+                ScriptedPresence(Array(repeating: .pin(scene.pin), count: 100_000)))
             _ = try await program.locker.startAuthSession()
             await withTaskGroup { group in
                 for _ in 0..<4 {
@@ -110,10 +116,14 @@ struct EndedSessionTests {
                     }
                 }
                 for _ in 0..<8 {
-                    await #expect(throws: Never.self) { try await program.locker.endAuthSession(mode: .lock) }
+                    await #expect(throws: Never.self) {
+                        try await program.locker.endAuthSession(mode: .lock)
+                    }
                     for _ in 0..<1000 { await Task.yield() }
                 }
-                await #expect(throws: Never.self) { try await program.locker.endAuthSession(mode: .destroy) }
+                await #expect(throws: Never.self) {
+                    try await program.locker.endAuthSession(mode: .destroy)
+                }
                 group.cancelAll()
             }
         }
@@ -126,7 +136,9 @@ struct EndedSessionTests {
             scene.line.fail(at: "/revoke", .held)
             let destroying = Task { try await program.locker.endAuthSession(mode: .destroy) }
             await scene.line.reached()
-            await #expect(throws: Never.self) { try await program.locker.endAuthSession(mode: .lock) }
+            await #expect(throws: Never.self) {
+                try await program.locker.endAuthSession(mode: .lock)
+            }
             await #expect(throws: refusal(.noActiveUI)) { try await program.locker.dismissUI() }
             destroying.cancel()
             scene.line.release()
@@ -146,7 +158,9 @@ struct EndedSessionTests {
             _ = try await second.locker.startAuthSession()
             _ = try await second.locker.endAuthSession(mode: .destroy)
             let sent = scene.line.sent.count
-            await #expect(throws: refusal(.enrolmentRevoked)) { try await first.locker.startAuthSession() }
+            await #expect(throws: refusal(.enrolmentRevoked)) {
+                try await first.locker.startAuthSession()
+            }
             #expect(scene.line.sent.count == sent)
             #expect(first.phase == .unregistered)
             #expect(first.readable(texts).isEmpty)

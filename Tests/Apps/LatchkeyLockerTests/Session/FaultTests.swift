@@ -6,8 +6,9 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// All operations that change the store, with a fault at each step, or at a sample of the steps: a use of the hardware or
-/// a request fails or is the program's last, or the disk is full. The next program finds all of the change or nothing.
+/// All operations that change the store, with a fault at each step, or at a sample of the steps: a
+/// use of the hardware or a request fails or is the program's last, or the disk is full. The next
+/// program finds all of the change or nothing.
 @Suite(.softwareTPM, .softwareToken, .timeLimit(.minutes(15)))
 struct FaultTests {
     enum Operation: CaseIterable {
@@ -24,8 +25,9 @@ struct FaultTests {
             Steps.Fault.allCases.map { Hazard(fault: $0, hardware: .tpm) }
             + [Steps.Fault.fails, .isKilledAfterwards].map { Hazard(fault: $0, hardware: .token) }
 
-        /// The first step of a sample of every second step. A kill after a step leaves the state of a kill before the next one,
-        /// so on a TPM both kinds of kills have the same steps, and together test all states.
+        /// The first step of a sample of every second step. A kill after a step leaves the state of
+        /// a kill before the next one, so on a TPM both kinds of kills have the same steps, and
+        /// together test all states.
         var firstStep: Int {
             switch (fault, hardware) {
             case (.failsAfterwards, .tpm), (_, .token): 1
@@ -49,20 +51,26 @@ struct FaultTests {
     }
 
     @Test(arguments: Operation.allCases, Hazard.all)
-    func `a fault at any step leaves all or nothing`(_ operation: Operation, _ hazard: Hazard) async throws {
+    func `a fault at any step leaves all or nothing`(_ operation: Operation, _ hazard: Hazard)
+        async throws
+    {
         let fault = hazard.fault
         try await Scene.with(on: hazard.hardware) { scene in
             var count = 0
             for index in Repetitions.points(from: hazard.firstStep, each: 2) {
                 let device = try await prepare(scene, for: operation)
                 device.program.steps.arm(fault, at: index)
-                let outcome = await device.program.steps.run { try await perform(operation, device.program.locker) }
+                let outcome = await device.program.steps.run {
+                    try await perform(operation, device.program.locker)
+                }
                 guard let step = device.program.steps.hit else {
                     #expect(throws: Never.self) { try outcome?.get() }
                     break
                 }
                 #expect((outcome == nil) == fault.isKill)
-                try await look(at: device, after: operation, in: scene, "\(operation) \(fault) at \(index): \(step)")
+                try await look(
+                    at: device, after: operation, in: scene,
+                    "\(operation) \(fault) at \(index): \(step)")
                 device.program.steps.releaseHalted()
                 count += 1
             }
@@ -78,9 +86,12 @@ struct FaultTests {
             for count in Repetitions.points(from: hardware == .tpm ? 0 : 1, each: 2) {
                 let device = try await prepare(scene, for: operation)
                 try await device.disk.fill(after: count)
-                let outcome = await device.program.steps.run { try await perform(operation, device.program.locker) }
+                let outcome = await device.program.steps.run {
+                    try await perform(operation, device.program.locker)
+                }
                 try await device.disk.clear()
-                try await look(at: device, after: operation, in: scene, "\(operation), \(count) changes")
+                try await look(
+                    at: device, after: operation, in: scene, "\(operation), \(count) changes")
                 if case .success = outcome {
                     #expect(count > 2)
                     break
@@ -101,12 +112,16 @@ struct FaultTests {
             while isMet {
                 let device = try await prepare(scene, for: operation)
                 let sent = scene.line.sent.count
-                scene.line.fail(at: "", skip: index, .answer(status: answer.status, body: answer.body))
-                let outcome = await device.program.steps.run { try await perform(operation, device.program.locker) }
+                scene.line.fail(
+                    at: "", skip: index, .answer(status: answer.status, body: answer.body))
+                let outcome = await device.program.steps.run {
+                    try await perform(operation, device.program.locker)
+                }
                 isMet = scene.line.sent.count - sent > index
                 scene.line.heal()
                 if !isMet { #expect(throws: Never.self) { try outcome?.get() } }
-                try await look(at: device, after: operation, in: scene, "\(operation), \(answer) at \(index)")
+                try await look(
+                    at: device, after: operation, in: scene, "\(operation), \(answer) at \(index)")
                 index += 1
             }
             #expect(index > 1)
@@ -120,7 +135,8 @@ struct FaultTests {
         // A token has one PIN, which enabling and changing do not change.
         let isNewSecret = operation == .enable || operation == .change
         let pins = [scene.pin, isNewSecret && scene.hardware == .tpm ? "1357" : scene.pin]
-        let program = try await scene.start(ScriptedPresence(pins.map { .pin($0) }), directory: directory.path)
+        let program = try await scene.start(
+            ScriptedPresence(pins.map { .pin($0) }), directory: directory.path)
         let locker = program.locker
         if operation != .enrol { _ = try await locker.startAuthSession() }
         let texts = program.sealAll()
@@ -130,7 +146,8 @@ struct FaultTests {
         }
         let disk = Disk(path: directory.path(of: "default/latchkey.sqlite"))
         return Device(
-            directory: directory, program: program, texts: texts, easyAccessKey: try await disk.easyAccessKey())
+            directory: directory, program: program, texts: texts,
+            easyAccessKey: try await disk.easyAccessKey())
     }
 
     private func perform(_ operation: Operation, _ locker: Locker) async throws {
@@ -160,12 +177,16 @@ struct FaultTests {
             #expect(scene.line.existingEnrolments.isEmpty, "\(situation)")
         } else {
             #expect(status.phase == .enrolled, "\(situation)")
-            #expect(status.isEasyAccessEnabled || operation == .enable || operation == .disable, "\(situation)")
+            #expect(
+                status.isEasyAccessEnabled || operation == .enable || operation == .disable,
+                "\(situation)")
             #expect(stood.count == 1, "\(situation)")
             try await start(next, situation)
             #expect(next.readable(device.texts) == Set(device.texts.keys), "\(situation)")
             // An online start has deleted all unused keys.
-            #expect(try await device.disk.rows().filter { $0.hasPrefix("locker.pending") }.isEmpty, "\(situation)")
+            #expect(
+                try await device.disk.rows().filter { $0.hasPrefix("locker.pending") }.isEmpty,
+                "\(situation)")
             _ = try? await next.locker.endAuthSession(mode: .destroy)
             #expect(next.phase == .unregistered, "\(situation)")
         }
@@ -173,23 +194,31 @@ struct FaultTests {
         scene.line.forgetEnrolments()
     }
 
-    /// A start with easy access if the status says so; otherwise, or if the server has removed the key, with strong
-    /// authentication.
+    /// A start with easy access if the status says so; otherwise, or if the server has removed the
+    /// key, with strong authentication.
     private func start(_ program: Program, _ situation: String) async throws {
         do throws(ErsteGroupAuthError) {
             let hadEasyAccess = program.locker.authSessionStatus.isEasyAccessEnabled
             let phase = try await program.locker.startAuthSession().phase
-            #expect(phase == (hadEasyAccess ? .activeViaEasyAccess : .activeViaStrongAuth), "\(situation)")
+            #expect(
+                phase == (hadEasyAccess ? .activeViaEasyAccess : .activeViaStrongAuth),
+                "\(situation)")
         } catch {
             #expect(error == refusal(.easyAccessRevoked), "\(situation)")
             #expect(situation.hasPrefix("disable"), "\(situation)")
-            #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth, "\(situation)")
+            #expect(
+                try await program.locker.startAuthSession().phase == .activeViaStrongAuth,
+                "\(situation)")
         }
     }
 
     /// The PIN that must work: the new one if the stored key has changed.
-    private func pin(of device: Device, after operation: Operation, in scene: Scene) async throws -> String {
-        guard scene.hardware == .tpm, operation == .enable || operation == .change else { return scene.pin }
+    private func pin(of device: Device, after operation: Operation, in scene: Scene) async throws
+        -> String
+    {
+        guard scene.hardware == .tpm, operation == .enable || operation == .change else {
+            return scene.pin
+        }
         let isKept = try await device.disk.easyAccessKey() == device.easyAccessKey
         return isKept && operation == .change ? scene.pin : "1357"
     }

@@ -44,8 +44,10 @@ struct HostileServerTests {
     /// Endpoints outside the locker protocol, and locker endpoints with another status.
     @Test(
         arguments: [
-            ("openid-configuration", 500, RequiredLevel.any), ("/challenge", 429, .any), ("/challenge", 401, .any),
-            ("/token", 400, .any), ("/token", 503, .any), ("/token", 401, .strong), ("/jwks", 401, .strong),
+            ("openid-configuration", 500, RequiredLevel.any), ("/challenge", 429, .any),
+            ("/challenge", 401, .any),
+            ("/token", 400, .any), ("/token", 503, .any), ("/token", 401, .strong),
+            ("/jwks", 401, .strong),
             ("/level-shares", 400, .strong),
         ])
     func `only the locker's endpoints end an enrolment`(
@@ -65,7 +67,9 @@ struct HostileServerTests {
     }
 
     @Test(arguments: [("/token", RequiredLevel.any), ("/level-shares", .strong)])
-    func `a revocation from a locker endpoint ends the enrolment`(path: String, level: RequiredLevel) async throws {
+    func `a revocation from a locker endpoint ends the enrolment`(
+        path: String, level: RequiredLevel
+    ) async throws {
         try await Scene.with { scene in
             _ = try await enrolled(scene)
             let program = try await scene.start()
@@ -82,7 +86,9 @@ struct HostileServerTests {
             _ = try await enrolled(scene)
             let program = try await scene.start()
             scene.line.fail(
-                at: "/token", .altered("\"scope\":\"", to: "\"scope\":\"https://authgear.com/scopes/full-access "))
+                at: "/token",
+                .altered("\"scope\":\"", to: "\"scope\":\"https://authgear.com/scopes/full-access ")
+            )
             let error = await #expect(throws: BackgroundAccessError.self) {
                 try await program.locker.backgroundAccess()
             }
@@ -105,19 +111,26 @@ struct HostileServerTests {
 
     @Test(
         arguments: [
-            (#""auth_time":1000"#, 0.0, 1000.0), (#""auth_time":940"#, 0, 940), (#""auth_time":939"#, 0, nil),
-            (#""auth_time":900"#, 40, 900), (#""auth_time":899"#, 40, nil), (#""auth_time":900"#, -40, nil),
+            (#""auth_time":1000"#, 0.0, 1000.0), (#""auth_time":940"#, 0, 940),
+            (#""auth_time":939"#, 0, nil),
+            (#""auth_time":900"#, 40, 900), (#""auth_time":899"#, 40, nil),
+            (#""auth_time":900"#, -40, nil),
             (#""x":1"#, 0, nil),
         ])
-    func `a login is checked against the time of its request`(member: String, elapsed: Double, loggedInAt: Double?)
+    func `a login is checked against the time of its request`(
+        member: String, elapsed: Double, loggedInAt: Double?
+    )
         throws
     {
-        let payload = #"{"iss":"https://id.example","sub":"u","aud":"c","exp":1300,"iat":1000,\#(member)}"#
+        let payload =
+            #"{"iss":"https://id.example","sub":"u","aud":"c","exp":1300,"iat":1000,\#(member)}"#
         let token = try JSONDecoder().decode(IDToken.self, from: Data(payload.utf8))
         let verifier = IDTokenValidator(issuer: "https://id.example", clientID: "c")
         // This machine's clock is an hour ahead.
         let now = Date(timeIntervalSince1970: 4600)
-        let check = { try verifier.checkLogin(token, since: now.addingTimeInterval(-elapsed), now: now) }
+        let check = {
+            try verifier.checkLogin(token, since: now.addingTimeInterval(-elapsed), now: now)
+        }
         if let loggedInAt {
             #expect(try check().timeIntervalSince1970 == 3600 + loggedInAt)
         } else {

@@ -93,7 +93,9 @@ struct IdlingTests {
             }
             _ = try await program.locker.startAuthSession()
             scene.clock.advance(by: 500)
-            await #expect(throws: refusal(.userCancelled)) { try await program.locker.startAuthSession() }
+            await #expect(throws: refusal(.userCancelled)) {
+                try await program.locker.startAuthSession()
+            }
             #expect(program.phase == .activeViaStrongAuth)
             scene.clock.advance(by: 101)
             #expect(program.phase == .enrolled)

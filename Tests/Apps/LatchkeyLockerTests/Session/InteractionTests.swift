@@ -33,8 +33,12 @@ struct InteractionTests {
             let first = Task { try await program.locker.startAuthSession() }
             await asked(program, 2)
             #expect(program.locker.isUserInteractionInProgress())
-            await #expect(throws: refusal(.userInteractionInProgress)) { try await program.locker.startAuthSession() }
-            await #expect(throws: refusal(.userInteractionInProgress)) { try await program.locker.changeEasyAccess() }
+            await #expect(throws: refusal(.userInteractionInProgress)) {
+                try await program.locker.startAuthSession()
+            }
+            await #expect(throws: refusal(.userInteractionInProgress)) {
+                try await program.locker.changeEasyAccess()
+            }
             // Background access does not prompt, so it can run at the same time.
             #expect(try await program.locker.backgroundAccess().phase == .backgroundAccess)
             #expect(program.locker.isUserInteractionInProgress())
@@ -85,7 +89,8 @@ struct InteractionTests {
             await #expect(throws: refusal(.userCancelled)) {
                 try await program.locker.startAuthSession(
                     options: StartAuthSessionOptions(
-                        usesCachedSecret: false, presence: PresenceSession(asked, acceptsEarlierProof: false)))
+                        usesCachedSecret: false,
+                        presence: PresenceSession(asked, acceptsEarlierProof: false)))
             }
             #expect(asked.requests.count == 1)
         }
@@ -115,7 +120,8 @@ struct InteractionTests {
     }
 
     /// The prompt is answered, and the server has the assertion.
-    @Test func `a dismissal during a server call is refused, and the call completes`() async throws {
+    @Test func `a dismissal during a server call is refused, and the call completes`() async throws
+    {
         try await Scene.with { scene in
             let program = try await locked(scene, [.pin("2468")])
             let changes = program.locker.statusChanges
@@ -125,7 +131,9 @@ struct InteractionTests {
             #expect(!program.locker.isUserInteractionInProgress())
             await #expect(throws: refusal(.noActiveUI)) { try await program.locker.dismissUI() }
             // A call that may prompt is still running.
-            await #expect(throws: refusal(.userInteractionInProgress)) { try await program.locker.changeEasyAccess() }
+            await #expect(throws: refusal(.userInteractionInProgress)) {
+                try await program.locker.changeEasyAccess()
+            }
             scene.line.release()
             #expect(try await starting.value.phase == .activeViaEasyAccess)
             _ = try await program.locker.endAuthSession(mode: .lock)
@@ -146,12 +154,16 @@ struct InteractionTests {
         }
     }
 
-    @Test func `concurrent calls of background access share one request, without a prompt`() async throws {
+    @Test func `concurrent calls of background access share one request, without a prompt`()
+        async throws
+    {
         try await Scene.with { scene in
             let program = try await locked(scene, [])
             let before = scene.line.sent.filter { $0.path.hasSuffix("/token") }.count
             let tokens = try await withThrowingTaskGroup(of: AccessToken?.self) { group in
-                for _ in 0..<8 { group.addTask { try await program.locker.backgroundAccess().accessToken } }
+                for _ in 0..<8 {
+                    group.addTask { try await program.locker.backgroundAccess().accessToken }
+                }
                 return try await group.reduce(into: Set<AccessToken?>()) { $0.insert($1) }
             }
             let after = scene.line.sent.filter { $0.path.hasSuffix("/token") }.count
@@ -171,8 +183,11 @@ struct InteractionTests {
     @Test func `callbacks run once, on the main actor`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
-            let (calls, call) = AsyncStream.makeStream(of: (SessionPhase, ErsteGroupAuthError?).self)
-            program.locker.startAuthSession(options: nil, metadata: ["n": 1, "list": [true, nil, "x"]]) {
+            let (calls, call) = AsyncStream.makeStream(
+                of: (SessionPhase, ErsteGroupAuthError?).self)
+            program.locker.startAuthSession(
+                options: nil, metadata: ["n": 1, "list": [true, nil, "x"]]
+            ) {
                 session, error in
                 MainActor.assertIsolated()
                 call.yield((session.phase, error))
@@ -180,12 +195,16 @@ struct InteractionTests {
             var iterator = calls.makeAsyncIterator()
             let started = await iterator.next()
             #expect(started?.0 == .activeViaStrongAuth && started?.1 == nil)
-            program.locker.endAuthSession(mode: .lock) { session, error in call.yield((session.phase, error)) }
+            program.locker.endAuthSession(mode: .lock) { session, error in
+                call.yield((session.phase, error))
+            }
             #expect(await iterator.next()?.0 == .enrolled)
-            program.locker.disableEasyAccess { session, error in call.yield((session.phase, error)) }
+            program.locker.disableEasyAccess { session, error in call.yield((session.phase, error))
+            }
             let refused = await iterator.next()
             #expect(refused?.0 == .enrolled && refused?.1 == refusal(.notActive))
-            program.locker.startAuthSession(options: nil, metadata: ["date": Date()]) { session, error in
+            program.locker.startAuthSession(options: nil, metadata: ["date": Date()]) {
+                session, error in
                 call.yield((session.phase, error))
             }
             #expect(await iterator.next()?.1 == refusal(.invalidInput))
@@ -210,7 +229,9 @@ struct InteractionTests {
     @MainActor private static var screen: [String] = []
 
     /// As in an app's button: the closure of the main actor changes what the screen shows.
-    @MainActor private static func dismiss(_ locker: Locker, _ isDone: @escaping @Sendable ([String]) -> Void) {
+    @MainActor private static func dismiss(
+        _ locker: Locker, _ isDone: @escaping @Sendable ([String]) -> Void
+    ) {
         screen = []
         locker.dismissUI { _, error in
             screen.append((error as? ErsteGroupAuthError)?.code == .noActiveUI ? "NoActiveUI" : "?")
@@ -222,8 +243,11 @@ struct InteractionTests {
         try await Scene.with { scene in
             let program = try await scene.start()
             let channel = scene.channel
-            let options = StartAuthSessionOptions { request in try await channel.authorize(request) }
-            #expect(try await program.locker.startAuthSession(options: options).phase == .activeViaStrongAuth)
+            let options = StartAuthSessionOptions { request in try await channel.authorize(request)
+            }
+            #expect(
+                try await program.locker.startAuthSession(options: options).phase
+                    == .activeViaStrongAuth)
             #expect(await channel.requests.count == 1)
         }
     }
@@ -232,18 +256,23 @@ struct InteractionTests {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
-            let json = #"{"a":9007199254740993,"b":18446744073709551615,"c":[true,1,null,{"d":-0.1}],"e":"ü"}"#
+            let json =
+                #"{"a":9007199254740993,"b":18446744073709551615,"c":[true,1,null,{"d":-0.1}],"e":"ü"}"#
             let metadata = try #require(
                 try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
             let outcome = await withCheckedContinuation { continuation in
-                program.locker.backgroundAccess(metadata: metadata) { _, error in continuation.resume(returning: error)
+                program.locker.backgroundAccess(metadata: metadata) { _, error in
+                    continuation.resume(returning: error)
                 }
             }
             #expect(outcome == nil)
             #expect(scene.assertionsSent.last?.contains(#""metadata":\#(json)"#) == true)
-            try await program.locker.backgroundAccess(metadata: ["n": 9_007_199_254_740_993, "o": .null, "p": 1])
+            try await program.locker.backgroundAccess(metadata: [
+                "n": 9_007_199_254_740_993, "o": .null, "p": 1,
+            ])
             #expect(
-                scene.assertionsSent.last?.contains(#""metadata":{"n":9007199254740993,"o":null,"p":1}"#) == true)
+                scene.assertionsSent.last?.contains(
+                    #""metadata":{"n":9007199254740993,"o":null,"p":1}"#) == true)
         }
     }
 
@@ -258,7 +287,10 @@ struct InteractionTests {
             scene.line.release()
             #expect(try await first.phase == .backgroundAccess)
             for widget in ["a", "b"] {
-                #expect(scene.assertionsSent.count { $0.contains(#""metadata":{"widget":"\#(widget)"}"#) } == 1)
+                #expect(
+                    scene.assertionsSent.count {
+                        $0.contains(#""metadata":{"widget":"\#(widget)"}"#)
+                    } == 1)
             }
         }
     }

@@ -12,12 +12,14 @@ import Testing
 @Suite(.softwareTPM, .softwareToken)
 struct OfflineTests {
     private func rules(_ configuration: inout LockerConfiguration) {
-        configuration.offlineVerification = OfflineVerification(maximumAttempts: 2, maximumAge: .seconds(3600))
+        configuration.offlineVerification = OfflineVerification(
+            maximumAttempts: 2, maximumAge: .seconds(3600))
     }
 
     /// A scene with an enrolled user and without a network.
     private func offline(
-        on device: SimulatedDevice = .tpm, _ body: (Scene, [ProtectionLevel: String]) async throws -> Void
+        on device: SimulatedDevice = .tpm,
+        _ body: (Scene, [ProtectionLevel: String]) async throws -> Void
     ) async throws {
         try await Scene.with(on: device) { scene in
             let program = try await scene.start(nil, rules)
@@ -39,23 +41,31 @@ struct OfflineTests {
     }
 
     @Test(arguments: SimulatedDevice.allCases)
-    func `wrong PINs are counted across restarts, and by the hardware`(device: SimulatedDevice) async throws {
+    func `wrong PINs are counted across restarts, and by the hardware`(device: SimulatedDevice)
+        async throws
+    {
         try await offline(on: device) { scene, texts in
             let before = try await scene.start(nil, rules).keystore.pinStatus().attemptsLeft
             for left in [1, 0] {
                 let program = try await scene.start(ScriptedPresence(pins: "999999"), rules)
-                await #expect(throws: refusal(.wrongSecret)) { try await program.locker.startAuthSession() }
+                await #expect(throws: refusal(.wrongSecret)) {
+                    try await program.locker.startAuthSession()
+                }
                 #expect(program.locker.authSessionStatus.offlineAttemptsLeft == left)
                 #expect(program.readable(texts) == [.base])
                 if let before {
-                    #expect(try await scene.start(nil, rules).keystore.pinStatus().attemptsLeft == before - 2 + left)
+                    #expect(
+                        try await scene.start(nil, rules).keystore.pinStatus().attemptsLeft
+                            == before - 2 + left)
                 }
             }
             #expect(before != nil || device != .tpm)
             // Now no program prompts, not even for the correct PIN.
             let program = try await scene.start(ScriptedPresence(pins: scene.pin), rules)
             #expect(program.locker.authSessionStatus.offlineAttemptsLeft == 0)
-            await #expect(throws: refusal(.verificationUnavailable)) { try await program.locker.startAuthSession() }
+            await #expect(throws: refusal(.verificationUnavailable)) {
+                try await program.locker.startAuthSession()
+            }
             #expect(program.presence.requests.isEmpty)
             // A start with a network resets the count.
             scene.line.isDown = false
@@ -76,7 +86,8 @@ struct OfflineTests {
             _ = await asking.result
             // A declined prompt is not counted.
             #expect(program.locker.authSessionStatus.offlineAttemptsLeft == 2)
-            #expect(try await scene.start(nil, rules).locker.authSessionStatus.offlineAttemptsLeft == 2)
+            #expect(
+                try await scene.start(nil, rules).locker.authSessionStatus.offlineAttemptsLeft == 2)
         }
     }
 
@@ -88,13 +99,19 @@ struct OfflineTests {
             _ = try await program.locker.endAuthSession(mode: .lock)
             // Back to the time of the enrolment; a later time is stored.
             scene.clock.advance(by: -2900)
-            await #expect(throws: refusal(.verificationUnavailable)) { try await program.locker.startAuthSession() }
+            await #expect(throws: refusal(.verificationUnavailable)) {
+                try await program.locker.startAuthSession()
+            }
             scene.clock.advance(by: 2900 + 700)
             let prompts = program.presence.requests.count
-            await #expect(throws: refusal(.verificationUnavailable)) { try await program.locker.startAuthSession() }
+            await #expect(throws: refusal(.verificationUnavailable)) {
+                try await program.locker.startAuthSession()
+            }
             #expect(program.presence.requests.count == prompts)
             let restarted = try await scene.start(ScriptedPresence([]), rules)
-            await #expect(throws: refusal(.verificationUnavailable)) { try await restarted.locker.startAuthSession() }
+            await #expect(throws: refusal(.verificationUnavailable)) {
+                try await restarted.locker.startAuthSession()
+            }
         }
     }
 
@@ -103,11 +120,18 @@ struct OfflineTests {
             let first = try await scene.start(ScriptedPresence(pins: "999999"), rules)
             let second = try await scene.start(ScriptedPresence(pins: "999999"), rules)
             let third = try await scene.start(ScriptedPresence(pins: scene.pin), rules)
-            await #expect(throws: refusal(.wrongSecret)) { try await first.locker.startAuthSession() }
-            await #expect(throws: refusal(.wrongSecret)) { try await second.locker.startAuthSession() }
-            await #expect(throws: refusal(.verificationUnavailable)) { try await third.locker.startAuthSession() }
+            await #expect(throws: refusal(.wrongSecret)) {
+                try await first.locker.startAuthSession()
+            }
+            await #expect(throws: refusal(.wrongSecret)) {
+                try await second.locker.startAuthSession()
+            }
+            await #expect(throws: refusal(.verificationUnavailable)) {
+                try await third.locker.startAuthSession()
+            }
             #expect(third.presence.requests.isEmpty)
-            #expect(try await scene.start(nil, rules).locker.authSessionStatus.offlineAttemptsLeft == 0)
+            #expect(
+                try await scene.start(nil, rules).locker.authSessionStatus.offlineAttemptsLeft == 0)
         }
     }
 
@@ -118,17 +142,25 @@ struct OfflineTests {
             let new = try await scene.start(nil, rules)
             #expect(try await new.locker.startAuthSession().phase == .verifiedOffline)
             scene.clock.advance(by: -2900)
-            await #expect(throws: refusal(.verificationUnavailable)) { try await old.locker.startAuthSession() }
+            await #expect(throws: refusal(.verificationUnavailable)) {
+                try await old.locker.startAuthSession()
+            }
         }
     }
 
-    @Test func `a clock that was ahead once counts until the next start with a network`() async throws {
+    @Test func `a clock that was ahead once counts until the next start with a network`()
+        async throws
+    {
         try await offline { scene, _ in
             let program = try await scene.start(nil, rules)
             scene.clock.advance(by: 31_536_000)
-            await #expect(throws: refusal(.verificationUnavailable)) { try await program.locker.startAuthSession() }
+            await #expect(throws: refusal(.verificationUnavailable)) {
+                try await program.locker.startAuthSession()
+            }
             scene.clock.advance(by: -31_536_000)
-            await #expect(throws: refusal(.verificationUnavailable)) { try await program.locker.startAuthSession() }
+            await #expect(throws: refusal(.verificationUnavailable)) {
+                try await program.locker.startAuthSession()
+            }
             scene.line.isDown = false
             #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
             _ = try await program.locker.endAuthSession(mode: .lock)
@@ -139,14 +171,19 @@ struct OfflineTests {
 
     @Test func `each offline start verifies the user again, and it expires`() async throws {
         try await offline { scene, texts in
-            let program = try await scene.start(ScriptedPresence(pins: scene.pin, "999999", scene.pin), rules)
+            let program = try await scene.start(
+                ScriptedPresence(pins: scene.pin, "999999", scene.pin), rules)
             #expect(try await program.locker.startAuthSession().phase == .verifiedOffline)
-            await #expect(throws: refusal(.wrongSecret)) { try await program.locker.startAuthSession() }
+            await #expect(throws: refusal(.wrongSecret)) {
+                try await program.locker.startAuthSession()
+            }
             #expect(program.locker.authSessionStatus.offlineAttemptsLeft == 1)
             #expect(try await program.locker.startAuthSession().phase == .verifiedOffline)
             #expect(program.presence.requests.count == 3)
             scene.clock.advance(by: 3601)
-            await #expect(throws: refusal(.verificationUnavailable)) { try await program.locker.startAuthSession() }
+            await #expect(throws: refusal(.verificationUnavailable)) {
+                try await program.locker.startAuthSession()
+            }
             #expect(program.phase == .enrolled)
             #expect(program.readable(texts) == [.base])
         }

@@ -1,8 +1,8 @@
 import Foundation
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyJOSE
 import LatchkeyLocker
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
@@ -57,8 +57,8 @@ struct SessionFlowTests {
             #expect(program.readable(texts) == [.base, .background])
             #expect(program.presence.requests.isEmpty)
 
-            // Without a network the user is verified, and there is no token. It takes one unsealing, and ends
-            // background access.
+            // Without a network the user is verified, and there is no token. It takes one
+            // unsealing, and ends background access.
             _ = try await program.locker.endAuthSession(mode: .lock)
             scene.line.isDown = true
             program.keystore.forget()
@@ -77,7 +77,8 @@ struct SessionFlowTests {
 
             // Strong authentication needs no secret.
             #expect(
-                try await program.locker.startAuthSession(options: .init(requiredLevel: .strong)).phase
+                try await program.locker.startAuthSession(options: .init(requiredLevel: .strong))
+                    .phase
                     == .activeViaStrongAuth)
             #expect(program.presence.requests.count == 2)
             #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
@@ -93,7 +94,9 @@ struct SessionFlowTests {
         }
     }
 
-    @Test func `an active session keeps its token, and the caller gets the narrow one`() async throws {
+    @Test func `an active session keeps its token, and the caller gets the narrow one`()
+        async throws
+    {
         try await Scene.with { scene in
             let program = try await scene.start()
             let full = try await program.locker.startAuthSession()
@@ -123,25 +126,37 @@ struct SessionFlowTests {
             }
             #expect(told.map(\.cause) == [.started, .locked, .backgroundAccess, .destroyed])
             #expect(
-                told.map(\.new.phase) == [.activeViaStrongAuth, .enrolled, .backgroundAccess, .unregistered])
+                told.map(\.new.phase) == [
+                    .activeViaStrongAuth, .enrolled, .backgroundAccess, .unregistered,
+                ])
             #expect(zip(told, told.dropFirst()).allSatisfy { $0.new == $1.old })
         }
     }
 
-    @Test func `the app's metadata is sent to the server, and is in no row and no log message`() async throws {
+    @Test func `the app's metadata is sent to the server, and is in no row and no log message`()
+        async throws
+    {
         try await Scene.with { scene in
             let program = try await scene.start()
-            _ = try await program.locker.startAuthSession(metadata: ["canary": ["deep": "canary-metadata", "n": 3]])
+            _ = try await program.locker.startAuthSession(metadata: [
+                "canary": ["deep": "canary-metadata", "n": 3]
+            ])
             _ = try await program.locker.backgroundAccess(metadata: ["canary": "canary-metadata"])
             let sent = scene.assertionsSent
-            #expect(sent.contains { $0.contains(#""metadata":{"canary":{"deep":"canary-metadata","n":3}}"#) })
+            #expect(
+                sent.contains {
+                    $0.contains(#""metadata":{"canary":{"deep":"canary-metadata","n":3}}"#)
+                })
             #expect(sent.contains { $0.contains(#""metadata":{"canary":"canary-metadata"}"#) })
             let big = JSONValue.string(String(repeating: "x", count: 4096))
             await #expect(throws: refusal(.invalidInput)) {
                 try await program.locker.startAuthSession(metadata: ["big": big])
             }
-            for name in try FileManager.default.contentsOfDirectory(atPath: scene.directory.path(of: "default")) {
-                let bytes = try Data(contentsOf: URL(filePath: scene.directory.path(of: "default/\(name)")))
+            for name in try FileManager.default.contentsOfDirectory(
+                atPath: scene.directory.path(of: "default"))
+            {
+                let bytes = try Data(
+                    contentsOf: URL(filePath: scene.directory.path(of: "default/\(name)")))
                 #expect(bytes.range(of: Data("canary".utf8)) == nil, "\(name)")
             }
             #expect(!scene.log.messages.isEmpty)
@@ -181,9 +196,13 @@ struct SessionFlowTests {
         }
     }
 
-    @Test func `a cached secret is used until a lock, and a wrong one leads to a prompt`() async throws {
+    @Test func `a cached secret is used until a lock, and a wrong one leads to a prompt`()
+        async throws
+    {
         try await Scene.with { scene in
-            let program = try await scene.start(ScriptedPresence(pins: scene.pin, scene.pin, scene.pin)) {
+            let program = try await scene.start(
+                ScriptedPresence(pins: scene.pin, scene.pin, scene.pin)
+            ) {
                 $0.cachedSecretLife = .seconds(600)
             }
             _ = try await program.locker.startAuthSession()

@@ -18,16 +18,22 @@ struct SessionMachineTests {
         let hasEasyAccess: Bool
 
         init(
-            _ call: SessionMachine.Call, _ actions: [(SessionMachine.Action, SessionMachine.Answer)],
+            _ call: SessionMachine.Call,
+            _ actions: [(SessionMachine.Action, SessionMachine.Answer)],
             _ end: SessionMachine.Step, _ phase: SessionPhase, easyAccess: Bool
         ) {
-            (self.call, self.actions, self.end, self.phase, hasEasyAccess) = (call, actions, end, phase, easyAccess)
+            (self.call, self.actions, self.end, self.phase, hasEasyAccess) = (
+                call, actions, end, phase, easyAccess
+            )
         }
     }
 
-    private func check(_ cells: [Cell], from phase: SessionPhase, easyAccess: Bool, allowsOffline: Bool = true) {
+    private func check(
+        _ cells: [Cell], from phase: SessionPhase, easyAccess: Bool, allowsOffline: Bool = true
+    ) {
         for (index, cell) in cells.enumerated() {
-            var machine = Machine(phase: phase, hasEasyAccess: easyAccess, allowsOffline: allowsOffline)
+            var machine = Machine(
+                phase: phase, hasEasyAccess: easyAccess, allowsOffline: allowsOffline)
             var step = machine.begin(cell.call)
             for (action, answer) in cell.actions {
                 #expect(step == .perform(action), "\(phase), \(easyAccess), \(index): \(cell.call)")
@@ -38,29 +44,46 @@ struct SessionMachineTests {
             }
             #expect(step == cell.end, "\(phase), \(easyAccess), \(index): \(cell.call)")
             #expect(machine.phase == cell.phase, "\(phase), \(easyAccess), \(index): \(cell.call)")
-            #expect(machine.hasEasyAccess == cell.hasEasyAccess, "\(phase), \(easyAccess), \(index): \(cell.call)")
+            #expect(
+                machine.hasEasyAccess == cell.hasEasyAccess,
+                "\(phase), \(easyAccess), \(index): \(cell.call)")
             #expect(!machine.isInteracting)
         }
     }
 
     private let strong: (Action, SessionMachine.Answer) = (.authenticateStrongly, .done)
-    private func failed(_ action: Action, _ cause: Machine.Cause = .other) -> (Action, SessionMachine.Answer) {
+    private func failed(_ action: Action, _ cause: Machine.Cause = .other) -> (
+        Action, SessionMachine.Answer
+    ) {
         (action, .failed(cause))
     }
 
     @Test func `unregistered: a start enrols, and every other call is refused`() {
         check(
             [
-                Cell(.start(.any), [strong, (.enrol, .done)], .succeed, .activeViaStrongAuth, easyAccess: true),
-                Cell(.start(.strong), [strong, (.enrol, .done)], .succeed, .activeViaStrongAuth, easyAccess: true),
-                Cell(.start(.easyAccess), [], .refuse(.notEnrolled), .unregistered, easyAccess: false),
-                Cell(.start(.any), [failed(.authenticateStrongly)], .fail, .unregistered, easyAccess: false),
-                Cell(.start(.any), [failed(.authenticateStrongly, .network)], .fail, .unregistered, easyAccess: false),
-                Cell(.start(.any), [strong, failed(.enrol)], .fail, .unregistered, easyAccess: false),
                 Cell(
-                    .start(.any), [strong, failed(.enrol, .enrolmentRevoked)], .fail, .unregistered, easyAccess: false),
+                    .start(.any), [strong, (.enrol, .done)], .succeed, .activeViaStrongAuth,
+                    easyAccess: true),
+                Cell(
+                    .start(.strong), [strong, (.enrol, .done)], .succeed, .activeViaStrongAuth,
+                    easyAccess: true),
+                Cell(
+                    .start(.easyAccess), [], .refuse(.notEnrolled), .unregistered, easyAccess: false
+                ),
+                Cell(
+                    .start(.any), [failed(.authenticateStrongly)], .fail, .unregistered,
+                    easyAccess: false),
+                Cell(
+                    .start(.any), [failed(.authenticateStrongly, .network)], .fail, .unregistered,
+                    easyAccess: false),
+                Cell(
+                    .start(.any), [strong, failed(.enrol)], .fail, .unregistered, easyAccess: false),
+                Cell(
+                    .start(.any), [strong, failed(.enrol, .enrolmentRevoked)], .fail, .unregistered,
+                    easyAccess: false),
             ]
-                + [Call.lock, .destroy, .enableEasyAccess, .disableEasyAccess, .changeEasyAccess].map {
+                + [Call.lock, .destroy, .enableEasyAccess, .disableEasyAccess, .changeEasyAccess]
+                .map {
                     Cell($0, [], .refuse(.notEnrolled), .unregistered, easyAccess: false)
                 }, from: .unregistered, easyAccess: false)
     }
@@ -72,22 +95,33 @@ struct SessionMachineTests {
                 Cell(.start(.any), [easy], .succeed, .activeViaEasyAccess, easyAccess: true),
                 Cell(.start(.easyAccess), [easy], .succeed, .activeViaEasyAccess, easyAccess: true),
                 Cell(
-                    .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth, easyAccess: true),
-                Cell(.start(.any), [failed(.authenticateEasily)], .fail, .enrolled, easyAccess: true),
-                Cell(
-                    .start(.any), [failed(.authenticateEasily, .network), (.verifyOffline, .done)], .succeed,
-                    .verifiedOffline, easyAccess: true),
-                Cell(
-                    .start(.easyAccess), [failed(.authenticateEasily, .network), (.verifyOffline, .done)], .succeed,
-                    .verifiedOffline, easyAccess: true),
-                Cell(
-                    .start(.any), [failed(.authenticateEasily, .network), failed(.verifyOffline)], .fail, .enrolled,
+                    .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth,
                     easyAccess: true),
-                Cell(.start(.strong), [failed(.authenticateStrongly, .network)], .fail, .enrolled, easyAccess: true),
-                Cell(.start(.strong), [strong, failed(.openLevels)], .fail, .enrolled, easyAccess: true),
+                Cell(
+                    .start(.any), [failed(.authenticateEasily)], .fail, .enrolled, easyAccess: true),
+                Cell(
+                    .start(.any), [failed(.authenticateEasily, .network), (.verifyOffline, .done)],
+                    .succeed,
+                    .verifiedOffline, easyAccess: true),
+                Cell(
+                    .start(.easyAccess),
+                    [failed(.authenticateEasily, .network), (.verifyOffline, .done)], .succeed,
+                    .verifiedOffline, easyAccess: true),
+                Cell(
+                    .start(.any), [failed(.authenticateEasily, .network), failed(.verifyOffline)],
+                    .fail, .enrolled,
+                    easyAccess: true),
+                Cell(
+                    .start(.strong), [failed(.authenticateStrongly, .network)], .fail, .enrolled,
+                    easyAccess: true),
+                Cell(
+                    .start(.strong), [strong, failed(.openLevels)], .fail, .enrolled,
+                    easyAccess: true),
                 Cell(.lock, [], .succeed, .enrolled, easyAccess: true),
                 Cell(.destroy, [(.destroy, .done)], .succeed, .unregistered, easyAccess: false),
-                Cell(.destroy, [failed(.destroy, .revocationPending)], .fail, .unregistered, easyAccess: false),
+                Cell(
+                    .destroy, [failed(.destroy, .revocationPending)], .fail, .unregistered,
+                    easyAccess: false),
                 Cell(.destroy, [failed(.destroy)], .fail, .enrolled, easyAccess: true),
                 Cell(.enableEasyAccess, [], .refuse(.notActive), .enrolled, easyAccess: true),
                 Cell(.disableEasyAccess, [], .refuse(.notActive), .enrolled, easyAccess: true),
@@ -95,18 +129,29 @@ struct SessionMachineTests {
             ], from: .enrolled, easyAccess: true)
         check(
             [
-                Cell(.start(.any), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth, easyAccess: false),
                 Cell(
-                    .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth, easyAccess: false),
-                Cell(.start(.easyAccess), [], .refuse(.easyAccessDisabled), .enrolled, easyAccess: false),
-                Cell(.start(.any), [failed(.authenticateStrongly, .network)], .fail, .enrolled, easyAccess: false),
+                    .start(.any), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth,
+                    easyAccess: false),
+                Cell(
+                    .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth,
+                    easyAccess: false),
+                Cell(
+                    .start(.easyAccess), [], .refuse(.easyAccessDisabled), .enrolled,
+                    easyAccess: false),
+                Cell(
+                    .start(.any), [failed(.authenticateStrongly, .network)], .fail, .enrolled,
+                    easyAccess: false),
                 Cell(.lock, [], .succeed, .enrolled, easyAccess: false),
                 Cell(.destroy, [(.destroy, .done)], .succeed, .unregistered, easyAccess: false),
                 Cell(.enableEasyAccess, [], .refuse(.notActive), .enrolled, easyAccess: false),
             ], from: .enrolled, easyAccess: false)
         // Without permission in the configuration there is no offline verification.
         check(
-            [Cell(.start(.any), [failed(.authenticateEasily, .network)], .fail, .enrolled, easyAccess: true)],
+            [
+                Cell(
+                    .start(.any), [failed(.authenticateEasily, .network)], .fail, .enrolled,
+                    easyAccess: true)
+            ],
             from: .enrolled, easyAccess: true, allowsOffline: false)
     }
 
@@ -115,32 +160,53 @@ struct SessionMachineTests {
         check(
             [
                 Cell(
-                    .start(.any), [(.authenticateEasily, .done)], .succeed, .activeViaEasyAccess, easyAccess: true),
+                    .start(.any), [(.authenticateEasily, .done)], .succeed, .activeViaEasyAccess,
+                    easyAccess: true),
                 Cell(.start(.any), [failed(.authenticateEasily)], .fail, phase, easyAccess: true),
-                Cell(.start(.any), [failed(.authenticateEasily, .network)], .fail, phase, easyAccess: true),
                 Cell(
-                    .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth, easyAccess: true),
-                Cell(.start(.strong), [failed(.authenticateStrongly)], .fail, phase, easyAccess: true),
+                    .start(.any), [failed(.authenticateEasily, .network)], .fail, phase,
+                    easyAccess: true),
+                Cell(
+                    .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth,
+                    easyAccess: true),
+                Cell(
+                    .start(.strong), [failed(.authenticateStrongly)], .fail, phase, easyAccess: true
+                ),
                 Cell(.lock, [], .succeed, .enrolled, easyAccess: true),
                 Cell(.destroy, [(.destroy, .done)], .succeed, .unregistered, easyAccess: false),
-                Cell(.disableEasyAccess, [(.removeEasyAccess, .done)], .succeed, .enrolled, easyAccess: false),
-                Cell(.disableEasyAccess, [failed(.removeEasyAccess, .network)], .fail, phase, easyAccess: true),
+                Cell(
+                    .disableEasyAccess, [(.removeEasyAccess, .done)], .succeed, .enrolled,
+                    easyAccess: false),
+                Cell(
+                    .disableEasyAccess, [failed(.removeEasyAccess, .network)], .fail, phase,
+                    easyAccess: true),
                 Cell(.enableEasyAccess, [], .refuse(.easyAccessEnabled), phase, easyAccess: true),
                 Cell(
-                    .changeEasyAccess, [strong, (.registerEasyAccess, .done)], .succeed, .activeViaStrongAuth,
+                    .changeEasyAccess, [strong, (.registerEasyAccess, .done)], .succeed,
+                    .activeViaStrongAuth,
                     easyAccess: true),
-                Cell(.changeEasyAccess, [failed(.authenticateStrongly)], .fail, phase, easyAccess: true),
-                Cell(.changeEasyAccess, [strong, failed(.registerEasyAccess)], .fail, phase, easyAccess: true),
+                Cell(
+                    .changeEasyAccess, [failed(.authenticateStrongly)], .fail, phase,
+                    easyAccess: true),
+                Cell(
+                    .changeEasyAccess, [strong, failed(.registerEasyAccess)], .fail, phase,
+                    easyAccess: true),
             ], from: phase, easyAccess: true)
         check(
             [
-                Cell(.start(.any), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth, easyAccess: false),
-                Cell(.disableEasyAccess, [], .refuse(.easyAccessDisabled), phase, easyAccess: false),
+                Cell(
+                    .start(.any), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth,
+                    easyAccess: false),
+                Cell(
+                    .disableEasyAccess, [], .refuse(.easyAccessDisabled), phase, easyAccess: false),
                 Cell(.changeEasyAccess, [], .refuse(.easyAccessDisabled), phase, easyAccess: false),
                 Cell(
-                    .enableEasyAccess, [strong, (.registerEasyAccess, .done)], .succeed, .activeViaStrongAuth,
+                    .enableEasyAccess, [strong, (.registerEasyAccess, .done)], .succeed,
+                    .activeViaStrongAuth,
                     easyAccess: true),
-                Cell(.enableEasyAccess, [strong, failed(.registerEasyAccess)], .fail, phase, easyAccess: false),
+                Cell(
+                    .enableEasyAccess, [strong, failed(.registerEasyAccess)], .fail, phase,
+                    easyAccess: false),
             ], from: phase, easyAccess: false)
     }
 
@@ -150,7 +216,8 @@ struct SessionMachineTests {
     ) {
         guard phase != .unregistered || !easyAccess else { return }
         let calls: [Call] = [
-            .start(.any), .start(.easyAccess), .start(.strong), .lock, .destroy, .enableEasyAccess, .disableEasyAccess,
+            .start(.any), .start(.easyAccess), .start(.strong), .lock, .destroy, .enableEasyAccess,
+            .disableEasyAccess,
             .changeEasyAccess,
         ]
         for call in calls {
@@ -169,48 +236,72 @@ struct SessionMachineTests {
         }
     }
 
-    @Test func `background access: a start leads to an active session, not to offline verification`() {
+    @Test
+    func `background access: a start leads to an active session, not to offline verification`() {
         check(
             [
-                Cell(.start(.any), [(.authenticateEasily, .done)], .succeed, .activeViaEasyAccess, easyAccess: true),
                 Cell(
-                    .start(.any), [failed(.authenticateEasily, .network)], .fail, .backgroundAccess, easyAccess: true),
+                    .start(.any), [(.authenticateEasily, .done)], .succeed, .activeViaEasyAccess,
+                    easyAccess: true),
                 Cell(
-                    .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth, easyAccess: true),
+                    .start(.any), [failed(.authenticateEasily, .network)], .fail, .backgroundAccess,
+                    easyAccess: true),
+                Cell(
+                    .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth,
+                    easyAccess: true),
                 Cell(.lock, [], .succeed, .enrolled, easyAccess: true),
                 Cell(.destroy, [(.destroy, .done)], .succeed, .unregistered, easyAccess: false),
-                Cell(.disableEasyAccess, [], .refuse(.notActive), .backgroundAccess, easyAccess: true),
-                Cell(.changeEasyAccess, [], .refuse(.notActive), .backgroundAccess, easyAccess: true),
-                Cell(.enableEasyAccess, [], .refuse(.notActive), .backgroundAccess, easyAccess: true),
+                Cell(
+                    .disableEasyAccess, [], .refuse(.notActive), .backgroundAccess, easyAccess: true
+                ),
+                Cell(
+                    .changeEasyAccess, [], .refuse(.notActive), .backgroundAccess, easyAccess: true),
+                Cell(
+                    .enableEasyAccess, [], .refuse(.notActive), .backgroundAccess, easyAccess: true),
             ], from: .backgroundAccess, easyAccess: true)
     }
 
     @Test func `verified offline: it stays without a network, and a start with one is active`() {
         check(
             [
-                Cell(.start(.any), [(.authenticateEasily, .done)], .succeed, .activeViaEasyAccess, easyAccess: true),
                 Cell(
-                    .start(.any), [failed(.authenticateEasily, .network), (.verifyOffline, .done)], .succeed,
+                    .start(.any), [(.authenticateEasily, .done)], .succeed, .activeViaEasyAccess,
+                    easyAccess: true),
+                Cell(
+                    .start(.any), [failed(.authenticateEasily, .network), (.verifyOffline, .done)],
+                    .succeed,
                     .verifiedOffline, easyAccess: true),
                 Cell(
-                    .start(.any), [failed(.authenticateEasily, .network), failed(.verifyOffline)], .fail,
+                    .start(.any), [failed(.authenticateEasily, .network), failed(.verifyOffline)],
+                    .fail,
                     .verifiedOffline, easyAccess: true),
                 Cell(
                     .start(.any),
-                    [failed(.authenticateEasily, .network), failed(.verifyOffline, .verificationUnavailable)], .fail,
+                    [
+                        failed(.authenticateEasily, .network),
+                        failed(.verifyOffline, .verificationUnavailable),
+                    ], .fail,
                     .enrolled, easyAccess: true),
-                Cell(.start(.any), [failed(.authenticateEasily)], .fail, .verifiedOffline, easyAccess: true),
                 Cell(
-                    .start(.strong), [failed(.authenticateStrongly, .network)], .refuse(.offline), .verifiedOffline,
+                    .start(.any), [failed(.authenticateEasily)], .fail, .verifiedOffline,
                     easyAccess: true),
                 Cell(
-                    .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth, easyAccess: true),
+                    .start(.strong), [failed(.authenticateStrongly, .network)], .refuse(.offline),
+                    .verifiedOffline,
+                    easyAccess: true),
+                Cell(
+                    .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth,
+                    easyAccess: true),
                 Cell(.lock, [], .succeed, .enrolled, easyAccess: true),
                 Cell(
-                    .destroy, [failed(.destroy, .revocationPending)], .fail, .unregistered, easyAccess: false),
-                Cell(.disableEasyAccess, [], .refuse(.notActive), .verifiedOffline, easyAccess: true),
-                Cell(.changeEasyAccess, [], .refuse(.notActive), .verifiedOffline, easyAccess: true),
-                Cell(.enableEasyAccess, [], .refuse(.notActive), .verifiedOffline, easyAccess: true),
+                    .destroy, [failed(.destroy, .revocationPending)], .fail, .unregistered,
+                    easyAccess: false),
+                Cell(
+                    .disableEasyAccess, [], .refuse(.notActive), .verifiedOffline, easyAccess: true),
+                Cell(
+                    .changeEasyAccess, [], .refuse(.notActive), .verifiedOffline, easyAccess: true),
+                Cell(
+                    .enableEasyAccess, [], .refuse(.notActive), .verifiedOffline, easyAccess: true),
             ], from: .verifiedOffline, easyAccess: true)
     }
 
@@ -219,17 +310,27 @@ struct SessionMachineTests {
         check(
             [
                 Cell(
-                    .start(.any), [failed(.authenticateEasily, .enrolmentRevoked), (.purge, .done)], .fail,
+                    .start(.any),
+                    [failed(.authenticateEasily, .enrolmentRevoked), (.purge, .done)], .fail,
                     .unregistered, easyAccess: false),
                 Cell(
-                    .start(.strong), [strong, failed(.openLevels, .enrolmentRevoked), failed(.purge)], .fail,
+                    .start(.strong),
+                    [strong, failed(.openLevels, .enrolmentRevoked), failed(.purge)], .fail,
                     .unregistered, easyAccess: false),
                 Cell(
-                    .start(.any), [failed(.authenticateEasily, .easyAccessRevoked), (.deleteLocalEasyAccess, .done)],
+                    .start(.any),
+                    [
+                        failed(.authenticateEasily, .easyAccessRevoked),
+                        (.deleteLocalEasyAccess, .done),
+                    ],
                     .fail,
                     phase, easyAccess: false),
                 Cell(
-                    .start(.any), [failed(.authenticateEasily, .secretExhausted), (.deleteBlockedEasyAccess, .done)],
+                    .start(.any),
+                    [
+                        failed(.authenticateEasily, .secretExhausted),
+                        (.deleteBlockedEasyAccess, .done),
+                    ],
                     .fail,
                     phase, easyAccess: false),
             ], from: phase, easyAccess: true)
@@ -241,7 +342,8 @@ struct SessionMachineTests {
                 Cell(
                     .start(.any),
                     [
-                        failed(.authenticateEasily, .network), failed(.verifyOffline, .secretExhausted),
+                        failed(.authenticateEasily, .network),
+                        failed(.verifyOffline, .secretExhausted),
                         (.deleteBlockedEasyAccess, .done),
                     ], .fail, .enrolled, easyAccess: false)
             ], from: .enrolled, easyAccess: true)
@@ -249,7 +351,9 @@ struct SessionMachineTests {
 
     @Test(arguments: SessionPhase.allCases)
     func `background access does not change an active session`(phase: SessionPhase) {
-        func after(_ answer: SessionMachine.BackgroundAnswer) -> (SessionMachine.BackgroundStep, SessionPhase) {
+        func after(_ answer: SessionMachine.BackgroundAnswer) -> (
+            SessionMachine.BackgroundStep, SessionPhase
+        ) {
             var machine = Machine(phase: phase, hasEasyAccess: true, allowsOffline: true)
             return (machine.receive(answer, of: machine.epoch), machine.phase)
         }
@@ -267,7 +371,8 @@ struct SessionMachineTests {
     // MARK: The end of a session
 
     private let opening: [(call: Call, actions: [Action], easyAccess: Bool)] = [
-        (.start(.any), [.authenticateEasily], true), (.start(.strong), [.authenticateStrongly, .openLevels], true),
+        (.start(.any), [.authenticateEasily], true),
+        (.start(.strong), [.authenticateStrongly, .openLevels], true),
         (.changeEasyAccess, [.authenticateStrongly, .registerEasyAccess], true),
         (.enableEasyAccess, [.authenticateStrongly, .registerEasyAccess], false),
     ]
@@ -275,7 +380,8 @@ struct SessionMachineTests {
     @Test func `a lock does not wait, and earlier calls open nothing`() {
         for (call, actions, easyAccess) in opening {
             for done in actions.indices {
-                var machine = Machine(phase: .activeViaStrongAuth, hasEasyAccess: easyAccess, allowsOffline: true)
+                var machine = Machine(
+                    phase: .activeViaStrongAuth, hasEasyAccess: easyAccess, allowsOffline: true)
                 _ = machine.begin(call)
                 for _ in 0..<done { _ = machine.receive(.done) }
                 #expect(machine.begin(.lock) == .succeed)
@@ -312,8 +418,11 @@ struct SessionMachineTests {
     }
 
     @Test func `a call does not restore an enrolment that was deleted during it`() {
-        for (call, actions, easyAccess) in opening + [(.disableEasyAccess, [.removeEasyAccess], true)] {
-            var machine = Machine(phase: .activeViaStrongAuth, hasEasyAccess: easyAccess, allowsOffline: true)
+        for (call, actions, easyAccess) in opening + [
+            (.disableEasyAccess, [.removeEasyAccess], true)
+        ] {
+            var machine = Machine(
+                phase: .activeViaStrongAuth, hasEasyAccess: easyAccess, allowsOffline: true)
             _ = machine.begin(call)
             for _ in 1..<actions.count { _ = machine.receive(.done) }
             #expect(machine.receive(.enrolmentRevoked, of: machine.epoch) == .purge)
@@ -325,7 +434,8 @@ struct SessionMachineTests {
 
     @Test func `idling ends a session during a prompt, and a start continues as from enrolled`() {
         for (call, actions, easyAccess) in opening {
-            var machine = Machine(phase: .activeViaEasyAccess, hasEasyAccess: easyAccess, allowsOffline: true)
+            var machine = Machine(
+                phase: .activeViaEasyAccess, hasEasyAccess: easyAccess, allowsOffline: true)
             _ = machine.begin(call)
             for _ in 1..<actions.count { _ = machine.receive(.done) }
             let (first, second) = (machine.idle(), machine.idle())
@@ -337,10 +447,15 @@ struct SessionMachineTests {
         }
     }
 
-    @Test(arguments: [SessionMachine.BackgroundAnswer.granted, .enrolmentRevoked, .deviceKeyUnusable, .failed])
-    func `background access of an ended session is discarded`(answer: SessionMachine.BackgroundAnswer) {
+    @Test(arguments: [
+        SessionMachine.BackgroundAnswer.granted, .enrolmentRevoked, .deviceKeyUnusable, .failed,
+    ])
+    func `background access of an ended session is discarded`(
+        answer: SessionMachine.BackgroundAnswer
+    ) {
         for end in ["lock", "idle", "destroy", "elsewhere"] {
-            var machine = Machine(phase: .activeViaEasyAccess, hasEasyAccess: true, allowsOffline: true)
+            var machine = Machine(
+                phase: .activeViaEasyAccess, hasEasyAccess: true, allowsOffline: true)
             let epoch = machine.epoch
             switch end {
             case "lock": _ = machine.begin(.lock)
@@ -359,7 +474,9 @@ struct SessionMachineTests {
         #expect(SessionPhase.enrolled.openLevels == [.base])
         #expect(SessionPhase.backgroundAccess.openLevels == [.base, .background])
         #expect(SessionPhase.verifiedOffline.openLevels == [.base, .offline])
-        #expect(SessionPhase.activeViaEasyAccess.openLevels == [.base, .background, .offline, .active])
-        #expect(SessionPhase.activeViaStrongAuth.openLevels == [.base, .background, .offline, .active])
+        #expect(
+            SessionPhase.activeViaEasyAccess.openLevels == [.base, .background, .offline, .active])
+        #expect(
+            SessionPhase.activeViaStrongAuth.openLevels == [.base, .background, .offline, .active])
     }
 }

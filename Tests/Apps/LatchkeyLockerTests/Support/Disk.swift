@@ -38,16 +38,22 @@ struct Disk: Sendable {
         try await DatabaseQueue.raw(at: path).read { database in
             try String.fetchOne(
                 database,
-                sql: "SELECT json_extract(attributes, '$.easyAccess') FROM record WHERE id = 'locker.enrolment'")
+                sql:
+                    "SELECT json_extract(attributes, '$.easyAccess') FROM record WHERE id = 'locker.enrolment'"
+            )
         }
     }
 
     /// Stores a class's key once more, under another name.
     func copyClass(_ name: String, to copy: String) async throws {
         try await DatabaseQueue.raw(at: path).write { database in
-            guard var row = try Row.fetchOne(database, sql: "SELECT * FROM classKey WHERE name = ?", arguments: [name])
+            guard
+                var row = try Row.fetchOne(
+                    database, sql: "SELECT * FROM classKey WHERE name = ?", arguments: [name])
             else { return }
-            row = Row(Dictionary(uniqueKeysWithValues: row.map { ($0, $0 == "name" ? copy.databaseValue : $1) }))
+            row = Row(
+                Dictionary(
+                    uniqueKeysWithValues: row.map { ($0, $0 == "name" ? copy.databaseValue : $1) }))
             let columns = row.columnNames.joined(separator: ", ")
             let marks = row.columnNames.map { _ in "?" }.joined(separator: ", ")
             try database.execute(

@@ -1,8 +1,8 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLocker
+import LatchkeyOAuth
 import LatchkeyTestSupport
 import Testing
 
@@ -36,7 +36,8 @@ actor FormChannel: StrongAuthenticationChannel {
         }
         let redirectURI = "http://127.0.0.1:9/callback"
         let login = AuthorizationRequest(
-            clientID: request.clientID, scope: request.scope, options: AuthorizationOptions(prompt: [.login]),
+            clientID: request.clientID, scope: request.scope,
+            options: AuthorizationOptions(prompt: [.login]),
             issuer: request.issuer, requiresIssuer: request.requiresIssuer, hint: nil,
             nonce: request.nonce)
         let endpoint = try #require(Endpoint(request.authorizationEndpoint))
@@ -46,6 +47,7 @@ actor FormChannel: StrongAuthenticationChannel {
         let page = await browser.page
         let query = try #require(await browser.answer, "the login led nowhere: \(page)")
         guard case .success(let code)? = login.answer(query) else { throw CancellationError() }
-        return AuthorizationCode(code: code, codeVerifier: login.pkce.verifier, redirectURI: redirectURI)
+        return AuthorizationCode(
+            code: code, codeVerifier: login.pkce.verifier, redirectURI: redirectURI)
     }
 }

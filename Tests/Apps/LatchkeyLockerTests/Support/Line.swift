@@ -14,7 +14,8 @@ final class Line: HTTPTransport {
         case lost
         /// The request is not sent, and the call does not return: the program is killed before it.
         case stopBefore
-        /// The server handles the request, and the call does not return: the program is killed after it.
+        /// The server handles the request, and the call does not return: the program is killed
+        /// after it.
         case stopAfter
         /// The server handles the request, and its answer is late.
         case late
@@ -97,7 +98,9 @@ final class Line: HTTPTransport {
         for continuation in stopped { continuation.resume() }
     }
 
-    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (
+        HTTPResponse, [UInt8]
+    ) {
         let path = request.path ?? ""
         let (isDown, fault) = state.withLock { state in
             state.sent.append(Sent(path: path, body: String(decoding: body, as: UTF8.self)))
@@ -132,14 +135,18 @@ final class Line: HTTPTransport {
         case .held:
             try await stop()
             let result = await Task { () -> Result<(HTTPResponse, [UInt8]), KeystoreError> in
-                do throws(KeystoreError) { return .success(try await forward(request, body)) } catch {
+                do throws(KeystoreError) { return .success(try await forward(request, body)) } catch
+                {
                     return .failure(error)
                 }
             }.value
             return try result.get()
         case .altered(let text, let other):
             let (response, answer) = try await forward(request, body)
-            return (response, Array(String(decoding: answer, as: UTF8.self).replacing(text, with: other).utf8))
+            return (
+                response,
+                Array(String(decoding: answer, as: UTF8.self).replacing(text, with: other).utf8)
+            )
         case .answer(let status, let text):
             return (HTTPResponse(status: .init(code: status)), Array(text.utf8))
         }
@@ -151,8 +158,12 @@ final class Line: HTTPTransport {
         _ request: HTTPRequest, _ body: [UInt8]
     ) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
         let (response, answer) = try await next.send(request, body: body)
-        guard (200..<300).contains(response.status.code), let path = request.path else { return (response, answer) }
-        if path.hasSuffix("/enrolments"), let made = try? JSONDecoder().decode(Answer.self, from: Data(answer)) {
+        guard (200..<300).contains(response.status.code), let path = request.path else {
+            return (response, answer)
+        }
+        if path.hasSuffix("/enrolments"),
+            let made = try? JSONDecoder().decode(Answer.self, from: Data(answer))
+        {
             state.withLock { _ = $0.enrolments.insert(made.enrolment_id) }
         } else if path.hasSuffix("/revoke") {
             state.withLock { state in
@@ -175,5 +186,6 @@ final class Line: HTTPTransport {
     }
 
     static let noNetwork = KeystoreError(
-        operation: "reach the server", code: .unavailable, reason: "the cable is out", recovery: "Put it in.")
+        operation: "reach the server", code: .unavailable, reason: "the cable is out",
+        recovery: "Put it in.")
 }

@@ -1,8 +1,8 @@
 import Foundation
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyJOSE
 import LatchkeyLocker
+import LatchkeyOAuth
 import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTPM
@@ -10,15 +10,18 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// One user's machine and a server: a separate store and hardware, in which programs start and end. The test needs the
-/// trait `.softwareTPM`, or `.softwareToken` for a token.
+/// One user's machine and a server: a separate store and hardware, in which programs start and end.
+/// The test needs the trait `.softwareTPM`, or `.softwareToken` for a token.
 struct Scene: Sendable {
     /// The payloads of the assertions that were sent, in order.
     var assertionsSent: [String] {
         line.sent.compactMap { request in
             let form = FormEncoding.decode(request.body)?["assertion"]
-            let json = try? JSONDecoder().decode([String: String].self, from: Data(request.body.utf8))["assertion"]
-            return (form ?? json).flatMap(JWS.parse).map { String(decoding: $0.payload, as: UTF8.self) }
+            let json = try? JSONDecoder().decode(
+                [String: String].self, from: Data(request.body.utf8))["assertion"]
+            return (form ?? json).flatMap(JWS.parse).map {
+                String(decoding: $0.payload, as: UTF8.self)
+            }
         }
     }
 
@@ -38,7 +41,8 @@ struct Scene: Sendable {
     ///
     /// - Parameter locker: Members of the server's configuration of the locker.
     static func with(
-        on device: SimulatedDevice = .tpm, locker: [String: any Sendable] = [:], _ body: (Scene) async throws -> Void
+        on device: SimulatedDevice = .tpm, locker: [String: any Sendable] = [:],
+        _ body: (Scene) async throws -> Void
     ) async throws {
         try await IdentityProcess.with(["extensions": ["locker": locker]]) { server in
             let scene = try Scene(on: device, server)
@@ -73,14 +77,17 @@ struct Scene: Sendable {
     ) async throws -> Program {
         let store = try await RecordStore(directory: directory ?? self.directory.path)
         let hardware: any Keystore =
-            if let tokenURI { try PKCS11Keystore(uri: tokenURI) } else { TPMKeystore(tcti: tcti, anchors: store) }
+            if let tokenURI { try PKCS11Keystore(uri: tokenURI) } else {
+                TPMKeystore(tcti: tcti, anchors: store)
+            }
         let steps = Steps()
         let keystore = WatchedKeystore(hardware, steps: steps)
         let presence = presence ?? ScriptedPresence(Array(repeating: .pin(pin), count: 64))
         let clock = clock
         var configuration = LockerConfiguration(
             issuer: server.endpoint, clientID: server.clientID,
-            records: try RecordContainer(store: store, keystore: keystore), presence: presence, channel: channel,
+            records: try RecordContainer(store: store, keystore: keystore), presence: presence,
+            channel: channel,
             transport: SteppedTransport(line: line, steps: steps), logger: log, now: { clock.now })
         change(&configuration)
         let locker = try Locker(configuration)
@@ -111,7 +118,9 @@ struct Program: Sendable {
     }
 
     /// The levels of the texts that decrypt to `secret` now.
-    func readable(_ texts: [ProtectionLevel: String], _ secret: String = "s3cret") -> Set<ProtectionLevel> {
+    func readable(_ texts: [ProtectionLevel: String], _ secret: String = "s3cret") -> Set<
+        ProtectionLevel
+    > {
         Set(texts.filter { (try? locker.decrypt(encryptedSecret: $0.value)) == secret }.keys)
     }
 }

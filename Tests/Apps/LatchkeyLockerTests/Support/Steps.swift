@@ -1,8 +1,8 @@
 import Latchkey
 import Synchronization
 
-/// The steps of a program outside its memory: uses of the hardware and requests to the server. Each step can fail, or
-/// be the program's last.
+/// The steps of a program outside its memory: uses of the hardware and requests to the server. Each
+/// step can fail, or be the program's last.
 final class Steps: Sendable {
     enum Fault: Sendable, CaseIterable {
         /// It fails before anything is done.
@@ -41,7 +41,9 @@ final class Steps: Sendable {
     /// Runs a program until it ends or is killed.
     ///
     /// - Returns: How it ended; nil when it was killed.
-    func run<R: Sendable>(_ body: @escaping @Sendable () async throws -> R) async -> Result<R, any Error>? {
+    func run<R: Sendable>(_ body: @escaping @Sendable () async throws -> R) async -> Result<
+        R, any Error
+    >? {
         let program = Task {
             let result: Result<R, any Error>
             do { result = .success(try await body()) } catch { result = .failure(error) }
@@ -66,7 +68,9 @@ final class Steps: Sendable {
     ) async throws(KeystoreError) -> R {
         let (fault, isDead) = state.withLock { state in
             defer { state.count += 1 }
-            guard let armed = state.armed, armed.index == state.count else { return (Fault?.none, state.isDead) }
+            guard let armed = state.armed, armed.index == state.count else {
+                return (Fault?.none, state.isDead)
+            }
             state.hit = name
             state.isDead = armed.fault.isKill
             return (armed.fault, false)

@@ -35,7 +35,8 @@ final class WatchedKeystore: KeystoreWrapper {
     }
 
     private static let lost = KeystoreError(
-        operation: "use the hardware", code: .failed, reason: "the plug was pulled", recovery: "Put it in.")
+        operation: "use the hardware", code: .failed, reason: "the plug was pulled",
+        recovery: "Put it in.")
 
     func endReuse() {
         endings.withLock { $0 += 1 }
@@ -55,11 +56,15 @@ final class WatchedKeystore: KeystoreWrapper {
     }
 
     func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
-        try await step("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus(of: key) }
+        try await step("pinStatus") { () throws(KeystoreError) in
+            try await keystore.pinStatus(of: key)
+        }
     }
 
     func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
-        try await step("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus(of: secret) }
+        try await step("pinStatus") { () throws(KeystoreError) in
+            try await keystore.pinStatus(of: secret)
+        }
     }
 
     func createKey(
@@ -75,7 +80,8 @@ final class WatchedKeystore: KeystoreWrapper {
         willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         try await step("createKey", request.policy) { () throws(KeystoreError) in
-            try await keystore.createRevocableKey(request, authorizedBy: presence, willCreate: willCreate)
+            try await keystore.createRevocableKey(
+                request, authorizedBy: presence, willCreate: willCreate)
         }
     }
 
@@ -116,7 +122,8 @@ final class WatchedKeystore: KeystoreWrapper {
     }
 
     func unseal(
-        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         try await step("unseal", secret.policy) { () throws(KeystoreError) in
             try await keystore.unseal(secret, for: prompt, authorizedBy: presence)
@@ -142,11 +149,14 @@ final class WatchedKeystore: KeystoreWrapper {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
         try await step("changePIN!") { () throws(KeystoreError) in
-            try await keystore.changePIN(of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
+            try await keystore.changePIN(
+                of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
         }
     }
 
-    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError) -> KeyAttestation {
+    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError)
+        -> KeyAttestation
+    {
         try await step("attest") { () throws(KeystoreError) in
             try await keystore.attest(key, for: request)
         }
@@ -154,7 +164,8 @@ final class WatchedKeystore: KeystoreWrapper {
 
     func isAttestable(_ key: HardwareKey) -> Bool { keystore.isAttestable(key) }
 
-    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
+    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity
+    {
         try await keystore.attestationIdentity(for: issuer)
     }
 

@@ -22,7 +22,8 @@ import Testing
         }
 
         func start(
-            _ browser: (any Browser)? = nil, name: String = "default", pins: Int = 4, policy: AccessPolicy = .pin,
+            _ browser: (any Browser)? = nil, name: String = "default", pins: Int = 4,
+            policy: AccessPolicy = .pin,
             now: @escaping @Sendable () -> Date = { Date() }
         ) async throws -> Container {
             let store = try await RecordStore(directory: directory.path)
@@ -31,7 +32,8 @@ import Testing
             return try Container(
                 ContainerConfiguration(
                     endpoint: server.endpoint, clientID: server.clientID, policy: policy, now: now),
-                records: records, presence: ScriptedPresence(Array(repeating: .pin(Bench.pin), count: pins)),
+                records: records,
+                presence: ScriptedPresence(Array(repeating: .pin(Bench.pin), count: pins)),
                 browser: browser ?? FormBrowser(server.users[0]))
         }
     }
@@ -64,7 +66,8 @@ import Testing
         }
     }
 
-    /// The server ends a device's session when the device logs in again: no other process may interrupt that.
+    /// The server ends a device's session when the device logs in again: no other process may
+    /// interrupt that.
     @Test func `processes that log in at once all succeed`() async throws {
         try await IdentityProcess.with { server in
             let machine = try await Machine(server)
@@ -74,14 +77,18 @@ import Testing
             var others: [Container] = []
             for _ in 1...4 { others.append(try await machine.start()) }
             try await withThrowingTaskGroup(of: Void.self) { group in
-                for container in others { group.addTask { try await container.authenticateBiometric() } }
+                for container in others {
+                    group.addTask { try await container.authenticateBiometric() }
+                }
                 try await group.waitForAll()
             }
             #expect(try await machine.start().fetchUserInfo().userID == first.lastUserID)
         }
     }
 
-    @Test func `a device removed on the settings page gets an error when it authenticates`() async throws {
+    @Test func `a device removed on the settings page gets an error when it authenticates`()
+        async throws
+    {
         try await IdentityProcess.with { server in
             let machine = try await Machine(server)
             let container = try await machine.start()
@@ -89,7 +96,9 @@ import Testing
             try await container.enableBiometric()
             try await FormBrowser(server.users[0]).removeFirstDevice(at: server.endpoint)
             let presence = try await machine.start(pins: 1)
-            await #expect(throws: login(.identityNotFound)) { try await presence.authenticateBiometric() }
+            await #expect(throws: login(.identityNotFound)) {
+                try await presence.authenticateBiometric()
+            }
             #expect(try await !presence.isBiometricEnabled())
             // The session that was there is still there.
             #expect(try await container.fetchUserInfo().userID == container.lastUserID)
@@ -121,7 +130,9 @@ import Testing
         }
     }
 
-    @Test func `the server's page refuses another user, because the request names the user`() async throws {
+    @Test func `the server's page refuses another user, because the request names the user`()
+        async throws
+    {
         try await IdentityProcess.with { server in
             let machine = try await Machine(server)
             let container = try await machine.start()
@@ -136,11 +147,14 @@ import Testing
         }
     }
 
-    @Test func `the request to a deployed server names the user by an ID token, until biometric login is disabled`()
+    @Test
+    func
+        `the request to a deployed server names the user by an ID token, until biometric login is disabled`()
         async throws
     {
         let extensions = ["biometric_removal": false, "biometric_login_hint": false]
-        try await IdentityProcess.with(["extensions": extensions, "id_token_signing_alg": "RS256"]) { server in
+        try await IdentityProcess.with(["extensions": extensions, "id_token_signing_alg": "RS256"])
+        { server in
             let machine = try await Machine(server)
             let alice = try await machine.start()
             try await alice.authorize()
@@ -169,7 +183,9 @@ import Testing
                 try await container.authorize()
                 try await container.enableBiometric()
             }
-            let (a, b) = (try await work.authenticateBiometric(), try await home.authenticateBiometric())
+            let (a, b) = (
+                try await work.authenticateBiometric(), try await home.authenticateBiometric()
+            )
             #expect(a.userInfo.userID != b.userInfo.userID)
             try await home.logout()
             #expect(try await work.isBiometricEnabled())
@@ -185,7 +201,8 @@ import Testing
             try await container.enableBiometric()
             let wrong = try await machine.start(pins: 0, now: { Date().addingTimeInterval(offset) })
             await #expect(throws: login(.clockSkew)) { try await wrong.authenticateBiometric() }
-            #expect(try await container.authenticateBiometric().userInfo.userID == container.lastUserID)
+            #expect(
+                try await container.authenticateBiometric().userInfo.userID == container.lastUserID)
         }
     }
 
@@ -194,16 +211,22 @@ import Testing
             server: #"{"identity":{"biometric":{"disabled":true}}}"#, error: "invalid_request",
             description: "biometric authentication is disabled"),
         Refusal(
-            server: #"{"authentication":{"identities":["login_id"]}}"#, error: "unauthorized_client",
+            server: #"{"authentication":{"identities":["login_id"]}}"#,
+            error: "unauthorized_client",
             description: "BiometricDisallowed"),
         Refusal(
-            server: #"{"rate_limits":{"biometric_per_user":1,"token_per_address":2}}"#, error: "x_rate_limited",
+            server: #"{"rate_limits":{"biometric_per_user":1,"token_per_address":2}}"#,
+            error: "x_rate_limited",
             description: "rate limit exceeded, please try again later.", enrolments: 2),
     ])
-    private func `a refusal is reported in the server's words, and nothing is enabled`(refusal: Refusal)
+    private func `a refusal is reported in the server's words, and nothing is enabled`(
+        refusal: Refusal
+    )
         async throws
     {
-        let members = try JSONSerialization.jsonObject(with: Data(refusal.server.utf8)) as? [String: Any] ?? [:]
+        let members =
+            try JSONSerialization.jsonObject(with: Data(refusal.server.utf8)) as? [String: Any]
+            ?? [:]
         try await IdentityProcess.with(members) { server in
             let machine = try await Machine(server)
             defer { withExtendedLifetime(machine) {} }
@@ -212,8 +235,12 @@ import Testing
             for _ in 1..<refusal.enrolments {
                 try await container.enableBiometric()
             }
-            let error = await #expect(throws: LoginError.self) { try await container.enableBiometric(replacing: true) }
-            #expect(error?.oauthError == OAuthError(error: refusal.error, description: refusal.description))
+            let error = await #expect(throws: LoginError.self) {
+                try await container.enableBiometric(replacing: true)
+            }
+            #expect(
+                error?.oauthError
+                    == OAuthError(error: refusal.error, description: refusal.description))
             #expect(try await container.isBiometricEnabled() == (refusal.enrolments > 1))
             #expect(try await container.sessionState == .authenticated)
         }
@@ -226,7 +253,8 @@ import Testing
             let records = try RecordContainer(
                 store: store, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: store))
             let container = try Container(
-                ContainerConfiguration(endpoint: server.endpoint, clientID: "unknown"), records: records,
+                ContainerConfiguration(endpoint: server.endpoint, clientID: "unknown"),
+                records: records,
                 presence: ScriptedPresence([]), browser: FormBrowser(server.users[0]))
             await #expect(throws: login(.timedOut)) {
                 try await container.authorize(AuthorizationOptions(timeout: .milliseconds(500)))

@@ -1,5 +1,5 @@
-import LatchkeyOAuth
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTestSupport
 import Testing
@@ -15,7 +15,8 @@ extension FormBrowser: Browser {
         try await logIn()
     }
 
-    /// Starts a login, waits for the server's page for a user to whom this device does not belong, and cancels the login.
+    /// Starts a login, waits for the server's page for a user to whom this device does not belong,
+    /// and cancels the login.
     func expectRefusal(of attempt: @escaping @Sendable () async throws -> Void) async throws {
         let task = Task { try await attempt() }
         #expect(await poll { page.contains("This device is set up for another account.") })

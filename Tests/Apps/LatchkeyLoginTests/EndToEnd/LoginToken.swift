@@ -15,7 +15,8 @@ struct LoginToken: Sendable {
     let owner: @Sendable (_ proofs: Int) -> ScriptedPresence
     /// For example, another user.
     let stranger: @Sendable () -> ScriptedPresence
-    /// How many proofs it takes to store the first session: two where nothing is sealed and opened without the owner.
+    /// How many proofs it takes to store the first session: two where nothing is sealed and opened
+    /// without the owner.
     var proofsToAuthorize = 0
     /// How many proofs it takes to enable the login: a key is tested at its birth and then signs.
     var proofsToEnable = 1

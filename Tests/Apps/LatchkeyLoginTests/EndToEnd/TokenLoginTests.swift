@@ -8,12 +8,14 @@ import LatchkeyTesting
 import Testing
 import VirtualSmartCard
 
-/// Login with a token instead of a TPM, against the real server over real HTTP: nothing above the keystore notices.
+/// Login with a token instead of a TPM, against the real server over real HTTP: nothing above the
+/// keystore notices.
 @Suite(.timeLimit(.minutes(15))) struct TokenLoginTests {
     @Test(.requires(program: "softhsm2-util"))
     func `the whole life of a device on SoftHSM2`() async throws {
         let token = try await SoftwareToken(label: "Login")
-        try await wholeLife(LoginToken(keystore: PKCS11Keystore(uri: token.uri), pin: token.userPIN))
+        try await wholeLife(
+            LoginToken(keystore: PKCS11Keystore(uri: token.uri), pin: token.userPIN))
     }
 
     @Test(.requires(program: "softhsm2-util"))
@@ -21,22 +23,32 @@ import VirtualSmartCard
         try await wholeLife(LoginToken(FingerprintToken()))
     }
 
-    /// The login key is in slot 9a and requires the PIN. The key in slot 9e, which does not, seals the stored records.
+    /// The login key is in slot 9a and requires the PIN. The key in slot 9e, which does not, seals
+    /// the stored records.
     @Test(.virtualYubiKey, arguments: ["libykcs11.so", "opensc-pkcs11.so"])
-    func `the whole life of a device on a YubiKey with an existing key`(_ module: String) async throws {
+    func `the whole life of a device on a YubiKey with an existing key`(_ module: String)
+        async throws
+    {
         let yubiKey = try VirtualYubiKey.current
-        for slot in [KeySlot.authentication, .cardAuthentication] { try await yubiKey.provision(slot) }
+        for slot in [KeySlot.authentication, .cardAuthentication] {
+            try await yubiKey.provision(slot)
+        }
         // Modules keep their first connection to pcscd; a copy of the module has none.
         let directory = try TemporaryDirectory()
-        let original = URL(filePath: "/usr/lib/x86_64-linux-gnu/\(module)").resolvingSymlinksInPath()
+        let original = URL(filePath: "/usr/lib/x86_64-linux-gnu/\(module)")
+            .resolvingSymlinksInPath()
         try FileManager.default.copyItem(atPath: original.path, toPath: directory.path(of: module))
-        let onCard = try PKCS11Keystore(uri: "pkcs11:id=%01?module-path=\(directory.path(of: module))")
+        let onCard = try PKCS11Keystore(
+            uri: "pkcs11:id=%01?module-path=\(directory.path(of: module))")
         try await wholeLife(LoginToken(keystore: onCard, pin: CardProfile.defaultPIN))
     }
 
-    /// tpm2-pkcs11 has no key without a PIN, so the PIN seals the stored records too. Opening the store and signing share one
-    /// prompt. A login without biometrics prompts once, when the store is created.
-    @Test(.requires(program: "swtpm"), .requires(program: "tpm2-abrmd"), .requires(program: "pkcs11-tool"))
+    /// tpm2-pkcs11 has no key without a PIN, so the PIN seals the stored records too. Opening the
+    /// store and signing share one prompt. A login without biometrics prompts once, when the store
+    /// is created.
+    @Test(
+        .requires(program: "swtpm"), .requires(program: "tpm2-abrmd"),
+        .requires(program: "pkcs11-tool"))
     func `the whole life of a device on a token in a TPM`() async throws {
         try await SoftwareTPMToken.withToken { token in
             let options = TokenOptions(isolation: .always, environment: token.environment)
@@ -48,11 +60,14 @@ import VirtualSmartCard
     }
 
     private func container(
-        _ token: LoginToken, _ presence: ScriptedPresence, at server: IdentityProcess, in directory: TemporaryDirectory
+        _ token: LoginToken, _ presence: ScriptedPresence, at server: IdentityProcess,
+        in directory: TemporaryDirectory
     ) async throws -> Container {
         try await Container(
-            ContainerConfiguration(endpoint: server.endpoint, clientID: server.clientID, policy: token.policy),
-            records: RecordContainer(store: RecordStore(directory: directory.path), keystore: token.keystore),
+            ContainerConfiguration(
+                endpoint: server.endpoint, clientID: server.clientID, policy: token.policy),
+            records: RecordContainer(
+                store: RecordStore(directory: directory.path), keystore: token.keystore),
             presence: presence, browser: FormBrowser(server.users[0]))
     }
 
@@ -69,7 +84,9 @@ import VirtualSmartCard
             try await first.logout(keepBiometric: true)
 
             let stranger = try await container(token, token.stranger(), at: server, in: directory)
-            await #expect(throws: keystore(.wrongProof)) { try await stranger.authenticateBiometric() }
+            await #expect(throws: keystore(.wrongProof)) {
+                try await stranger.authenticateBiometric()
+            }
             #expect(try await stranger.sessionState == .noSession)
 
             let second = try await container(token, token.owner(1), at: server, in: directory)

@@ -1,7 +1,7 @@
 import Foundation
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport
@@ -15,10 +15,13 @@ import Testing
             try await IdentityProcess.with { second in
                 let directory = try TemporaryDirectory()
                 let tpm = try SoftwareTPM.current
-                func start(_ server: IdentityProcess, _ transport: any HTTPTransport) async throws -> Container {
+                func start(_ server: IdentityProcess, _ transport: any HTTPTransport) async throws
+                    -> Container
+                {
                     let store = try await RecordStore(directory: directory.path)
                     return try Container(
-                        ContainerConfiguration(endpoint: server.endpoint, clientID: server.clientID, policy: .pin),
+                        ContainerConfiguration(
+                            endpoint: server.endpoint, clientID: server.clientID, policy: .pin),
                         records: RecordContainer(
                             store: store, keystore: TPMKeystore(tcti: tpm.tcti, anchors: store)),
                         presence: ScriptedPresence(Array(repeating: .pin(Bench.pin), count: 4)),
@@ -30,11 +33,14 @@ import Testing
                 let wire = RecordingTransport(forwardingTo: CurlTransport())
                 for operation in ContainerOperation.allCases {
                     let other = try await start(second, wire)
-                    await #expect(throws: login(.conflict), "\(operation)") { try await operation.run(other) }
+                    await #expect(throws: login(.conflict), "\(operation)") {
+                        try await operation.run(other)
+                    }
                 }
                 try await start(second, wire).logout(keepBiometric: true, force: true)
                 #expect(wire.recordings.isEmpty, "\(wire.summary)")
-                #expect(try await start(first, CurlTransport()).authenticateBiometric().keyID == kid)
+                #expect(
+                    try await start(first, CurlTransport()).authenticateBiometric().keyID == kid)
             }
         }
     }

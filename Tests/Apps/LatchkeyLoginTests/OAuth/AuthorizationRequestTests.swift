@@ -1,7 +1,7 @@
 import Latchkey
-@testable import LatchkeyOAuth
 import Testing
 
+@testable import LatchkeyOAuth
 
 struct AuthorizationRequestTests {
     private static func request(
@@ -21,8 +21,10 @@ struct AuthorizationRequestTests {
     @Test func `a response with another state is ignored`() {
         #expect(request.answer("code=c&state=\(request.state)") == .success("c"))
         for query in [
-            "code=c", "code=c&state=", "code=c&state=\(request.state)x", "", "state", "code=c&state=%",
-            "code=c&state=\(request.state)&state=\(request.state)", "code=c&code=d&state=\(request.state)",
+            "code=c", "code=c&state=", "code=c&state=\(request.state)x", "", "state",
+            "code=c&state=%",
+            "code=c&state=\(request.state)&state=\(request.state)",
+            "code=c&code=d&state=\(request.state)",
         ] {
             #expect(request.answer(query) == nil, "\(query)")
         }
@@ -36,14 +38,19 @@ struct AuthorizationRequestTests {
                 == .failure(.refused(OAuth2Error(error: "e", description: "a b", uri: "u"))))
         #expect(
             request.answer(state)
-                == .failure(.refused(OAuth2Error(error: "invalid_request", description: "Missing parameter: code"))))
+                == .failure(
+                    .refused(
+                        OAuth2Error(
+                            error: "invalid_request", description: "Missing parameter: code"))))
     }
 
     /// RFC 9207 section 2.4, for codes and errors alike.
     @Test(arguments: ["code=c", "error=cancel", ""])
-    func `an answer of another issuer is refused, and an answer without an issuer if the server announces one`(
-        answer: String
-    ) {
+    func
+        `an answer of another issuer is refused, and an answer without an issuer if the server announces one`(
+            answer: String
+        )
+    {
         for sendsIssuer in [true, false] {
             let request = Self.request(sendsIssuer: sendsIssuer)
             let query = "\(answer)&state=\(request.state)"
@@ -51,7 +58,8 @@ struct AuthorizationRequestTests {
             #expect(own != nil && own != Self.otherIssuer("https://a.test"))
             for issuer in ["https://b.test", "https://a.test/", "https://A.test", "a.test", ""] {
                 let fields = FormEncoding.encode([("iss", issuer)])
-                #expect(request.answer("\(query)&\(fields)") == Self.otherIssuer(issuer), "\(issuer)")
+                #expect(
+                    request.answer("\(query)&\(fields)") == Self.otherIssuer(issuer), "\(issuer)")
             }
             #expect((request.answer(query) == Self.otherIssuer(nil)) == sendsIssuer)
         }
@@ -60,9 +68,11 @@ struct AuthorizationRequestTests {
     @Test func `a user's id is escaped twice in the hint`() throws {
         let hinted = Self.request(hint: .userID("a&b=c"))
         let url = hinted.url(
-            at: try #require(Endpoint("https://a.test/authorize?x=1")), redirectURI: "http://127.0.0.1:1/")
+            at: try #require(Endpoint("https://a.test/authorize?x=1")),
+            redirectURI: "http://127.0.0.1:1/")
         #expect(url.hasPrefix("https://a.test/authorize?x=1&response_type=code&client_id=app&"))
         let query = try #require(FormEncoding.decode(url.drop { $0 != "?" }.dropFirst()))
-        #expect(query["login_hint"] == "https://authgear.com/login_hint?type=user_id&user_id=a%26b%3Dc")
+        #expect(
+            query["login_hint"] == "https://authgear.com/login_hint?type=user_id&user_id=a%26b%3Dc")
     }
 }

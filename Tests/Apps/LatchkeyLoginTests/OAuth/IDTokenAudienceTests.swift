@@ -7,8 +7,10 @@ struct IDTokenAudienceTests {
     @Test(
         arguments: [
             (["app"], nil, true), (["app"], "app", true), (["app", "https://a.test"], "app", true),
-            (["https://a.test", "app"], "app", true), ([], nil, false), ([], "app", false), (["other"], nil, false),
-            (["other"], "app", false), (["app"], "other", false), (["app"], "", false), (["app", "other"], nil, false),
+            (["https://a.test", "app"], "app", true), ([], nil, false), ([], "app", false),
+            (["other"], nil, false),
+            (["other"], "app", false), (["app"], "other", false), (["app"], "", false),
+            (["app", "other"], nil, false),
             (["app", "other"], "app", false), (["app", "https://a.test"], nil, false),
             (["app", "https://a.test"], "https://a.test", false), (["app", "app"], nil, false),
             (["https://a.test"], "app", false), (["app", "https://b.test"], "app", false),

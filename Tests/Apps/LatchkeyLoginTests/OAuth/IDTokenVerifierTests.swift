@@ -11,7 +11,8 @@ struct IDTokenVerifierTests {
 
     private var good: IDClaims {
         IDClaims(
-            iss: "https://a.test", sub: "user", aud: ["app"], exp: 1_800_000_300, iat: 1_800_000_000, nonce: "n",
+            iss: "https://a.test", sub: "user", aud: ["app"], exp: 1_800_000_300,
+            iat: 1_800_000_000, nonce: "n",
             at_hash: "77QmUPtjPfzWtF2AnpK9RQ")
     }
 
@@ -19,17 +20,21 @@ struct IDTokenVerifierTests {
     private let accessToken = "jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y"
 
     private func verify(
-        _ claims: IDClaims, by signer: TokenSigner, keys: TokenSigner? = nil, serverDate: Date? = nil,
+        _ claims: IDClaims, by signer: TokenSigner, keys: TokenSigner? = nil,
+        serverDate: Date? = nil,
         change: (String) -> String = { $0 }
     ) async throws -> IDToken {
         let set = try JSONDecoder().decode(JWKSet.self, from: Data((keys ?? signer).keySet.utf8))
         return try await validator.validate(
-            change(signer.sign(claims)), keys: set, .init(nonce: "n", accessToken: accessToken), now: now,
+            change(signer.sign(claims)), keys: set, .init(nonce: "n", accessToken: accessToken),
+            now: now,
             serverDate: serverDate)
     }
 
     @Test(arguments: [TokenSigner.Algorithm.es256, .rs256])
-    func `a token of another implementation is accepted`(algorithm: TokenSigner.Algorithm) async throws {
+    func `a token of another implementation is accepted`(algorithm: TokenSigner.Algorithm)
+        async throws
+    {
         let signer = try TokenSigner(algorithm)
         #expect(try await verify(good, by: signer).sub == "user")
         var other = good
@@ -42,7 +47,8 @@ struct IDTokenVerifierTests {
     @Test func `every wrong claim is refused`() async throws {
         let signer = try TokenSigner()
         let changes: [(IDTokenFlaw, (inout IDClaims) -> Void)] = [
-            (.issuer("https://a.test/"), { $0.iss = "https://a.test/" }), (.audience, { $0.aud = ["apps"] }),
+            (.issuer("https://a.test/"), { $0.iss = "https://a.test/" }),
+            (.audience, { $0.aud = ["apps"] }),
             (.audience, { $0.aud = [] }), (.audience, { $0.azp = "other" }),
             (.audience, { $0.aud = ["app", "other"] }),
             (.audience, { ($0.aud, $0.azp) = (["app", "other"], "app") }),
@@ -52,8 +58,10 @@ struct IDTokenVerifierTests {
             (.expired, { $0.exp = 1_799_999_940 }), (.notYetValid, { $0.nbf = 1_800_000_060 }),
             (.notYetValid, { $0.iat = 1_800_000_060 }),
             (.nonce, { $0.nonce = "m" }), (.nonce, { $0.nonce = nil }),
-            (.hash("at_hash"), { $0.at_hash = "88QmUPtjPfzWtF2AnpK9RQ" }), (.unreadable, { $0.sub = "" }),
-            (.unreadable, { $0.sub = "a\nb" }), (.unreadable, { $0.sub = String(repeating: "x", count: 256) }),
+            (.hash("at_hash"), { $0.at_hash = "88QmUPtjPfzWtF2AnpK9RQ" }),
+            (.unreadable, { $0.sub = "" }),
+            (.unreadable, { $0.sub = "a\nb" }),
+            (.unreadable, { $0.sub = String(repeating: "x", count: 256) }),
         ]
         for (flaw, change) in changes {
             var claims = good
@@ -64,21 +72,29 @@ struct IDTokenVerifierTests {
 
     @Test func `a key that is not the server's is refused`() async throws {
         let (server, other) = (try TokenSigner(), try TokenSigner())
-        await #expect(throws: IDTokenFlaw.signature) { try await verify(good, by: other, keys: server) }
+        await #expect(throws: IDTokenFlaw.signature) {
+            try await verify(good, by: other, keys: server)
+        }
         let rsa = try TokenSigner(.rs256)
-        await #expect(throws: IDTokenFlaw.signature) { try await verify(good, by: rsa, keys: server) }
+        await #expect(throws: IDTokenFlaw.signature) {
+            try await verify(good, by: rsa, keys: server)
+        }
     }
 
     @Test func `a changed, unsigned or weaker token is refused`() async throws {
         let signer = try TokenSigner()
         func header(_ text: String) -> (String) -> String {
-            { "\(Base64URL.encode(Data(text.utf8))).\($0.split(separator: ".").dropFirst().joined(separator: "."))" }
+            {
+                "\(Base64URL.encode(Data(text.utf8))).\($0.split(separator: ".").dropFirst().joined(separator: "."))"
+            }
         }
         let changes: [(flaw: IDTokenFlaw, change: (String) -> String)] = [
-            (.signature, { $0 + "A" }), (.signature, { String($0.dropLast(4)) + "AAAA" }), (.unreadable, { $0 + "." }),
+            (.signature, { $0 + "A" }), (.signature, { String($0.dropLast(4)) + "AAAA" }),
+            (.unreadable, { $0 + "." }),
             (.unreadable, { _ in "" }),
             (.signature, { $0.split(separator: ".").dropLast().joined(separator: ".") + "." }),
-            (.signature, header(#"{"alg":"none"}"#)), (.signature, header(#"{"alg":"HS256","kid":"server-key"}"#)),
+            (.signature, header(#"{"alg":"none"}"#)),
+            (.signature, header(#"{"alg":"HS256","kid":"server-key"}"#)),
             (.signature, header(#"{"alg":"ES256","kid":"other"}"#)),
             (.criticalExtension, header(#"{"alg":"ES256","kid":"server-key","crit":["x"]}"#)),
         ]
@@ -97,6 +113,8 @@ struct IDTokenVerifierTests {
         await #expect(throws: IDTokenFlaw.clock(secondsAhead: 3700)) {
             try await verify(claims, by: signer, serverDate: truth)
         }
-        await #expect(throws: IDTokenFlaw.expired) { try await verify(claims, by: signer, serverDate: now) }
+        await #expect(throws: IDTokenFlaw.expired) {
+            try await verify(claims, by: signer, serverDate: now)
+        }
     }
 }

@@ -9,7 +9,9 @@ import Testing
 
 struct LoopbackListenerTests {
     private func withListener(_ body: (LoopbackListener) async throws -> Void) async throws {
-        let listener = try await LoopbackListener.start(page: \.self) { $0 == "right" ? .success("c") : nil }
+        let listener = try await LoopbackListener.start(page: \.self) {
+            $0 == "right" ? .success("c") : nil
+        }
         do { try await body(listener) } catch {
             await listener.close()
             throw error
@@ -36,7 +38,8 @@ struct LoopbackListenerTests {
 
     @Test func `the listener uses the loopback interface and stops when closed`() async throws {
         let listener = try await LoopbackListener.start(page: \.self) { _ in nil }
-        #expect(listener.redirectURI.wholeMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+\/callback/) != nil)
+        #expect(
+            listener.redirectURI.wholeMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+\/callback/) != nil)
         await listener.close()
         await #expect(throws: keystore(.unavailable)) { try await get(listener.redirectURI) }
     }

@@ -8,10 +8,12 @@ import Testing
 @testable import LatchkeyOAuth
 
 struct LoopbackPeerTests {
-    /// A connection within this process: the two ends' addresses as the server sees them, while `body` runs.
+    /// A connection within this process: the two ends' addresses as the server sees them, while
+    /// `body` runs.
     private func withConnection(
         _ host: String = "127.0.0.1",
-        _ body: (_ client: SocketAddress, _ server: SocketAddress, _ end: any Channel) async throws -> Void
+        _ body: (_ client: SocketAddress, _ server: SocketAddress, _ end: any Channel) async throws
+            -> Void
     ) async throws {
         let group = MultiThreadedEventLoopGroup.singleton
         let listener = try await ServerBootstrap(group: group).bind(host: host, port: 0).get()
@@ -38,16 +40,21 @@ struct LoopbackPeerTests {
     @Test func `a socket that its program has closed is another user's`() async throws {
         try await withConnection { client, server, end in
             try await end.close()
-            // A child process that another test starts at this moment has the socket too, until it executes its program.
-            #expect(await poll { LoopbackPeer(client: client, server: server)?.owner == .otherUser })
+            // A child process that another test starts at this moment has the socket too, until it
+            // executes its program.
+            #expect(
+                await poll { LoopbackPeer(client: client, server: server)?.owner == .otherUser })
         }
     }
 
-    /// Without the connection, the kernel looks for a socket that accepts connections at the client's address.
+    /// Without the connection, the kernel looks for a socket that accepts connections at the
+    /// client's address.
     @Test func `a socket that listens at the client's address is not its socket`() async throws {
         try await withConnection { client, server, _ in
             let elsewhere = try SocketAddress(ipAddress: "127.0.0.1", port: 1)
-            #expect(LoopbackPeer(client: server, server: elsewhere)?.owner == .otherUser, "the listener")
+            #expect(
+                LoopbackPeer(client: server, server: elsewhere)?.owner == .otherUser, "the listener"
+            )
         }
     }
 
@@ -56,6 +63,7 @@ struct LoopbackPeerTests {
             client: try SocketAddress(ipAddress: "127.0.0.1", port: 1),
             server: try SocketAddress(ipAddress: "127.0.0.1", port: 2))
         #expect(missing?.owner == .otherUser)
-        #expect(LoopbackPeer(client: try SocketAddress(unixDomainSocketPath: "/x"), server: nil) == nil)
+        #expect(
+            LoopbackPeer(client: try SocketAddress(unixDomainSocketPath: "/x"), server: nil) == nil)
     }
 }

@@ -30,7 +30,8 @@ import Testing
     }
 
     @Test func `other texts are unchanged`() throws {
-        let error = OAuth2Error(error: "invalid_grant", description: "InvalidCredentials – ungültig", uri: "https://x/")
+        let error = OAuth2Error(
+            error: "invalid_grant", description: "InvalidCredentials – ungültig", uri: "https://x/")
         let json = try JSONEncoder().encode([
             "error": error.error, "error_description": error.description, "error_uri": error.uri,
         ])

@@ -27,7 +27,8 @@ struct OneTimeLinkTests {
     /// The status that another user of this machine gets; 000 without an answer.
     private func statusForOtherUser(_ url: String) async throws -> String {
         try await SystemProgram("setpriv").result(of: [
-            "--reuid=65534", "--regid=65534", "--clear-groups", "--", "curl", "--silent", "--noproxy", "*",
+            "--reuid=65534", "--regid=65534", "--clear-groups", "--", "curl", "--silent",
+            "--noproxy", "*",
             "--max-time", "20", "--output", "/dev/null", "--write-out", "%{http_code}", url,
         ]).output
     }
@@ -37,7 +38,9 @@ struct OneTimeLinkTests {
             for _ in 0..<2 {
                 let answer = try await get(listener.link)
                 #expect(answer.status == 303)
-                #expect(answer.location == "https://identity.test/authorize?redirect_uri=\(listener.redirectURI)")
+                #expect(
+                    answer.location
+                        == "https://identity.test/authorize?redirect_uri=\(listener.redirectURI)")
             }
             #expect(try await get("\(listener.redirectURI)?right").status == 200)
             #expect(try await listener.answer(within: hangLimit) == .success("c"))
@@ -60,7 +63,9 @@ struct OneTimeLinkTests {
 
     @Test func `other requests do not use up the link`() async throws {
         try await withListener { listener async throws in
-            #expect(listener.link.wholeMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+\/start\/[A-Za-z0-9_-]{43}/) != nil)
+            #expect(
+                listener.link.wholeMatch(
+                    of: /http:\/\/127\.0\.0\.1:[0-9]+\/start\/[A-Za-z0-9_-]{43}/) != nil)
             #expect(try await get(String(listener.link.dropLast())).status == 404)
             #expect(try await get("\(listener.link)x").status == 404)
             for method in [HTTPRequest.Method.head, .post, .options] {
@@ -93,7 +98,8 @@ struct OneTimeLinkTests {
             let stranger = try RunningProgram(
                 URL(filePath: "/usr/bin/setpriv"),
                 [
-                    "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", Self.holder,
+                    "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c",
+                    Self.holder,
                     "\(port)", "\(4 * LoopbackListener.connectionLimit)",
                 ])
             let said = await stranger.output { $0.contains("holding") }
@@ -122,9 +128,11 @@ struct OneTimeLinkTests {
         time.sleep(120)
         """#
 
-    @Test(.softwareTPM) func `the browser's argument contains nothing of the request`() async throws {
+    @Test(.softwareTPM) func `the browser's argument contains nothing of the request`() async throws
+    {
         try await Bench.with { bench in
-            let container = try await bench.start(browser: TwiceVisitingBrowser(browser: bench.browser))
+            let container = try await bench.start(
+                browser: TwiceVisitingBrowser(browser: bench.browser))
             try await container.authorize()
             #expect(try await container.sessionState == .authenticated)
         }

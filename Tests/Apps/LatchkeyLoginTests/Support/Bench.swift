@@ -1,7 +1,7 @@
 import Foundation
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
@@ -29,9 +29,11 @@ struct Bench {
     func start(
         name: String = "default",
         presence: any PresenceAuthority = ScriptedPresence(Array(repeating: .pin(pin), count: 8)),
-        transport: (any HTTPTransport)? = nil, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy? = .pin,
+        transport: (any HTTPTransport)? = nil, tokenStorage: TokenStorage = .persistent,
+        policy: AccessPolicy? = .pin,
         keystore: (any Keystore)? = nil, browser: (any Browser)? = nil,
-        endpoint: String = FakeIdentity.address, clientID: String = "app", additionalOrigins: Set<String> = [],
+        endpoint: String = FakeIdentity.address, clientID: String = "app",
+        additionalOrigins: Set<String> = [],
         bindsEarlierLogin: @escaping @Sendable (LoginServer) async throws -> Bool = { _ in false },
         now: @escaping @Sendable () -> Date = { Date() }
     ) async throws -> Container {
@@ -45,23 +47,28 @@ struct Bench {
     }
 
     /// The rows, as another program reads them.
-    func records(_ name: String = "default", _ keystore: (any Keystore)? = nil) async throws -> RecordContainer {
+    func records(_ name: String = "default", _ keystore: (any Keystore)? = nil) async throws
+        -> RecordContainer
+    {
         let store = try await RecordStore(directory: directory.path)
         return try RecordContainer(
-            name: name, store: store, keystore: keystore ?? TPMKeystore(tcti: tpm.tcti, anchors: store))
+            name: name, store: store,
+            keystore: keystore ?? TPMKeystore(tcti: tpm.tcti, anchors: store))
     }
 
     /// Stores the login's rows as versions did that stored no server with them.
     func forgetServers() async throws {
         let records = try await records()
         let prompt = PromptContext(reason: "forget the servers")
-        for kind in ["login.session", "login.key", "login.pending", "login.hint", "login.identity"] {
+        for kind in ["login.session", "login.key", "login.pending", "login.hint", "login.identity"]
+        {
             for listed in try await records.list(kind) {
                 guard let found = try await records.read(listed.id, for: prompt) else { continue }
                 var record = found.record
                 record.attributes["issuer"] = nil
                 record.attributes["client"] = nil
-                try await records.apply([.put(record, payload: found.payload, ifGeneration: nil)], for: prompt)
+                try await records.apply(
+                    [.put(record, payload: found.payload, ifGeneration: nil)], for: prompt)
             }
         }
     }

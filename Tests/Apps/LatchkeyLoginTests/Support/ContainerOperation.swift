@@ -2,7 +2,8 @@ import LatchkeyLogin
 
 /// The operations of a container that use a server.
 enum ContainerOperation: CaseIterable {
-    case authorize, enable, replace, authenticate, disable, logout, logoutKeepingKey, refresh, accessToken, userInfo
+    case authorize, enable, replace, authenticate, disable, logout, logoutKeepingKey, refresh,
+        accessToken, userInfo
 
     func run(_ container: Container) async throws {
         switch self {

@@ -11,4 +11,5 @@ func keystore(_ code: KeystoreError.Code) -> KeystoreError {
 }
 
 let noNetwork = KeystoreError(
-    operation: "reach the server", code: .unavailable, reason: "the cable is out", recovery: "Put it in.")
+    operation: "reach the server", code: .unavailable, reason: "the cable is out",
+    recovery: "Put it in.")

@@ -2,11 +2,11 @@ import Crypto
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyJOSE
+import LatchkeyOAuth
 
-/// A server that behaves as `authgear.md` sections 2 and 3 say, in memory: the other side of the wire, with switches
-/// for what servers differ in.
+/// A server that behaves as `authgear.md` sections 2 and 3 say, in memory: the other side of the
+/// wire, with switches for what servers differ in.
 actor FakeIdentity: HTTPTransport {
     static let address = "https://identity.test"
 
@@ -32,7 +32,8 @@ actor FakeIdentity: HTTPTransport {
         var authorizedParty: String?
         /// Members of the discovery document that are others.
         var discovery: [String: String] = [:]
-        /// Whether it announces that authorization responses name their issuer, and which one they name.
+        /// Whether it announces that authorization responses name their issuer, and which one they
+        /// name.
         var announcesIssuer = false
         var namedIssuer: String?
         /// Whether it announces that biometric requests must name their audience.
@@ -72,10 +73,13 @@ actor FakeIdentity: HTTPTransport {
     func visit(_ query: [String: String]) -> String {
         let code = UUID().uuidString
         codes[code] = query.merging(["sub": visitor]) { old, _ in old }
-        return "code=\(code)&state=\(query["state"] ?? "")" + (manner.namedIssuer.map { "&iss=\($0)" } ?? "")
+        return "code=\(code)&state=\(query["state"] ?? "")"
+            + (manner.namedIssuer.map { "&iss=\($0)" } ?? "")
     }
 
-    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (
+        HTTPResponse, [UInt8]
+    ) {
         var (response, bytes) = await answer(request, String(decoding: body, as: UTF8.self))
         if manner.saysItsTime { response.headerFields[.date] = Self.httpDate(now) }
         return (response, bytes)
@@ -94,7 +98,9 @@ actor FakeIdentity: HTTPTransport {
         case (.post, "/oauth2/token"): return await token(form(body), bearer)
         case (.get, "/oauth2/userinfo"):
             guard let bearer else { return refuse(401, "invalid_grant", "invalid session") }
-            return json(["sub": bearer, "email": "\(bearer)@identity.test", "custom_attributes": ["x": 1]])
+            return json([
+                "sub": bearer, "email": "\(bearer)@identity.test", "custom_attributes": ["x": 1],
+            ])
         case (.post, "/oauth2/revoke"):
             refreshTokens[form(body)["token"] ?? ""] = nil
             return empty(200)
@@ -106,14 +112,18 @@ actor FakeIdentity: HTTPTransport {
     private var discovery: [String: Any] {
         var document: [String: Any] = ["issuer": Self.address]
         for (name, path) in [
-            ("authorization_endpoint", "authorize"), ("token_endpoint", "token"), ("userinfo_endpoint", "userinfo"),
-            ("revocation_endpoint", "revoke"), ("end_session_endpoint", "end_session"), ("jwks_uri", "jwks"),
+            ("authorization_endpoint", "authorize"), ("token_endpoint", "token"),
+            ("userinfo_endpoint", "userinfo"),
+            ("revocation_endpoint", "revoke"), ("end_session_endpoint", "end_session"),
+            ("jwks_uri", "jwks"),
         ] { document[name] = "\(Self.address)/oauth2/\(path)" }
         if manner.hasRemovalEndpoint {
             document["biometric_removal_endpoint"] = "\(Self.address)/api/identity/biometric/remove"
         }
         if manner.takesUserIDHint { document["biometric_login_hint_supported"] = true }
-        if manner.announcesIssuer { document["authorization_response_iss_parameter_supported"] = true }
+        if manner.announcesIssuer {
+            document["authorization_response_iss_parameter_supported"] = true
+        }
         if manner.requiresAudience { document["biometric_audience_required"] = true }
         document.merge(manner.discovery) { $1 }
         return document
@@ -121,19 +131,28 @@ actor FakeIdentity: HTTPTransport {
 
     private func challenge(_ body: String) -> (HTTPResponse, [UInt8]) {
         guard body == #"{"purpose":"biometric_request"}"# else { return empty(400) }
-        let token = String((0..<32).map { _ in "0123456789ABCDEFGHJKMNPQRSTVWXYZ".randomElement() ?? "0" })
-        if manner.losesChallenges > 0 { manner.losesChallenges -= 1 } else { challenges.insert(token) }
+        let token = String(
+            (0..<32).map { _ in "0123456789ABCDEFGHJKMNPQRSTVWXYZ".randomElement() ?? "0" })
+        if manner.losesChallenges > 0 {
+            manner.losesChallenges -= 1
+        } else {
+            challenges.insert(token)
+        }
         let expiry = now.addingTimeInterval(manner.challengeLife).ISO8601Format(
             .init(includingFractionalSeconds: true))
         return json(["result": ["token": token, "expire_at": expiry]])
     }
 
-    private func token(_ form: [String: String], _ bearer: String?) async -> (HTTPResponse, [UInt8]) {
-        guard form["client_id"] == "app" else { return refuse(400, "invalid_client", "invalid client ID") }
+    private func token(_ form: [String: String], _ bearer: String?) async -> (HTTPResponse, [UInt8])
+    {
+        guard form["client_id"] == "app" else {
+            return refuse(400, "invalid_client", "invalid client ID")
+        }
         switch form["grant_type"] {
         case "authorization_code":
             guard
-                let code = codes.removeValue(forKey: form["code"] ?? ""), code["redirect_uri"] == form["redirect_uri"],
+                let code = codes.removeValue(forKey: form["code"] ?? ""),
+                code["redirect_uri"] == form["redirect_uri"],
                 code["code_challenge"] == Self.s256(form["code_verifier"] ?? "")
             else { return refuse(400, "invalid_grant", "invalid authorization code") }
             return await issue(code["sub"] ?? "", nonce: code["nonce"])
@@ -143,18 +162,22 @@ actor FakeIdentity: HTTPTransport {
             }
             if manner.rotatesRefreshTokens { refreshTokens[form["refresh_token"] ?? ""] = nil }
             return await issue(userID, nonce: nil, isRefresh: true)
-        case "urn:authgear:params:oauth:grant-type:biometric-request": return await biometric(form, bearer)
+        case "urn:authgear:params:oauth:grant-type:biometric-request":
+            return await biometric(form, bearer)
         default: return refuse(400, "unsupported_grant_type", nil)
         }
     }
 
-    private func biometric(_ form: [String: String], _ bearer: String?) async -> (HTTPResponse, [UInt8]) {
+    private func biometric(_ form: [String: String], _ bearer: String?) async -> (
+        HTTPResponse, [UInt8]
+    ) {
         let invalid = refuse(400, "invalid_grant", "InvalidCredentials")
         guard
             let jwt = form["jwt"], let parts = JWS.parse(jwt),
             let header = try? JSONSerialization.jsonObject(with: parts.header) as? [String: Any],
             let payload = try? JSONSerialization.jsonObject(with: parts.payload) as? [String: Any],
-            let kid = header["kid"] as? String, header["typ"] as? String == "vnd.authgear.biometric-request",
+            let kid = header["kid"] as? String,
+            header["typ"] as? String == "vnd.authgear.biometric-request",
             let iat = payload["iat"] as? Int, let exp = payload["exp"] as? Int
         else { return refuse(400, "invalid_request", "bad jwt") }
         let isSetup = payload["action"] as? String == "setup"
@@ -163,31 +186,43 @@ actor FakeIdentity: HTTPTransport {
         }
         let seconds = Int(now.timeIntervalSince1970)
         guard iat <= seconds + 300, exp > seconds - 300 else { return invalid }
-        guard challenges.remove(payload["challenge"] as? String ?? "") != nil else { return invalid }
+        guard challenges.remove(payload["challenge"] as? String ?? "") != nil else {
+            return invalid
+        }
         if isSetup {
             guard
-                let jwk = header["jwk"] as? [String: String], jwk["kid"] == kid, jwk["alg"] == "ES256",
-                Set(jwk.keys) == ["kty", "crv", "alg", "kid", "x", "y"], let x = jwk["x"], let y = jwk["y"],
+                let jwk = header["jwk"] as? [String: String], jwk["kid"] == kid,
+                jwk["alg"] == "ES256",
+                Set(jwk.keys) == ["kty", "crv", "alg", "kid", "x", "y"], let x = jwk["x"],
+                let y = jwk["y"],
                 let device = payload["device_info"] as? [String: [String: [String: String]]],
-                let machine = device["ios"]?["uname"]?["machine"], !machine.isEmpty, machine != "x86_64",
+                let machine = device["ios"]?["uname"]?["machine"], !machine.isEmpty,
+                machine != "x86_64",
                 await TokenSigner.isSigned(jwt, x: x, y: y), let bearer
             else { return invalid }
-            guard identities[kid] == nil else { return refuse(500, "server_error", "internal server error") }
+            guard identities[kid] == nil else {
+                return refuse(500, "server_error", "internal server error")
+            }
             identities[kid] = Identity(userID: bearer, x: x, y: y)
             return empty(200)
         }
-        guard let identity = identities[kid], await TokenSigner.isSigned(jwt, x: identity.x, y: identity.y) else {
+        guard let identity = identities[kid],
+            await TokenSigner.isSigned(jwt, x: identity.x, y: identity.y)
+        else {
             return invalid
         }
         return await issue(identity.userID, nonce: nil)
     }
 
-    private func issue(_ userID: String, nonce: String?, isRefresh: Bool = false) async -> (HTTPResponse, [UInt8]) {
+    private func issue(_ userID: String, nonce: String?, isRefresh: Bool = false) async -> (
+        HTTPResponse, [UInt8]
+    ) {
         let access = "access-\(UUID().uuidString)"
         accessTokens[access] = userID
         let seconds = Int(now.timeIntervalSince1970)
         let claims = IDClaims(
-            iss: manner.issuer ?? Self.address, sub: userID, aud: manner.audience, exp: seconds + 300,
+            iss: manner.issuer ?? Self.address, sub: userID, aud: manner.audience,
+            exp: seconds + 300,
             iat: seconds, nonce: nonce.map { manner.nonce ?? $0 },
             at_hash: Base64URL.encode(Data(SHA256.hash(data: Data(access.utf8)).prefix(16))),
             azp: manner.authorizedParty)
@@ -206,9 +241,12 @@ actor FakeIdentity: HTTPTransport {
     private func remove(_ body: String, _ bearer: String?) -> (HTTPResponse, [UInt8]) {
         guard manner.hasRemovalEndpoint else { return empty(404) }
         guard let bearer else { return refuse(401, "invalid_grant", "invalid session") }
-        let kid = (try? JSONDecoder().decode([String: String].self, from: Data(body.utf8)))?["kid"] ?? ""
+        let kid =
+            (try? JSONDecoder().decode([String: String].self, from: Data(body.utf8)))?["kid"] ?? ""
         guard identities[kid]?.userID == bearer else {
-            let error = ["name": "NotFound", "reason": "IdentityNotFound", "message": "identity not found"]
+            let error = [
+                "name": "NotFound", "reason": "IdentityNotFound", "message": "identity not found",
+            ]
             return json(["error": error], status: 404)
         }
         identities[kid] = nil
@@ -226,7 +264,11 @@ actor FakeIdentity: HTTPTransport {
 
     private func json(_ object: Any, status: Int = 200) -> (HTTPResponse, [UInt8]) {
         let bytes = (try? JSONSerialization.data(withJSONObject: object)).map(Array.init) ?? []
-        return (HTTPResponse(status: .init(code: status), headerFields: [.contentType: "application/json"]), bytes)
+        return (
+            HTTPResponse(
+                status: .init(code: status), headerFields: [.contentType: "application/json"]),
+            bytes
+        )
     }
 
     private func text(_ text: String) -> (HTTPResponse, [UInt8]) {
@@ -237,7 +279,9 @@ actor FakeIdentity: HTTPTransport {
         (HTTPResponse(status: .init(code: status)), [])
     }
 
-    private func refuse(_ status: Int, _ error: String, _ description: String?) -> (HTTPResponse, [UInt8]) {
+    private func refuse(_ status: Int, _ error: String, _ description: String?) -> (
+        HTTPResponse, [UInt8]
+    ) {
         json(["error": error, "error_description": description], status: status)
     }
 

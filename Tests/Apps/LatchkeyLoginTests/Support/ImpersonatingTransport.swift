@@ -3,8 +3,8 @@ import HTTPTypes
 import Latchkey
 import LatchkeyOAuth
 
-/// A malicious server that relays another server: the discovery document names this server, and challenges and tokens are
-/// the other server's.
+/// A malicious server that relays another server: the discovery document names this server, and
+/// challenges and tokens are the other server's.
 struct ImpersonatingTransport: HTTPTransport {
     static let address = "https://other.test"
 
@@ -14,7 +14,9 @@ struct ImpersonatingTransport: HTTPTransport {
         self.identity = identity
     }
 
-    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (
+        HTTPResponse, [UInt8]
+    ) {
         let (response, bytes) = try await identity.send(request, body: body)
         guard request.path?.hasPrefix("/.well-known") == true else { return (response, bytes) }
         let text = String(decoding: bytes, as: UTF8.self).replacing("\\/", with: "/")

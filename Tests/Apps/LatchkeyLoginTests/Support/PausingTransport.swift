@@ -47,8 +47,12 @@ actor PausingTransport: HTTPTransport {
         held = []
     }
 
-    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
-        guard request.path == path, !isReached else { return try await next.send(request, body: body) }
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (
+        HTTPResponse, [UInt8]
+    ) {
+        guard request.path == path, !isReached else {
+            return try await next.send(request, body: body)
+        }
         guard remaining == 0 else {
             remaining -= 1
             return try await next.send(request, body: body)
@@ -68,7 +72,8 @@ actor PausingTransport: HTTPTransport {
         waiting = []
         guard await withCheckedContinuation({ held.append($0) }) else {
             throw KeystoreError(
-                operation: "reach the server", code: .unavailable, reason: "the program died", recovery: "Start again.")
+                operation: "reach the server", code: .unavailable, reason: "the program died",
+                recovery: "Start again.")
         }
     }
 }

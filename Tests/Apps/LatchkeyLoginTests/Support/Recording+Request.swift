@@ -9,7 +9,9 @@ extension RecordingTransport {
     var summary: [String] {
         recordings.map { recording in
             let line = "\(recording.request.method) \(recording.request.path ?? "")"
-            return recording.form["grant_type"].map { "\(line) \($0.split(separator: ":").last ?? "")" } ?? line
+            return recording.form["grant_type"].map {
+                "\(line) \($0.split(separator: ":").last ?? "")"
+            } ?? line
         }
     }
 }
@@ -17,10 +19,14 @@ extension RecordingTransport {
 extension RecordingTransport.Recording {
     /// The names and values of a form body.
     var form: [String: String] {
-        guard request.headerFields[.contentType] == "application/x-www-form-urlencoded" else { return [:] }
+        guard request.headerFields[.contentType] == "application/x-www-form-urlencoded" else {
+            return [:]
+        }
         var components = URLComponents()
         components.percentEncodedQuery = text
-        return Dictionary((components.queryItems ?? []).map { ($0.name, $0.value ?? "") }) { first, _ in first }
+        return Dictionary((components.queryItems ?? []).map { ($0.name, $0.value ?? "") }) {
+            first, _ in first
+        }
     }
 
     /// Header and payload of the form's JWT.

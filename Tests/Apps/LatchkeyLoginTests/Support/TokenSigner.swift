@@ -2,7 +2,8 @@ import Foundation
 import JWTKit
 import Testing
 
-/// Signs ID tokens as a server does, and checks requests of devices: with JWTKit, which Latchkey does not use.
+/// Signs ID tokens as a server does, and checks requests of devices: with JWTKit, which Latchkey
+/// does not use.
 struct TokenSigner {
     enum Algorithm {
         case es256
@@ -39,7 +40,8 @@ struct TokenSigner {
                 {"kty":"EC","crv":"P-256","alg":"ES256","use":"sig","kid":"\(keyID)",\
                 "x":"\(Self.unpadded(parameters.x))","y":"\(Self.unpadded(parameters.y))"}
                 """
-            return #"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA"},\#(rsaKey == nil ? ecJWK : rsaJWK)]}"#
+            return
+                #"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA"},\#(rsaKey == nil ? ecJWK : rsaJWK)]}"#
         }
     }
 

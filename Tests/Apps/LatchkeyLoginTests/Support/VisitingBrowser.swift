@@ -1,12 +1,12 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLogin
+import LatchkeyOAuth
 import Synchronization
 
-/// A browser whose user logs in at once: it takes the login page's address to the server, and goes where that sends
-/// it.
+/// A browser whose user logs in at once: it takes the login page's address to the server, and goes
+/// where that sends it.
 final class VisitingBrowser: Browser {
     private let identity: FakeIdentity
     private let pages = Mutex<[[String: String]]>([])
@@ -38,14 +38,21 @@ func get(
     _ url: String, method: HTTPRequest.Method = .get
 ) async throws -> (status: Int, location: String?, body: String) {
     let parts = try parse(url)
-    let request = HTTPRequest(method: method, scheme: parts.scheme, authority: parts.authority, path: parts.path)
+    let request = HTTPRequest(
+        method: method, scheme: parts.scheme, authority: parts.authority, path: parts.path)
     let (response, body) = try await CurlTransport().send(request, body: [])
-    return (response.status.code, response.headerFields[.location], String(decoding: body, as: UTF8.self))
+    return (
+        response.status.code, response.headerFields[.location],
+        String(decoding: body, as: UTF8.self)
+    )
 }
 
 private func parse(_ url: String) throws -> (scheme: String, authority: String, path: String) {
     let components = URLComponents(string: url)
     let port = components?.port.map { ":\($0)" } ?? ""
     let query = components?.percentEncodedQuery.map { "?\($0)" } ?? ""
-    return (components?.scheme ?? "", (components?.host ?? "") + port, (components?.percentEncodedPath ?? "") + query)
+    return (
+        components?.scheme ?? "", (components?.host ?? "") + port,
+        (components?.percentEncodedPath ?? "") + query
+    )
 }

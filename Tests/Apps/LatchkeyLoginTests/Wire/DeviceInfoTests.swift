@@ -12,9 +12,11 @@ struct DeviceInfoTests {
     }
 
     @Test func `the format is one that servers know, with a readable model`() throws {
-        let system = DeviceInfo.System(name: "Linux", release: "6.1", version: "#1 SMP", architecture: "x86_64")
+        let system = DeviceInfo.System(
+            name: "Linux", release: "6.1", version: "#1 SMP", architecture: "x86_64")
         let device = DeviceInfo(
-            model: "LENOVO ThinkPad X1", hostName: "desk", application: "Latchkey", applicationID: "org.latchkey",
+            model: "LENOVO ThinkPad X1", hostName: "desk", application: "Latchkey",
+            applicationID: "org.latchkey",
             system: system)
         let ios = try #require(try object(device)["ios"])
         #expect(
@@ -28,9 +30,11 @@ struct DeviceInfoTests {
 
     @Test(arguments: ["x86_64", "arm64"])
     func `a machine without a name is not shown as a simulator`(architecture: String) throws {
-        let system = DeviceInfo.System(name: "Linux", release: "", version: "", architecture: architecture)
+        let system = DeviceInfo.System(
+            name: "Linux", release: "", version: "", architecture: architecture)
         let machine = try object(
-            DeviceInfo(model: "", hostName: "", application: "", applicationID: "", system: system))["ios"]?["uname"]?[
+            DeviceInfo(model: "", hostName: "", application: "", applicationID: "", system: system))[
+                "ios"]?["uname"]?[
                 "machine"]
         #expect(machine == "Linux \(architecture)")
     }

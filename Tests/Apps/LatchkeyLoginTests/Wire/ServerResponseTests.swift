@@ -7,7 +7,9 @@ import Testing
 @testable import LatchkeyOAuth
 
 struct ServerResponseTests {
-    private func response(_ status: Int, _ body: String, _ fields: HTTPFields = [:]) -> ServerResponse<LoginErrorCode> {
+    private func response(_ status: Int, _ body: String, _ fields: HTTPFields = [:])
+        -> ServerResponse<LoginErrorCode>
+    {
         ServerResponse(status: status, fields: fields, body: Data(body.utf8))
     }
 
@@ -15,12 +17,21 @@ struct ServerResponseTests {
         (#"{"error":"invalid_grant","error_description":"x"}"#, 400, LoginError.Code.oauthError),
         (#"{"error":"invalid_grant"}"#, 401, .oauthError),
         (#"{"error":"x_rate_limited"}"#, 429, .rateLimited),
-        (#"{"error":{"name":"NotFound","reason":"IdentityNotFound","message":"m","code":404}}"#, 404, .serverError),
-        (#"{"error":{"name":"TooManyRequest","reason":"RateLimited","message":"m"}}"#, 429, .rateLimited),
-        (#"{"error":7}"#, 502, .unexpectedStatus), ("<html>", 503, .unexpectedStatus), ("", 302, .unexpectedStatus),
+        (
+            #"{"error":{"name":"NotFound","reason":"IdentityNotFound","message":"m","code":404}}"#,
+            404, .serverError
+        ),
+        (
+            #"{"error":{"name":"TooManyRequest","reason":"RateLimited","message":"m"}}"#, 429,
+            .rateLimited
+        ),
+        (#"{"error":7}"#, 502, .unexpectedStatus), ("<html>", 503, .unexpectedStatus),
+        ("", 302, .unexpectedStatus),
         ("", 429, .rateLimited),
     ])
-    func `a body is decoded by its content, first as an OAuth error`(body: String, status: Int, code: LoginError.Code) {
+    func `a body is decoded by its content, first as an OAuth error`(
+        body: String, status: Int, code: LoginError.Code
+    ) {
         let failure = LoginError(.refused(response(status, body).refusal))
         #expect(failure.code == code)
         #expect(failure.httpStatus == status)
@@ -31,8 +42,10 @@ struct ServerResponseTests {
         let date = "Sun, 06 Nov 1994 08:49:37 GMT"
         #expect(response(200, "", [.date: date]).date == Date(timeIntervalSince1970: 784_111_777))
         for other in [
-            "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "", "Sun, 06 Nov 1994 08:49:37 CET",
-            "Sun, 06 Nov 1994 25:49:37 GMT", "Sun, 36 Nov 1994 08:49:37 GMT", "Sun, 06 Nox 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "",
+            "Sun, 06 Nov 1994 08:49:37 CET",
+            "Sun, 06 Nov 1994 25:49:37 GMT", "Sun, 36 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nox 1994 08:49:37 GMT",
         ] {
             #expect(response(200, "", [.date: other]).date == nil, "\(other)")
         }
@@ -49,21 +62,27 @@ struct ServerResponseTests {
         #"{"token_type":"Bearer","expires_in":60}"#, "", "[]",
     ])
     func `token responses with invalid members are refused`(body: String) {
-        #expect(throws: login(.invalidResponse)) { try response(200, body).json(TokenResponse.self) }
+        #expect(throws: login(.invalidResponse)) {
+            try response(200, body).json(TokenResponse.self)
+        }
     }
 
     @Test func `token responses may lack optional members and have unknown ones`() throws {
-        let body = #"{"access_token":"a","token_type":"bearer","expires_in":60,"x":[{}],"refresh_token":""}"#
+        let body =
+            #"{"access_token":"a","token_type":"bearer","expires_in":60,"x":[{}],"refresh_token":""}"#
         let tokens = try response(200, body).json(TokenResponse.self)
         #expect(tokens.refreshToken == nil)
         #expect(tokens.idToken == nil)
     }
 
     @Test(arguments: [
-        ("2026-01-01T00:05:00Z", 300.0), ("2026-01-01T00:05:00.5Z", 300.5), ("2026-01-01T00:01:00.123456789Z", 60.123),
+        ("2026-01-01T00:05:00Z", 300.0), ("2026-01-01T00:05:00.5Z", 300.5),
+        ("2026-01-01T00:01:00.123456789Z", 60.123),
         ("2026-01-01T01:05:00+01:00", 300), ("soon", 300), ("2025-01-01T00:00:00Z", 0),
     ])
-    func `a challenge expires when the server says, by the server's clock`(expiry: String, life: Double) throws {
+    func `a challenge expires when the server says, by the server's clock`(
+        expiry: String, life: Double
+    ) throws {
         let date = try Date("2026-01-01T00:00:00Z", strategy: .iso8601)
         let body = #"{"result":{"token":"T","expire_at":"\#(expiry)","x":1}}"#
         let envelope = try response(200, body).json(Challenge.Envelope.self)

@@ -7,8 +7,8 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import LatchkeyVault
 
-/// One machine with its own store and hardware, in which programs start and end. The test needs the trait
-/// `.softwareTPM`, or `.softwareToken` for a token.
+/// One machine with its own store and hardware, in which programs start and end. The test needs the
+/// trait `.softwareTPM`, or `.softwareToken` for a token.
 struct Scene {
     let directory: TemporaryDirectory
     /// The right PIN.
@@ -28,9 +28,13 @@ struct Scene {
     }
 
     /// The same machine with a copy of its store.
-    func withCopiedStore() throws -> Scene { try Scene(directory.copyOfStore(), pin, tcti, tokenURI) }
+    func withCopiedStore() throws -> Scene {
+        try Scene(directory.copyOfStore(), pin, tcti, tokenURI)
+    }
 
-    private init(_ directory: TemporaryDirectory, _ pin: String, _ tcti: String, _ tokenURI: String?) {
+    private init(
+        _ directory: TemporaryDirectory, _ pin: String, _ tcti: String, _ tokenURI: String?
+    ) {
         (self.directory, self.pin, self.tcti, self.tokenURI) = (directory, pin, tcti, tokenURI)
     }
 
@@ -51,7 +55,8 @@ struct Scene {
 
     /// A program's space before it is opened.
     func closed(
-        _ presence: (any PresenceAuthority)? = nil, policy: AccessPolicy? = .pin, tcti: String? = nil,
+        _ presence: (any PresenceAuthority)? = nil, policy: AccessPolicy? = .pin,
+        tcti: String? = nil,
         wrap: (any Keystore) -> any Keystore = { $0 }
     ) async throws -> VaultSpace {
         let store = try await RecordStore(directory: directory.path)
@@ -61,7 +66,8 @@ struct Scene {
             }
         return try VaultSpace(
             records: RecordContainer(store: store, keystore: wrap(keystore)),
-            presence: presence ?? ScriptedPresence(Array(repeating: .pin(pin), count: 64)), policy: policy)
+            presence: presence ?? ScriptedPresence(Array(repeating: .pin(pin), count: 64)),
+            policy: policy)
     }
 
     var databasePath: String { directory.path(of: "default/latchkey.sqlite") }

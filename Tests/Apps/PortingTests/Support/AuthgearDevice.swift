@@ -15,8 +15,10 @@ extension PortingDevice {
     ) async throws -> Container {
         try Container(
             ContainerConfiguration(
-                endpoint: server.endpoint, clientID: server.clientID, tokenStorage: tokenStorage, policy: .pin),
-            records: try await records(name), presence: ScriptedPresence(pins.map(ScriptedPresence.Step.pin)),
+                endpoint: server.endpoint, clientID: server.clientID, tokenStorage: tokenStorage,
+                policy: .pin),
+            records: try await records(name),
+            presence: ScriptedPresence(pins.map(ScriptedPresence.Step.pin)),
             browser: browser ?? UserBrowser(server.users[number]), transport: network)
     }
 }

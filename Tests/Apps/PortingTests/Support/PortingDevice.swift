@@ -1,8 +1,8 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport
@@ -10,7 +10,8 @@ import LatchkeyTesting
 import Synchronization
 import Testing
 
-/// A device with one store and the test's software TPM, and a server: a process of latchkey-identity.
+/// A device with one store and the test's software TPM, and a server: a process of
+/// latchkey-identity.
 struct PortingDevice {
     static let pin = "2468"
 
@@ -20,7 +21,8 @@ struct PortingDevice {
 
     /// - Parameter configuration: Members of the server's configuration.
     static func with(
-        _ configuration: [String: any Sendable] = [:], _ body: @MainActor (PortingDevice) async throws -> Void
+        _ configuration: [String: any Sendable] = [:],
+        _ body: @MainActor (PortingDevice) async throws -> Void
     ) async throws {
         try await IdentityProcess.with(configuration) { server in
             try await body(PortingDevice(server: server, directory: TemporaryDirectory()))
@@ -31,7 +33,8 @@ struct PortingDevice {
     func records(_ name: String = "default") async throws -> RecordContainer {
         let store = try await RecordStore(directory: directory.path)
         return try RecordContainer(
-            name: name, store: store, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: store))
+            name: name, store: store,
+            keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: store))
     }
 }
 
@@ -54,7 +57,9 @@ final class Network: HTTPTransport {
     /// The methods and paths of the requests so far.
     var sent: [String] { state.withLock { $0.sent } }
 
-    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (
+        HTTPResponse, [UInt8]
+    ) {
         let isDown = state.withLock { state in
             state.sent.append("\(request.method) \(request.path ?? "")")
             return state.isDown || state.failingPath == request.path
@@ -90,7 +95,8 @@ actor UserBrowser: Browser {
         page = await browser.page
     }
 
-    /// Starts a login, waits for the server's page for a user to whom this device does not belong, and cancels the login.
+    /// Starts a login, waits for the server's page for a user to whom this device does not belong,
+    /// and cancels the login.
     func expectRefusal(of attempt: @escaping @Sendable () async throws -> Void) async throws {
         let task = Task { try await attempt() }
         #expect(await poll { page.contains("This device is set up for another account.") })
@@ -101,7 +107,9 @@ actor UserBrowser: Browser {
     /// Opens the server's settings, logs in, and shows a page.
     ///
     /// - Parameter submitting: Whether to send the page's last form, which removes a device.
-    func settings(_ path: String, at endpoint: String, submitting: Bool = false) async throws -> String {
+    func settings(_ path: String, at endpoint: String, submitting: Bool = false) async throws
+        -> String
+    {
         let browser = FormBrowser(user, transport: CurlTransport())
         try await browser.load("\(endpoint)/login")
         try await browser.logIn()

@@ -11,7 +11,9 @@ struct PresenceSessionTests {
         return try pin == PIN(text)
     }
 
-    @Test func `a PIN answers the next request only after the hardware has accepted it`() async throws {
+    @Test func `a PIN answers the next request only after the hardware has accepted it`()
+        async throws
+    {
         let user = ScriptedPresence(pins: "1111", "2222", "3333")
         let session = PresenceSession(user)
         session.accepted()
@@ -36,7 +38,10 @@ struct PresenceSessionTests {
         #expect(try isPIN(await session.pin(new), "4444"))
     }
 
-    @Test func `a new PIN answers later requests for a new PIN, and for the current one once it is set`() async throws {
+    @Test
+    func `a new PIN answers later requests for a new PIN, and for the current one once it is set`()
+        async throws
+    {
         let user = ScriptedPresence([.pin("1111"), .decline])
         let session = PresenceSession(user)
         #expect(try isPIN(await session.pin(new), "1111"))
@@ -77,7 +82,9 @@ struct PresenceSessionTests {
         await #expect(throws: KeystoreError.self) { _ = try await session.pin(current) }
     }
 
-    @Test func `the container's existing PIN answers a request for a new one, after the hardware has accepted it`()
+    @Test
+    func
+        `the container's existing PIN answers a request for a new one, after the hardware has accepted it`()
         async throws
     {
         let user = ScriptedPresence(pins: "1111", "2222")
@@ -95,7 +102,9 @@ struct PresenceSessionTests {
         #expect(!without.gaveExistingPIN)
     }
 
-    @Test func `a nested session reports the hardware's decision to the outer session`() async throws {
+    @Test func `a nested session reports the hardware's decision to the outer session`()
+        async throws
+    {
         let user = ScriptedPresence(pins: "1111")
         let outer = PresenceSession(user)
         let inner = PresenceSession(outer, acceptsEarlierProof: false)

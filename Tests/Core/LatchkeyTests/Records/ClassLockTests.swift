@@ -25,13 +25,16 @@ struct ClassLockTests {
     }
 
     @Test(arguments: Lock.allCases)
-    func `a class stays locked if a lock comes while its first record is being stored`(lock: Lock) async throws {
+    func `a class stays locked if a lock comes while its first record is being stored`(lock: Lock)
+        async throws
+    {
         let directory = try TemporaryDirectory()
         // The clock is read when the keys are open and nothing is stored yet.
         let clock = InterruptedClock()
         let container = try await container(directory, clock)
         try await container.open(.device, for: prompt, authorizedBy: NobodyPresent())
-        let prepared = try await container.prepare(gated, for: prompt, authorizedBy: ScriptedPresence(pins: "2468"))
+        let prepared = try await container.prepare(
+            gated, for: prompt, authorizedBy: ScriptedPresence(pins: "2468"))
         clock.interrupt {
             switch lock {
             case .all: container.lock(prefix: "")
@@ -39,7 +42,8 @@ struct ClassLockTests {
             }
         }
         let put = RecordChange.put(
-            Record(id: "a", kind: "note", protection: gated), payload: SecretBytes([7]), ifGeneration: 0)
+            Record(id: "a", kind: "note", protection: gated), payload: SecretBytes([7]),
+            ifGeneration: 0)
         try container.applyNow([put], classes: [.add(prepared)])
         #expect(clock.wasInterrupted)
         #expect(!prepared.session.isOpen)
@@ -48,18 +52,23 @@ struct ClassLockTests {
         await #expect(throws: wrongProof) {
             try await container.read("a", for: prompt, authorizedBy: ScriptedPresence(pins: "0000"))
         }
-        let read = try await container.read("a", for: prompt, authorizedBy: ScriptedPresence(pins: "2468"))
+        let read = try await container.read(
+            "a", for: prompt, authorizedBy: ScriptedPresence(pins: "2468"))
         #expect(read?.payload == SecretBytes([7]))
     }
 
     @Test(arguments: Lock.allCases)
-    func `a class stays locked if a lock comes between its creation and its storing`(lock: Lock) async throws {
+    func `a class stays locked if a lock comes between its creation and its storing`(lock: Lock)
+        async throws
+    {
         let container = try await container(TemporaryDirectory())
-        let prepared = try await container.prepare(gated, for: prompt, authorizedBy: ScriptedPresence(pins: "2468"))
+        let prepared = try await container.prepare(
+            gated, for: prompt, authorizedBy: ScriptedPresence(pins: "2468"))
         await lock(container)
         try await container.open(.device, for: prompt, authorizedBy: NobodyPresent())
         let put = RecordChange.put(
-            Record(id: "a", kind: "note", protection: gated), payload: SecretBytes([7]), ifGeneration: 0)
+            Record(id: "a", kind: "note", protection: gated), payload: SecretBytes([7]),
+            ifGeneration: 0)
         #expect(throws: wrongState) { try container.applyNow([put], classes: [.add(prepared)]) }
         #expect(try await container.metadata("a") == nil)
         #expect(container.session(gated) == nil)
@@ -69,18 +78,23 @@ struct ClassLockTests {
     func `a class is not created if a lock comes during the prompt`(lock: Lock) async throws {
         let container = try await container(TemporaryDirectory())
         let presence = InterruptedPresence(pin: "2468") { await lock(container) }
-        await #expect(throws: cancelled) { try await container.prepare(gated, for: prompt, authorizedBy: presence) }
+        await #expect(throws: cancelled) {
+            try await container.prepare(gated, for: prompt, authorizedBy: presence)
+        }
     }
 
     @Test(arguments: Lock.allCases)
     func `a class stays locked if a lock comes during its prompt`(lock: Lock) async throws {
         let container = try await container(TemporaryDirectory())
         let put = RecordChange.put(
-            Record(id: "a", kind: "note", protection: gated), payload: SecretBytes([7]), ifGeneration: 0)
+            Record(id: "a", kind: "note", protection: gated), payload: SecretBytes([7]),
+            ifGeneration: 0)
         try await container.apply([put], for: prompt, authorizedBy: ScriptedPresence(pins: "2468"))
         await container.lock()
         let presence = InterruptedPresence(pin: "2468") { await lock(container) }
-        await #expect(throws: cancelled) { try await container.open(gated, for: prompt, authorizedBy: presence) }
+        await #expect(throws: cancelled) {
+            try await container.open(gated, for: prompt, authorizedBy: presence)
+        }
         #expect(container.session(gated) == nil)
         try await container.prove(gated, for: prompt, authorizedBy: presence)
         // The proof came before the lock, and is not valid after it.

@@ -13,18 +13,24 @@ struct ClassPlantingTests {
     private let prompt = PromptContext(reason: "test the classes")
     private let gated = ProtectionClass(name: "gated", policy: .pin)
 
-    @Test func `a class with user verification is created only with its first record`() async throws {
+    @Test func `a class with user verification is created only with its first record`() async throws
+    {
         let directory = try TemporaryDirectory()
         let container = try await program(directory)
         let presence = ScriptedPresence(pins: "2468", "2468")
-        await #expect(throws: notFound) { try await container.open(gated, for: prompt, authorizedBy: presence) }
-        await #expect(throws: notFound) { try await container.prove(gated, for: prompt, authorizedBy: presence) }
+        await #expect(throws: notFound) {
+            try await container.open(gated, for: prompt, authorizedBy: presence)
+        }
+        await #expect(throws: notFound) {
+            try await container.prove(gated, for: prompt, authorizedBy: presence)
+        }
         #expect(presence.requests.isEmpty)
         let rows = try queue(directory).read { try Row.fetchAll($0, sql: "SELECT * FROM classKey") }
         #expect(rows.isEmpty)
     }
 
-    @Test func `a record key that existed before the first record accepts no record`() async throws {
+    @Test func `a record key that existed before the first record accepts no record`() async throws
+    {
         let directory = try TemporaryDirectory()
         let program = try await program(directory)
         // The attacker's key, created with a record that the attacker then deletes.
@@ -44,7 +50,8 @@ struct ClassPlantingTests {
         }
     }
 
-    @Test func `a replaced record key accepts no record in place of an existing one`() async throws {
+    @Test func `a replaced record key accepts no record in place of an existing one`() async throws
+    {
         let (directory, elsewhere) = (try TemporaryDirectory(), try TemporaryDirectory())
         let program = try await program(directory)
         let presence = ScriptedPresence(pins: "2468", "2468")
@@ -58,19 +65,25 @@ struct ClassPlantingTests {
         }
         let queue = try queue(directory)
         try await queue.write {
-            try $0.execute(sql: "UPDATE classKey SET sealed = ? WHERE name = 'gated'", arguments: [planted])
+            try $0.execute(
+                sql: "UPDATE classKey SET sealed = ? WHERE name = 'gated'", arguments: [planted])
         }
         let before = try queue.read { try Row.fetchAll($0, sql: "SELECT * FROM record") }
         let next = try await self.program(directory)
         for id in ["a", "c"] {
             await #expect(throws: damaged) {
-                try await next.apply([put(id, [9])], for: prompt, authorizedBy: ScriptedPresence(pins: "2468", "2468"))
+                try await next.apply(
+                    [put(id, [9])], for: prompt,
+                    authorizedBy: ScriptedPresence(pins: "2468", "2468"))
             }
         }
         #expect(try queue.read { try Row.fetchAll($0, sql: "SELECT * FROM record") } == before)
     }
 
-    @Test func `a program adds to a class that it created, and any program replaces existing records`() async throws {
+    @Test
+    func `a program adds to a class that it created, and any program replaces existing records`()
+        async throws
+    {
         let directory = try TemporaryDirectory()
         let program = try await program(directory)
         let presence = ScriptedPresence(pins: "2468", "2468")
@@ -88,8 +101,11 @@ struct ClassPlantingTests {
         try await container.apply([put("a", [7])], for: prompt, authorizedBy: presence)
         let other = ProtectionClass(name: "other", policy: .pin)
         let put = RecordChange.put(
-            Record(id: "b", kind: "note", protection: other), payload: SecretBytes([8]), ifGeneration: 0)
-        await #expect(throws: wrongProof) { try await container.apply([put], for: prompt, authorizedBy: presence) }
+            Record(id: "b", kind: "note", protection: other), payload: SecretBytes([8]),
+            ifGeneration: 0)
+        await #expect(throws: wrongProof) {
+            try await container.apply([put], for: prompt, authorizedBy: presence)
+        }
         try await container.apply([put], for: prompt, authorizedBy: presence)
         #expect(presence.requests.map(\.purpose) == [.new, .current, .current])
         let change = ScriptedPresence(pins: "2468", "13579")
@@ -98,7 +114,8 @@ struct ClassPlantingTests {
 
     private func put(_ id: String, _ bytes: [UInt8]) -> RecordChange {
         .put(
-            Record(id: RecordID(rawValue: id), kind: "note", protection: gated), payload: SecretBytes(bytes),
+            Record(id: RecordID(rawValue: id), kind: "note", protection: gated),
+            payload: SecretBytes(bytes),
             ifGeneration: nil)
     }
 

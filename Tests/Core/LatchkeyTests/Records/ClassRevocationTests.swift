@@ -37,7 +37,9 @@ struct ClassRevocationTests {
 
     /// Before or after the hardware's work.
     @Test(arguments: CountingKeystore.Side.allCases)
-    func `a revocation that a crash interrupted is repeated`(_ side: CountingKeystore.Side) async throws {
+    func `a revocation that a crash interrupted is repeated`(_ side: CountingKeystore.Side)
+        async throws
+    {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         try await store(program)
@@ -57,10 +59,13 @@ struct ClassRevocationTests {
         #expect(keystore.calls.count == calls, "nothing is left to do")
     }
 
-    @Test func `a class that is created and never stored leaves nothing in the hardware`() async throws {
+    @Test func `a class that is created and never stored leaves nothing in the hardware`()
+        async throws
+    {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
-        _ = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
+        _ = try await program.prepare(
+            open, revocably: .preferred, for: prompt, authorizedBy: nobody)
         #expect(try await noted(directory) == [false])
         let (next, _) = try await self.program(directory)
         try await next.finishRevocations()
@@ -68,7 +73,9 @@ struct ClassRevocationTests {
         #expect(keystore.calls.contains("sealRevocably"))
     }
 
-    @Test func `a class that is never stored is revoked despite a copy of the lock's descriptor`() async throws {
+    @Test func `a class that is never stored is revoked despite a copy of the lock's descriptor`()
+        async throws
+    {
         let directory = try TemporaryDirectory()
         let (program, _) = try await program(directory)
         let copies = try await copiesWhilePreparing(program, directory)
@@ -81,7 +88,8 @@ struct ClassRevocationTests {
     private func copiesWhilePreparing(
         _ program: RecordContainer, _ directory: TemporaryDirectory
     ) async throws -> [Int32] {
-        let prepared = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
+        let prepared = try await program.prepare(
+            open, revocably: .preferred, for: prompt, authorizedBy: nobody)
         defer { withExtendedLifetime(prepared) {} }
         return try directory.copiesOfLockDescriptors()
     }
@@ -89,7 +97,8 @@ struct ClassRevocationTests {
     @Test func `a class that is being created is not revoked`() async throws {
         let directory = try TemporaryDirectory()
         let (program, _) = try await program(directory)
-        let prepared = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
+        let prepared = try await program.prepare(
+            open, revocably: .preferred, for: prompt, authorizedBy: nobody)
         let (next, keystore) = try await self.program(directory)
         try await next.finishRevocations()
         try await program.finishRevocations()
@@ -103,8 +112,11 @@ struct ClassRevocationTests {
     @Test func `a class that another program revoked is not stored`() async throws {
         let directory = try TemporaryDirectory()
         let (program, _) = try await program(directory)
-        let prepared = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
-        try await queue(directory).write { try $0.execute(sql: "UPDATE revocation SET isDue = TRUE") }
+        let prepared = try await program.prepare(
+            open, revocably: .preferred, for: prompt, authorizedBy: nobody)
+        try await queue(directory).write {
+            try $0.execute(sql: "UPDATE revocation SET isDue = TRUE")
+        }
         try await self.program(directory).0.finishRevocations()
         await #expect(throws: KeystoreError.conflict("")) {
             try await program.apply(
@@ -118,11 +130,14 @@ struct ClassRevocationTests {
         let (program, keystore) = try await program(directory)
         try await queue(directory).write {
             try $0.execute(
-                sql: "CREATE TRIGGER full BEFORE INSERT ON revocation BEGIN SELECT RAISE(ABORT, 'full'); END")
+                sql:
+                    "CREATE TRIGGER full BEFORE INSERT ON revocation BEGIN SELECT RAISE(ABORT, 'full'); END"
+            )
         }
         let before = try await tools("tpm2_getcap", ["handles-nv-index"])
         await #expect(throws: KeystoreError.self) {
-            _ = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
+            _ = try await program.prepare(
+                open, revocably: .preferred, for: prompt, authorizedBy: nobody)
         }
         #expect(keystore.calls.last == "sealRevocably")
         #expect(try await tools("tpm2_getcap", ["handles-nv-index"]) == before)
@@ -135,18 +150,22 @@ struct ClassRevocationTests {
         let before = try await tools("tpm2_getcap", ["handles-nv-index"])
         keystore.fail(at: 0, .after)
         await #expect(throws: KeystoreError.self) {
-            _ = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
+            _ = try await program.prepare(
+                open, revocably: .preferred, for: prompt, authorizedBy: nobody)
         }
         #expect(keystore.calls == ["sealRevocably"])
         #expect(try await noted(directory) == [false])
-        #expect(try await tools("tpm2_getcap", ["handles-nv-index"]) != before, "the control: it is there")
+        #expect(
+            try await tools("tpm2_getcap", ["handles-nv-index"]) != before,
+            "the control: it is there")
         try await self.program(directory).0.finishRevocations()
         #expect(try await noted(directory).isEmpty)
         #expect(try await tools("tpm2_getcap", ["handles-nv-index"]) == before)
     }
 
     private func tools(_ name: String, _ arguments: [String]) async throws -> String {
-        let outcome = try await SystemProgram(name).result(of: arguments + ["-T", SoftwareTPM.current.tcti])
+        let outcome = try await SystemProgram(name).result(
+            of: arguments + ["-T", SoftwareTPM.current.tcti])
         #expect(outcome.isSuccess)
         return outcome.output
     }
@@ -164,7 +183,8 @@ struct ClassRevocationTests {
         #expect(try await noted(directory) == [true], "the other container's notes are not its own")
         try await program.finishRevocations()
         var opened = 0
-        for secret in sealed where (try? await keystore.unseal(secret, for: prompt, authorizedBy: nobody)) != nil {
+        for secret in sealed
+        where (try? await keystore.unseal(secret, for: prompt, authorizedBy: nobody)) != nil {
             opened += 1
         }
         #expect(opened == 1)
@@ -177,29 +197,36 @@ struct ClassRevocationTests {
     }
 
     private var put: RecordChange {
-        .put(Record(id: "a", kind: "note", protection: open), payload: SecretBytes([7]), ifGeneration: nil)
+        .put(
+            Record(id: "a", kind: "note", protection: open), payload: SecretBytes([7]),
+            ifGeneration: nil)
     }
 
     private func store(_ program: RecordContainer) async throws {
-        let prepared = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
+        let prepared = try await program.prepare(
+            open, revocably: .preferred, for: prompt, authorizedBy: nobody)
         try await program.apply([put], classes: [.add(prepared)], for: prompt, authorizedBy: nobody)
     }
 
     private func drop(_ program: RecordContainer) async throws {
         try await program.apply(
-            [.delete("a", ifGeneration: nil)], classes: [.drop(prefix: "open.")], for: prompt, authorizedBy: nobody)
+            [.delete("a", ifGeneration: nil)], classes: [.drop(prefix: "open.")], for: prompt,
+            authorizedBy: nobody)
     }
 
     /// The sealed keys of the class, as an attacker copies them.
     private func stored(_ directory: TemporaryDirectory) async throws -> [SealedSecret] {
         try await queue(directory).read {
-            try Data.fetchAll($0, sql: "SELECT sealed FROM classKey WHERE name = 'open.a' ORDER BY container")
+            try Data.fetchAll(
+                $0, sql: "SELECT sealed FROM classKey WHERE name = 'open.a' ORDER BY container")
         }.map { try JSONDecoder().decode(SealedSecret.self, from: $0) }
     }
 
     /// Whether each recorded revocation is certain.
     private func noted(_ directory: TemporaryDirectory) async throws -> [Bool] {
-        try await queue(directory).read { try Int.fetchAll($0, sql: "SELECT isDue FROM revocation").map { $0 == 1 } }
+        try await queue(directory).read {
+            try Int.fetchAll($0, sql: "SELECT isDue FROM revocation").map { $0 == 1 }
+        }
     }
 
     private func queue(_ directory: TemporaryDirectory) throws -> DatabaseQueue {
@@ -211,7 +238,8 @@ struct ClassRevocationTests {
         _ directory: TemporaryDirectory, container: String = "default"
     ) async throws -> (RecordContainer, CountingKeystore) {
         let store = try await RecordStore(directory: directory.path)
-        let keystore = CountingKeystore(TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: store))
+        let keystore = CountingKeystore(
+            TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: store))
         return (try RecordContainer(name: container, store: store, keystore: keystore), keystore)
     }
 }

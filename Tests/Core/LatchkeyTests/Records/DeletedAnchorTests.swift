@@ -13,11 +13,13 @@ struct DeletedAnchorTests {
     private let prompt = PromptContext(reason: "test the store")
 
     @Test(arguments: [Revocability.required, .never])
-    func `another TPM is not pinned in place of a deleted one`(revocably: Revocability) async throws {
+    func `another TPM is not pinned in place of a deleted one`(revocably: Revocability) async throws
+    {
         let directory = try TemporaryDirectory()
         let records = try await container(directory, SoftwareTPM.current.tcti)
         let prepared = try await records.createKey(
-            KeyRequest(policy: .none, prompt: prompt), revocably: revocably, authorizedBy: NobodyPresent())
+            KeyRequest(policy: .none, prompt: prompt), revocably: revocably,
+            authorizedBy: NobodyPresent())
         let key = prepared.key
         let record = Record(key: key)
         try await records.apply([.put(record, payload: nil, ifGeneration: 0)], for: prompt)
@@ -33,7 +35,8 @@ struct DeletedAnchorTests {
         #expect(error?.recovery.contains("restore the store from a backup") == true)
         #expect(try await anchor(directory) == nil)
         #expect(
-            try await TPMKeystore(tcti: other.tcti, anchors: RecordStore(directory: directory.path)).diagnose().pin
+            try await TPMKeystore(tcti: other.tcti, anchors: RecordStore(directory: directory.path))
+                .diagnose().pin
                 == .different)
         await other.cutPower()
 
@@ -70,7 +73,9 @@ struct DeletedAnchorTests {
         try await RecordStore(directory: directory.path).anchor("tpm/storage-root")
     }
 
-    private func container(_ directory: TemporaryDirectory, _ tcti: String) async throws -> RecordContainer {
+    private func container(_ directory: TemporaryDirectory, _ tcti: String) async throws
+        -> RecordContainer
+    {
         let store = try await RecordStore(directory: directory.path)
         return try RecordContainer(store: store, keystore: TPMKeystore(tcti: tcti, anchors: store))
     }

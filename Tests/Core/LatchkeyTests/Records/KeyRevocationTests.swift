@@ -26,7 +26,10 @@ struct KeyRevocationTests {
         #expect(try await noted(directory).isEmpty)
         let second = Record(id: "app.key", kind: "app", key: made.key)
         try await program.apply(
-            [.put(second, payload: nil, ifGeneration: 0), .delete(RecordID(made.key.id), ifGeneration: nil)],
+            [
+                .put(second, payload: nil, ifGeneration: 0),
+                .delete(RecordID(made.key.id), ifGeneration: nil),
+            ],
             for: prompt)
         #expect(try await noted(directory).isEmpty, "another record has it")
         try await sign(keystore, made.key)
@@ -46,7 +49,8 @@ struct KeyRevocationTests {
         let made = try await key(program)
         try await program.apply([put(made.key)], for: prompt)
         try await program.apply([.delete(RecordID(made.key.id), ifGeneration: nil)], for: prompt)
-        try await DatabaseQueue.raw(at: directory.path(of: "default/latchkey.sqlite")).write { database in
+        try await DatabaseQueue.raw(at: directory.path(of: "default/latchkey.sqlite")).write {
+            database in
             try database.execute(
                 sql: "INSERT INTO revocation SELECT container, '!', x'00', TRUE FROM revocation")
         }
@@ -61,7 +65,11 @@ struct KeyRevocationTests {
         let (old, new) = (try await key(program), try await key(program))
         for key in [old.key, new.key] {
             try await program.apply(
-                [.put(Record(id: "app.key", kind: "app", key: key), payload: nil, ifGeneration: nil)], for: prompt)
+                [
+                    .put(
+                        Record(id: "app.key", kind: "app", key: key), payload: nil,
+                        ifGeneration: nil)
+                ], for: prompt)
         }
         try await program.finishRevocations()
         await #expect(throws: invalidated) { try await sign(keystore, old.key) }
@@ -69,7 +77,9 @@ struct KeyRevocationTests {
         #expect(try indexCount() == 1)
     }
 
-    @Test func `a key that is created and never stored leaves nothing in the hardware`() async throws {
+    @Test func `a key that is created and never stored leaves nothing in the hardware`()
+        async throws
+    {
         let directory = try TemporaryDirectory()
         let (program, _) = try await program(directory)
         _ = try await key(program)
@@ -81,7 +91,9 @@ struct KeyRevocationTests {
 
     /// Before or after the hardware's work.
     @Test(arguments: CountingKeystore.Side.allCases)
-    func `a key whose creation fails leaves nothing in the hardware`(_ side: CountingKeystore.Side) async throws {
+    func `a key whose creation fails leaves nothing in the hardware`(_ side: CountingKeystore.Side)
+        async throws
+    {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         keystore.fail(at: 0, side)
@@ -93,7 +105,9 @@ struct KeyRevocationTests {
         #expect(try await noted(directory).isEmpty)
     }
 
-    @Test func `a key that is being created is not revoked, and a revoked one is not stored`() async throws {
+    @Test func `a key that is being created is not revoked, and a revoked one is not stored`()
+        async throws
+    {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         let (made, lost) = (try await key(program), try await key(program))
@@ -101,7 +115,9 @@ struct KeyRevocationTests {
         try await program.apply([put(made.key)], for: prompt)
         try await sign(keystore, made.key)
         try await program.discard(lost.key)
-        await #expect(throws: KeystoreError.conflict("")) { try await program.apply([put(lost.key)], for: prompt) }
+        await #expect(throws: KeystoreError.conflict("")) {
+            try await program.apply([put(lost.key)], for: prompt)
+        }
         #expect(try await program.metadata(RecordID(lost.key.id)) == nil)
         #expect(try indexCount() == 1)
     }
@@ -120,7 +136,9 @@ struct KeyRevocationTests {
         #expect(full.revocabilityRefusal?.code == .unsupported)
         try await program.apply([put(full.key)], for: prompt)
         try await sign(keystore, full.key)
-        try await SystemProgram("tpm2_changeauth").require(["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"])
+        try await SystemProgram("tpm2_changeauth").require([
+            "-T", SoftwareTPM.current.tcti, "-c", "owner", "secret",
+        ])
         let made = try await key(program)
         #expect(!made.key.isRevocable)
         try await program.apply([put(made.key)], for: prompt)
@@ -149,11 +167,14 @@ struct KeyRevocationTests {
         }
         #expect(await refusal(misled) == .unsupported)
         #expect(
-            commands().contains(.nvDefineSpace) && !commands().contains(.create), "nothing else was made instead")
+            commands().contains(.nvDefineSpace) && !commands().contains(.create),
+            "nothing else was made instead")
         let weaker = try await misled.createKey(
             KeyRequest(policy: .pin, prompt: prompt), revocably: .preferred,
             authorizedBy: ScriptedPresence(pins: "123456"))
-        #expect(!weaker.key.isRevocable && weaker.revocabilityRefusal?.code == .unsupported, "the result says so")
+        #expect(
+            !weaker.key.isRevocable && weaker.revocabilityRefusal?.code == .unsupported,
+            "the result says so")
         try await fill(keystore)
         #expect(await refusal(program) == .unsupported)
     }
@@ -177,7 +198,8 @@ struct KeyRevocationTests {
         await #expect(throws: invalidated) { try await sign(keystore, made.key) }
     }
 
-    @Test func `a change of the container's PIN affects every copy, and is completed after a crash`()
+    @Test
+    func `a change of the container's PIN affects every copy, and is completed after a crash`()
         async throws
     {
         let directory = try TemporaryDirectory()
@@ -210,8 +232,11 @@ struct KeyRevocationTests {
             authorizedBy: ScriptedPresence(pins: "123456"))
     }
 
-    private func sign(_ keystore: any Keystore, _ key: HardwareKey, pin: String = "123456") async throws {
-        _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: pin))
+    private func sign(_ keystore: any Keystore, _ key: HardwareKey, pin: String = "123456")
+        async throws
+    {
+        _ = try await keystore.sign(
+            digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: pin))
     }
 
     private func look<R>(_ body: (TPM) throws -> R) throws -> R {
@@ -228,14 +253,16 @@ struct KeyRevocationTests {
 
     /// Uses up the room for indices.
     private func fill(_ keystore: any Keystore) async throws {
-        _ = try await keystore.createKey(KeyRequest(policy: .none, prompt: prompt), authorizedBy: NobodyPresent())
+        _ = try await keystore.createKey(
+            KeyRequest(policy: .none, prompt: prompt), authorizedBy: NobodyPresent())
         try look { tpm in
             var (place, size) = (UInt32(0x0180_6000), UInt16(1024))
             while size >= 1 {
                 do throws(TPMError) {
                     try tpm.nvDefineSpace(
                         NVPublicArea(
-                            index: TPMHandle(rawValue: place), attributes: [.authRead, .authWrite, .noDA],
+                            index: TPMHandle(rawValue: place),
+                            attributes: [.authRead, .authWrite, .noDA],
                             dataSize: size))
                     place += 1
                 } catch {
@@ -257,7 +284,8 @@ struct KeyRevocationTests {
         _ directory: TemporaryDirectory, tcti: String? = nil
     ) async throws -> (RecordContainer, CountingKeystore) {
         let store = try await RecordStore(directory: directory.path)
-        let keystore = CountingKeystore(TPMKeystore(tcti: try tcti ?? SoftwareTPM.current.tcti, anchors: store))
+        let keystore = CountingKeystore(
+            TPMKeystore(tcti: try tcti ?? SoftwareTPM.current.tcti, anchors: store))
         return (try RecordContainer(store: store, keystore: keystore), keystore)
     }
 }

@@ -16,8 +16,10 @@ struct MigrationTests {
         let directory = try TemporaryDirectory()
         let before = try await container(directory)
         let record = Record(id: "a", kind: "note", attributes: ["colour": "red"])
-        try await before.apply([.put(record, payload: SecretBytes([7]), ifGeneration: 0)], for: prompt)
-        try await before.apply([.put(Record(id: "b", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
+        try await before.apply(
+            [.put(record, payload: SecretBytes([7]), ifGeneration: 0)], for: prompt)
+        try await before.apply(
+            [.put(Record(id: "b", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
         // Features that version 1 lacked.
         try await queue(directory).write {
             try $0.execute(
@@ -39,7 +41,10 @@ struct MigrationTests {
         let directory = try TemporaryDirectory()
         try await container(directory).open(.device, for: prompt, authorizedBy: NobodyPresent())
         try await queue(directory).write {
-            try $0.execute(sql: "INSERT INTO grdb_migrations (identifier) VALUES ('99'); CREATE TABLE future (x)")
+            try $0.execute(
+                sql:
+                    "INSERT INTO grdb_migrations (identifier) VALUES ('99'); CREATE TABLE future (x)"
+            )
         }
         try await queue(directory).writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
         let path = directory.path(of: "default/latchkey.sqlite")
@@ -50,11 +55,13 @@ struct MigrationTests {
         #expect(try Data(contentsOf: URL(filePath: path)) == before)
     }
 
-    /// SQLite refuses values of other types in strict tables, but an attacker who can write the file can replace the tables.
+    /// SQLite refuses values of other types in strict tables, but an attacker who can write the
+    /// file can replace the tables.
     @Test func `values of the wrong type in replaced tables are damage`() async throws {
         let directory = try TemporaryDirectory()
         let before = try await container(directory)
-        try await before.apply([.put(Record(id: "a", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
+        try await before.apply(
+            [.put(Record(id: "a", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
         // The store is open when the tables change; opening it afterwards would fail.
         let after = try await container(directory)
         try await queue(directory).write {
@@ -73,7 +80,9 @@ struct MigrationTests {
         await #expect(throws: damaged) { try await after.metadata("a") }
         await #expect(throws: damaged) { try await after.list("note") }
         #expect(throws: damaged) { try after.scanNow("note") { _ in true } }
-        await #expect(throws: damaged) { try await after.open(.device, for: prompt, authorizedBy: NobodyPresent()) }
+        await #expect(throws: damaged) {
+            try await after.open(.device, for: prompt, authorizedBy: NobodyPresent())
+        }
     }
 
     private func queue(_ directory: TemporaryDirectory) throws -> DatabaseQueue {

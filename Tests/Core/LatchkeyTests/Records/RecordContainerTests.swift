@@ -31,12 +31,17 @@ struct RecordContainerTests {
         try await withContainer { container, store in
             try await container.apply(
                 [
-                    .put(Record(id: "a", kind: "note", attributes: ["n": "1"]), payload: nil, ifGeneration: nil),
-                    .put(Record(id: "b", kind: "note", attributes: ["n": "2"]), payload: nil, ifGeneration: nil),
+                    .put(
+                        Record(id: "a", kind: "note", attributes: ["n": "1"]), payload: nil,
+                        ifGeneration: nil),
+                    .put(
+                        Record(id: "b", kind: "note", attributes: ["n": "2"]), payload: nil,
+                        ifGeneration: nil),
                     .put(Record(id: "c", kind: "other"), payload: nil, ifGeneration: nil),
                 ], for: prompt)
             let offline = try RecordContainer(
-                store: store, keystore: TPMKeystore(tcti: "swtpm:path=/nonexistent", anchors: store))
+                store: store, keystore: TPMKeystore(tcti: "swtpm:path=/nonexistent", anchors: store)
+            )
             #expect(try await offline.metadata("a")?.attributes == ["n": "1"])
             #expect(try await offline.metadata("z") == nil)
             #expect(try await offline.list("note").map(\.id) == ["a", "b"])
@@ -60,7 +65,8 @@ struct RecordContainerTests {
             await #expect(throws: conflict) {
                 try await container.apply([.delete("a", ifGeneration: 99)], for: prompt)
             }
-            try await container.apply([.delete("a", ifGeneration: first[0].generation)], for: prompt)
+            try await container.apply(
+                [.delete("a", ifGeneration: first[0].generation)], for: prompt)
             #expect(try await container.metadata("a") == nil)
         }
     }
@@ -69,7 +75,8 @@ struct RecordContainerTests {
         try await withContainer { container, _ in
             var seen: [Int] = []
             for _ in 0..<3 {
-                let put = RecordChange.put(Record(id: "a", kind: "note"), payload: nil, ifGeneration: 0)
+                let put = RecordChange.put(
+                    Record(id: "a", kind: "note"), payload: nil, ifGeneration: 0)
                 seen += try await container.apply([put], for: prompt).map(\.generation)
                 try await container.apply([.delete("a", ifGeneration: nil)], for: prompt)
             }
@@ -79,8 +86,10 @@ struct RecordContainerTests {
 
     /// Each authenticated column, changed by hand.
     @Test(arguments: [
-        "kind = 'login.key'", "attributes = '{\"title\":\"two\"}'", "generation = 7", "createdAt = 7", "updatedAt = 7",
-        "payload = NULL", "payload = substr(payload, 2)", "payload = CAST(payload || x'00' AS BLOB)",
+        "kind = 'login.key'", "attributes = '{\"title\":\"two\"}'", "generation = 7",
+        "createdAt = 7", "updatedAt = 7",
+        "payload = NULL", "payload = substr(payload, 2)",
+        "payload = CAST(payload || x'00' AS BLOB)",
         "payload = zeroblob(40)",
         "mac = zeroblob(32)", "mac = x''", "hardwareKey = '{}'", "attributes = '{'",
         "policy = '{\"requirement\":\"pin\"}'",
@@ -89,17 +98,22 @@ struct RecordContainerTests {
     func `an edited row is damaged and stays as it is`(edit: String) async throws {
         try await withContainer { container, store in
             let record = Record(id: "a", kind: "note", attributes: ["title": "one"])
-            try await container.apply([.put(record, payload: SecretBytes("secret".utf8), ifGeneration: 0)], for: prompt)
+            try await container.apply(
+                [.put(record, payload: SecretBytes("secret".utf8), ifGeneration: 0)], for: prompt)
             let queue = try DatabaseQueue.raw(at: store.path)
             try await queue.write { try $0.execute(sql: "UPDATE record SET \(edit)") }
             let before = try row(queue)
-            await #expect(throws: damaged) { try await container.read(edit.hasPrefix("id") ? "b" : "a", for: prompt) }
+            await #expect(throws: damaged) {
+                try await container.read(edit.hasPrefix("id") ? "b" : "a", for: prompt)
+            }
             #expect(try row(queue) == before)
         }
     }
 
     /// U+212A (KELVIN SIGN) and K are equal as strings. The MAC covers bytes.
-    @Test func `a read does not return an edit that was undone, even if its text looked the same`() async throws {
+    @Test func `a read does not return an edit that was undone, even if its text looked the same`()
+        async throws
+    {
         try await withContainer { container, store in
             let record = Record(id: "a", kind: "note", attributes: ["title": "K"])
             try await container.apply([.put(record, payload: nil, ifGeneration: 0)], for: prompt)
@@ -107,7 +121,8 @@ struct RecordContainerTests {
             func write(_ title: String) async throws {
                 try await queue.write { database in
                     try database.execute(
-                        sql: "UPDATE record SET attributes = ?", arguments: ["{\"title\":\"\(title)\"}"])
+                        sql: "UPDATE record SET attributes = ?",
+                        arguments: ["{\"title\":\"\(title)\"}"])
                 }
             }
             try await write("\u{212A}")
@@ -115,7 +130,8 @@ struct RecordContainerTests {
             #expect(Array(edited.utf8) == Array("\u{212A}".utf8))
             await #expect(throws: damaged) { try await container.read("a", for: prompt) }
             try await write("K")
-            let read = try #require(try await container.read("a", for: prompt)?.record.attributes["title"])
+            let read = try #require(
+                try await container.read("a", for: prompt)?.record.attributes["title"])
             #expect(Array(read.utf8) == Array("K".utf8))
         }
     }
@@ -124,7 +140,8 @@ struct RecordContainerTests {
         try await withContainer { container, store in
             let key = try await container.keystore.createKey(
                 KeyRequest(policy: .none, prompt: prompt), authorizedBy: NobodyPresent())
-            let record = Record(id: "login.key", kind: "login.key", attributes: ["owner": "alice"], key: key)
+            let record = Record(
+                id: "login.key", kind: "login.key", attributes: ["owner": "alice"], key: key)
             try await container.apply([.put(record, payload: nil, ifGeneration: 0)], for: prompt)
             try await DatabaseQueue.raw(at: store.path).write {
                 try $0.execute(
@@ -137,9 +154,11 @@ struct RecordContainerTests {
             let bare = Record(key: key)
             try await container.apply([.put(bare, payload: nil, ifGeneration: 0)], for: prompt)
             #expect(try await container.read(RecordID(key.id), for: prompt)?.record.key == key)
-            let misnamed = Record(id: "login.other", kind: Record.keyKind, protection: .selfAuthenticated, key: key)
+            let misnamed = Record(
+                id: "login.other", kind: Record.keyKind, protection: .selfAuthenticated, key: key)
             await #expect(throws: invalidInput) {
-                try await container.apply([.put(misnamed, payload: nil, ifGeneration: 0)], for: prompt)
+                try await container.apply(
+                    [.put(misnamed, payload: nil, ifGeneration: 0)], for: prompt)
             }
         }
     }
@@ -150,20 +169,25 @@ struct RecordContainerTests {
                 KeyRequest(policy: .none, prompt: prompt), authorizedBy: NobodyPresent())
             let boasting = HardwareKey(
                 id: made.id, backend: made.backend, policy: made.policy,
-                assurance: AssuranceLevel(root: .tpm, presence: .none), publicKey: made.publicKey, label: nil,
+                assurance: AssuranceLevel(root: .tpm, presence: .none), publicKey: made.publicKey,
+                label: nil,
                 createdAt: made.createdAt, blob: made.blob)
             await #expect(throws: damaged) {
                 try await container.keystore.sign(
-                    MessageDigest(sha256: []), with: boasting, for: prompt, authorizedBy: NobodyPresent())
+                    MessageDigest(sha256: []), with: boasting, for: prompt,
+                    authorizedBy: NobodyPresent())
             }
         }
     }
 
     @Test func `a row of another container is damaged`() async throws {
         try await withContainer { container, store in
-            try await container.apply([.put(Record(id: "a", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
-            let other = try RecordContainer(name: "other", store: store, keystore: container.keystore)
-            try await other.apply([.put(Record(id: "b", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
+            try await container.apply(
+                [.put(Record(id: "a", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
+            let other = try RecordContainer(
+                name: "other", store: store, keystore: container.keystore)
+            try await other.apply(
+                [.put(Record(id: "b", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
             #expect(try await other.metadata("a") == nil)
             try await DatabaseQueue.raw(at: store.path).write {
                 try $0.execute(sql: "UPDATE record SET container = 'other' WHERE id = 'a'")
@@ -175,13 +199,17 @@ struct RecordContainerTests {
     @Test func `a missing record key is damage and is not replaced`() async throws {
         try await withContainer { container, store in
             try await container.apply(
-                [.put(Record(id: "a", kind: "note"), payload: SecretBytes([1]), ifGeneration: 0)], for: prompt)
+                [.put(Record(id: "a", kind: "note"), payload: SecretBytes([1]), ifGeneration: 0)],
+                for: prompt)
             await container.lock()
-            try await DatabaseQueue.raw(at: store.path).write { try $0.execute(sql: "DELETE FROM classKey") }
+            try await DatabaseQueue.raw(at: store.path).write {
+                try $0.execute(sql: "DELETE FROM classKey")
+            }
             await #expect(throws: damaged) { try await container.read("a", for: prompt) }
             await #expect(throws: damaged) {
                 try await container.apply(
-                    [.put(Record(id: "b", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
+                    [.put(Record(id: "b", kind: "note"), payload: nil, ifGeneration: 0)],
+                    for: prompt)
             }
         }
     }
@@ -192,14 +220,19 @@ struct RecordContainerTests {
             let presence = ScriptedPresence(pins: "4938", "4938", "0000")
             let record = Record(id: "a", kind: "note", protection: gated)
             try await container.apply(
-                [.put(record, payload: SecretBytes([7]), ifGeneration: 0)], for: prompt, authorizedBy: presence)
+                [.put(record, payload: SecretBytes([7]), ifGeneration: 0)], for: prompt,
+                authorizedBy: presence)
             #expect(presence.requests.map(\.purpose) == [.new])
             _ = try await container.read("a", for: prompt, authorizedBy: presence)
             #expect(presence.requests.count == 1)
             await container.lock()
-            #expect(try await container.read("a", for: prompt, authorizedBy: presence)?.payload == SecretBytes([7]))
+            #expect(
+                try await container.read("a", for: prompt, authorizedBy: presence)?.payload
+                    == SecretBytes([7]))
             await container.lock()
-            await #expect(throws: wrongProof) { try await container.read("a", for: prompt, authorizedBy: presence) }
+            await #expect(throws: wrongProof) {
+                try await container.read("a", for: prompt, authorizedBy: presence)
+            }
             await #expect(throws: unavailable) { try await container.read("a", for: prompt) }
         }
     }
@@ -210,12 +243,15 @@ struct RecordContainerTests {
             let presence = ScriptedPresence(pins: "4938", "4938", "4938")
             let record = Record(id: "a", kind: "note", protection: gated)
             try await container.apply(
-                [.put(record, payload: SecretBytes([7]), ifGeneration: 0)], for: prompt, authorizedBy: presence)
+                [.put(record, payload: SecretBytes([7]), ifGeneration: 0)], for: prompt,
+                authorizedBy: presence)
             await container.lock()
             let before = presence.requests.count
             try await withThrowingTaskGroup { group in
                 for _ in 0..<8 {
-                    group.addTask { try await container.open(gated, for: prompt, authorizedBy: presence) }
+                    group.addTask {
+                        try await container.open(gated, for: prompt, authorizedBy: presence)
+                    }
                 }
                 try await group.waitForAll()
             }
@@ -233,7 +269,9 @@ struct RecordContainerTests {
             try await container.apply(
                 [
                     .put(keyRecord, payload: nil, ifGeneration: 0),
-                    .put(Record(id: "a", kind: "note", protection: gated), payload: SecretBytes([7]), ifGeneration: 0),
+                    .put(
+                        Record(id: "a", kind: "note", protection: gated), payload: SecretBytes([7]),
+                        ifGeneration: 0),
                 ], for: prompt, authorizedBy: setup)
             let change = ScriptedPresence(pins: "4938", "ปลอดภัย")
             #expect(try await container.changePIN(for: prompt, authorizedBy: change) == 2)
@@ -245,18 +283,21 @@ struct RecordContainerTests {
                 digest, with: changed, for: prompt, authorizedBy: ScriptedPresence(pins: "ปลอดภัย"))
             #expect(key.publicKey.isValid(signature, for: digest))
             #expect(
-                try await container.read("a", for: prompt, authorizedBy: ScriptedPresence(pins: "ปลอดภัย"))?.payload
+                try await container.read(
+                    "a", for: prompt, authorizedBy: ScriptedPresence(pins: "ปลอดภัย"))?.payload
                     == SecretBytes([7]))
             await #expect(throws: wrongProof) {
                 try await container.keystore.sign(
-                    digest, with: changed, for: prompt, authorizedBy: ScriptedPresence(pins: "4938"))
+                    digest, with: changed, for: prompt, authorizedBy: ScriptedPresence(pins: "4938")
+                )
             }
         }
     }
 
     @Test func `two stores on one file create one record key`() async throws {
         try await withContainer { container, store in
-            let directory = URL(fileURLWithPath: store.path).deletingLastPathComponent().deletingLastPathComponent()
+            let directory = URL(fileURLWithPath: store.path).deletingLastPathComponent()
+                .deletingLastPathComponent()
             let second = try await RecordStore(directory: directory.path)
             let other = try RecordContainer(store: second, keystore: container.keystore)
             try await withThrowingTaskGroup { group in
@@ -264,7 +305,8 @@ struct RecordContainerTests {
                     let record = Record(id: RecordID(rawValue: "r\(number)"), kind: "note")
                     group.addTask {
                         _ = try await container.apply(
-                            [.put(record, payload: SecretBytes([UInt8(number)]), ifGeneration: 0)], for: prompt)
+                            [.put(record, payload: SecretBytes([UInt8(number)]), ifGeneration: 0)],
+                            for: prompt)
                     }
                 }
                 try await group.waitForAll()
@@ -278,7 +320,9 @@ struct RecordContainerTests {
         try queue.read { try Row.fetchOne($0, sql: "SELECT * FROM record") }
     }
 
-    private func withContainer(_ body: (RecordContainer, RecordStore) async throws -> Void) async throws {
+    private func withContainer(_ body: (RecordContainer, RecordStore) async throws -> Void)
+        async throws
+    {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
             let store = try await RecordStore(directory: directory)

@@ -17,7 +17,9 @@ struct RecordStoreTests {
             _ = try await store.anchor("x", is: Data([1]))
             #expect(try mode(directory + "/a/b") == 0o700)
             #expect(try mode(directory + "/a/b/default") == 0o700)
-            for file in try FileManager.default.contentsOfDirectory(atPath: directory + "/a/b/default") {
+            for file in try FileManager.default.contentsOfDirectory(
+                atPath: directory + "/a/b/default")
+            {
                 #expect(try mode(directory + "/a/b/default/" + file) == 0o600, "\(file)")
             }
         }
@@ -31,7 +33,8 @@ struct RecordStoreTests {
             for (path, open, closed) in [(directory, 0o750, 0o700), (file, 0o644, 0o600)] {
                 try FileManager.default.setAttributes([.posixPermissions: open], ofItemAtPath: path)
                 await #expect(throws: unavailable) { try await RecordStore(directory: directory) }
-                try FileManager.default.setAttributes([.posixPermissions: closed], ofItemAtPath: path)
+                try FileManager.default.setAttributes(
+                    [.posixPermissions: closed], ofItemAtPath: path)
                 _ = try await RecordStore(directory: directory)
             }
         }
@@ -42,29 +45,39 @@ struct RecordStoreTests {
             let directory = temporary.path
             let folder = directory + "/store/default"
             try FileManager.default.createDirectory(
-                atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory + "/store")
+                atPath: folder, withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700])
+            try FileManager.default.setAttributes(
+                [.posixPermissions: 0o700], ofItemAtPath: directory + "/store")
             try FileManager.default.createSymbolicLink(
                 atPath: folder + "/latchkey.sqlite", withDestinationPath: directory + "/elsewhere")
-            await #expect(throws: unavailable) { try await RecordStore(directory: directory + "/store") }
+            await #expect(throws: unavailable) {
+                try await RecordStore(directory: directory + "/store")
+            }
             #expect(!FileManager.default.fileExists(atPath: directory + "/elsewhere"))
         }
     }
 
     @Test(arguments: ["link/", "link/.", "link//./"])
-    func `a symbolic link in place of the directory is refused, with any spelling`(name: String) async throws {
+    func `a symbolic link in place of the directory is refused, with any spelling`(name: String)
+        async throws
+    {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
             do { _ = try await RecordStore(directory: directory + "/store/./") }
             try FileManager.default.createSymbolicLink(
                 atPath: directory + "/link", withDestinationPath: directory + "/store")
-            let error = await #expect(throws: unavailable) { try await RecordStore(directory: "\(directory)/\(name)") }
+            let error = await #expect(throws: unavailable) {
+                try await RecordStore(directory: "\(directory)/\(name)")
+            }
             #expect(error?.reason == "\(directory)/link is not a directory")
         }
     }
 
     @Test(arguments: ["-wal", "-shm", "-journal"], ["a link", "a pipe", "a directory"])
-    func `a side file of SQLite that is not a regular file is refused`(suffix: String, kind: String) async throws {
+    func `a side file of SQLite that is not a regular file is refused`(suffix: String, kind: String)
+        async throws
+    {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
             do { _ = try await RecordStore(directory: directory) }
@@ -74,14 +87,18 @@ struct RecordStoreTests {
             case "a pipe": #expect(mkfifo(path, 0o600) == 0)
             default: #expect(mkdir(path, 0o700) == 0)
             }
-            let error = await #expect(throws: unavailable) { try await RecordStore(directory: directory) }
+            let error = await #expect(throws: unavailable) {
+                try await RecordStore(directory: directory)
+            }
             #expect(error?.reason == "\(path) is not a regular file")
             #expect(!FileManager.default.fileExists(atPath: directory + "/elsewhere"))
         }
     }
 
     @Test(.requires(program: "python3"))
-    func `a store that is opened twice stays intact while other connections open and close`() async throws {
+    func `a store that is opened twice stays intact while other connections open and close`()
+        async throws
+    {
         try await TemporaryDirectory.withDirectory { temporary in
             let first = try await RecordStore(directory: temporary.path)
             _ = try await first.anchor("a", is: Data([1]))
@@ -107,7 +124,9 @@ struct RecordStoreTests {
     func `a profile can't leave the store's directory`(profile: String) async throws {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
-            await #expect(throws: invalidInput) { try await RecordStore(directory: directory, profile: profile) }
+            await #expect(throws: invalidInput) {
+                try await RecordStore(directory: directory, profile: profile)
+            }
         }
     }
 
@@ -118,16 +137,19 @@ struct RecordStoreTests {
             let file = URL(fileURLWithPath: directory + "/default/latchkey.sqlite")
             let garbage = Data((0..<8192).map { UInt8(truncatingIfNeeded: $0) })
             try garbage.write(to: file)
-            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+            try FileManager.default.setAttributes(
+                [.posixPermissions: 0o600], ofItemAtPath: file.path)
             await #expect(throws: damaged) { try await RecordStore(directory: directory) }
             #expect(try Data(contentsOf: file) == garbage)
         }
     }
 
     @Test(arguments: [
-        "CREATE TABLE theirs (x)", "PRAGMA application_id = 7", "PRAGMA user_version = 3; CREATE VIEW v AS SELECT 1",
+        "CREATE TABLE theirs (x)", "PRAGMA application_id = 7",
+        "PRAGMA user_version = 3; CREATE VIEW v AS SELECT 1",
     ])
-    func `a database of something else is refused and stays as it is`(content: String) async throws {
+    func `a database of something else is refused and stays as it is`(content: String) async throws
+    {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
             try makeFile(directory, content)
@@ -153,21 +175,27 @@ struct RecordStoreTests {
         "CREATE UNIQUE INDEX one ON Revocation (isDue)",
         "ALTER TABLE revocation ADD COLUMN more INTEGER CHECK (isDue = 0)",
     ])
-    func `a store with what would change a write is refused and stays as it is`(content: String) async throws {
+    func `a store with what would change a write is refused and stays as it is`(content: String)
+        async throws
+    {
         try await expectDamaged(after: content)
     }
 
     @Test(arguments: [
-        "DROP TABLE anchor", "DROP TABLE record", "DROP TABLE recordAttribute", "DROP TABLE revocation",
+        "DROP TABLE anchor", "DROP TABLE record", "DROP TABLE recordAttribute",
+        "DROP TABLE revocation",
         "DROP INDEX recordKind", "DROP TABLE grdb_migrations", "DELETE FROM grdb_migrations",
-        "DELETE FROM grdb_migrations WHERE identifier = '1'", "DELETE FROM grdb_migrations WHERE identifier = '2'",
+        "DELETE FROM grdb_migrations WHERE identifier = '1'",
+        "DELETE FROM grdb_migrations WHERE identifier = '2'",
         "DELETE FROM grdb_migrations WHERE identifier = '3'",
         """
         DROP TABLE anchor; DROP TABLE classKey; DROP TABLE container; DROP TABLE record; DROP TABLE recordAttribute;
         DROP TABLE revocation; DROP TABLE grdb_migrations
         """,
     ])
-    func `a missing table or migration is damage, and nothing is made again`(content: String) async throws {
+    func `a missing table or migration is damage, and nothing is made again`(content: String)
+        async throws
+    {
         try await expectDamaged(after: content)
     }
 
@@ -175,9 +203,10 @@ struct RecordStoreTests {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
             do { _ = try await RecordStore(directory: directory) }
-            try await DatabaseQueue.raw(at: directory + "/default/latchkey.sqlite").writeWithoutTransaction {
-                try $0.execute(sql: content)
-            }
+            try await DatabaseQueue.raw(at: directory + "/default/latchkey.sqlite")
+                .writeWithoutTransaction {
+                    try $0.execute(sql: content)
+                }
             let before = try files(directory)
             await #expect(throws: damaged) { try await RecordStore(directory: directory) }
             #expect(try files(directory) == before)
@@ -192,22 +221,26 @@ struct RecordStoreTests {
         INSERT INTO theirs SELECT container, id FROM record
         """,
     ])
-    func `statistics of SQLite and tables of other programs are accepted`(content: String) async throws {
+    func `statistics of SQLite and tables of other programs are accepted`(content: String)
+        async throws
+    {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
             do { _ = try await RecordStore(directory: directory) }
-            try await DatabaseQueue.raw(at: directory + "/default/latchkey.sqlite").writeWithoutTransaction {
-                try $0.execute(
-                    sql: """
-                        INSERT INTO record VALUES
-                            ('default', 'a', 'note', 'device', '"none"', '{}', NULL, NULL, 1, 0, 0, x'00');
-                        \(content)
-                        """)
-            }
+            try await DatabaseQueue.raw(at: directory + "/default/latchkey.sqlite")
+                .writeWithoutTransaction {
+                    try $0.execute(
+                        sql: """
+                            INSERT INTO record VALUES
+                                ('default', 'a', 'note', 'device', '"none"', '{}', NULL, NULL, 1, 0, 0, x'00');
+                            \(content)
+                            """)
+                }
             let store = try await RecordStore(directory: directory)
             let records = try RecordContainer(
                 store: store, keystore: TPMKeystore(tcti: "device:/nowhere/tpmrm0", anchors: store))
-            try await records.apply([.delete("a", ifGeneration: 1)], for: PromptContext(reason: "test the store"))
+            try await records.apply(
+                [.delete("a", ifGeneration: 1)], for: PromptContext(reason: "test the store"))
             #expect(try await records.keys().isEmpty)
         }
     }
@@ -224,7 +257,9 @@ struct RecordStoreTests {
                 INSERT INTO grdb_migrations VALUES ('from the future');
                 """)
             let before = try files(directory)
-            let error = await #expect(throws: unsupported) { try await RecordStore(directory: directory) }
+            let error = await #expect(throws: unsupported) {
+                try await RecordStore(directory: directory)
+            }
             #expect(error?.recovery == "Install that version of Latchkey.")
             #expect(try files(directory) == before)
         }
@@ -233,7 +268,8 @@ struct RecordStoreTests {
     /// Creates a database at the store's path, with a rollback journal, SQLite's default.
     private func makeFile(_ directory: String, _ content: String) throws {
         try FileManager.default.createDirectory(
-            atPath: directory + "/default", withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            atPath: directory + "/default", withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700])
         let path = directory + "/default/latchkey.sqlite"
         try DatabaseQueue.raw(at: path).writeWithoutTransaction { try $0.execute(sql: content) }
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
@@ -243,7 +279,8 @@ struct RecordStoreTests {
     private func files(_ directory: String) throws -> [String: SHA256.Digest] {
         let folder = directory + "/default"
         return try Dictionary(
-            uniqueKeysWithValues: FileManager.default.contentsOfDirectory(atPath: folder).map { name in
+            uniqueKeysWithValues: FileManager.default.contentsOfDirectory(atPath: folder).map {
+                name in
                 (name, SHA256.hash(data: try Data(contentsOf: URL(filePath: "\(folder)/\(name)"))))
             })
     }

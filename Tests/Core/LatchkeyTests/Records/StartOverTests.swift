@@ -16,19 +16,26 @@ struct StartOverTests {
     private let note: RecordChange = .put(
         Record(id: "a", kind: "note"), payload: SecretBytes("secret".utf8), ifGeneration: nil)
 
-    private func container(_ directory: String, _ tcti: String? = nil) async throws -> RecordContainer {
+    private func container(_ directory: String, _ tcti: String? = nil) async throws
+        -> RecordContainer
+    {
         let store = try await RecordStore(directory: directory)
         let tcti = try tcti ?? SoftwareTPM.current.tcti
         return try RecordContainer(store: store, keystore: TPMKeystore(tcti: tcti, anchors: store))
     }
 
-    @Test func `the archive contains the old store, and the store is empty and can be used`() async throws {
+    @Test func `the archive contains the old store, and the store is empty and can be used`()
+        async throws
+    {
         let directory = try TemporaryDirectory()
         let records = try await container(directory.path)
         try await records.apply([note], for: prompt)
         let archive = try await records.store.startOver()
-        #expect(archive.hasPrefix(directory.path + "/default/latchkey-") && archive.hasSuffix("Z.sqlite"), "\(archive)")
-        let mode = try FileManager.default.attributesOfItem(atPath: archive)[.posixPermissions] as? Int
+        #expect(
+            archive.hasPrefix(directory.path + "/default/latchkey-")
+                && archive.hasSuffix("Z.sqlite"), "\(archive)")
+        let mode =
+            try FileManager.default.attributesOfItem(atPath: archive)[.posixPermissions] as? Int
         #expect(mode == 0o600)
         #expect(try await records.store.contents().isEmpty)
         #expect(try await records.metadata("a") == nil)
@@ -39,7 +46,8 @@ struct StartOverTests {
         try FileManager.default.createDirectory(
             atPath: restored.path + "/default", withIntermediateDirectories: true,
             attributes: [.posixPermissions: 0o700])
-        try FileManager.default.copyItem(atPath: archive, toPath: restored.path + "/default/latchkey.sqlite")
+        try FileManager.default.copyItem(
+            atPath: archive, toPath: restored.path + "/default/latchkey.sqlite")
         let old = try await container(restored.path)
         #expect(try await old.read("a", for: prompt)?.payload == SecretBytes("secret".utf8))
     }
@@ -53,7 +61,9 @@ struct StartOverTests {
         #expect(archives.allSatisfy(FileManager.default.fileExists(atPath:)), "\(archives)")
     }
 
-    @Test func `another program gets one conflict, and writes nothing with the old keys`() async throws {
+    @Test func `another program gets one conflict, and writes nothing with the old keys`()
+        async throws
+    {
         let directory = try TemporaryDirectory()
         let other = try await container(directory.path)
         try await other.apply([note], for: prompt)
@@ -62,7 +72,9 @@ struct StartOverTests {
         // This creates a new key for the same class.
         try await records.apply([note], for: prompt)
 
-        let error = await #expect(throws: KeystoreError.self) { try await other.apply([note], for: prompt) }
+        let error = await #expect(throws: KeystoreError.self) {
+            try await other.apply([note], for: prompt)
+        }
         #expect(error?.code == .conflict)
         #expect(try await other.read("a", for: prompt)?.payload == SecretBytes("secret".utf8))
         try await other.apply([note], for: prompt)

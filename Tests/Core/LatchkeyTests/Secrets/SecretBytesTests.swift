@@ -22,7 +22,9 @@ struct SecretBytesTests {
         let secret = SecretBytes("hunter2".utf8)
         var dumped = ""
         dump(secret, to: &dumped)
-        for text in ["\(secret)", String(reflecting: secret), dumped] { #expect(!text.contains("hunter2")) }
+        for text in ["\(secret)", String(reflecting: secret), dumped] {
+            #expect(!text.contains("hunter2"))
+        }
         #expect("\(secret)" == "‹secret, 7 bytes›")
     }
 

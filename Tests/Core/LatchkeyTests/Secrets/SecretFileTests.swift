@@ -8,7 +8,10 @@ import Testing
 
 @Suite struct SecretFileTests {
     @Test(.enabled(if: geteuid() == 0, "giving a file away takes root"))
-    func `only a file in the directory of credentials can have the mode of a credential of systemd`() throws {
+    func
+        `only a file in the directory of credentials can have the mode of a credential of systemd`()
+        throws
+    {
         let directory = try TemporaryDirectory()
         defer { withExtendedLifetime(directory) {} }
         let path = directory.path(of: "signing-key")

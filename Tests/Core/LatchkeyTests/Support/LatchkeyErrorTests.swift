@@ -11,7 +11,9 @@ struct LatchkeyErrorTests {
 
     @Test func `an error that another error caused has the keystore code of its cause`() {
         func error(_ cause: KeystoreError?) -> LatchkeyError<Code> {
-            LatchkeyError(code: Code(), reason: "the server refused", recovery: "Log in again.", details: cause)
+            LatchkeyError(
+                code: Code(), reason: "the server refused", recovery: "Log in again.",
+                details: cause)
         }
         #expect(error(nil).keystoreCode == .refused)
         #expect(error(.damaged("a row was changed")).keystoreCode == .damaged)

@@ -12,7 +12,8 @@ struct OneLineTests {
     }
 
     @Test(arguments: [
-        "\u{202A}", "\u{202B}", "\u{202C}", "\u{202D}", "\u{202E}", "\u{2066}", "\u{2067}", "\u{2068}", "\u{2069}",
+        "\u{202A}", "\u{202B}", "\u{202C}", "\u{202D}", "\u{202E}", "\u{2066}", "\u{2067}",
+        "\u{2068}", "\u{2069}",
         "\u{200E}", "\u{200F}", "\u{061C}",
     ])
     func `nothing in it turns the direction of what stands around it`(_ override: String) {
@@ -20,10 +21,12 @@ struct OneLineTests {
     }
 
     @Test(arguments: [
-        "\u{200B}", "\u{200C}", "\u{200D}", "\u{2060}", "\u{FEFF}", "\u{AD}", "\u{E0041}", "\u{3164}", "\u{FE0F}",
+        "\u{200B}", "\u{200C}", "\u{200D}", "\u{2060}", "\u{FEFF}", "\u{AD}", "\u{E0041}",
+        "\u{3164}", "\u{FE0F}",
     ])
     func `nothing in it hides`(_ zeroWidth: String) {
-        #expect(String(oneLine: "a\(zeroWidth)b").unicodeScalars.map(\.value) == [0x61, 0xFFFD, 0x62])
+        #expect(
+            String(oneLine: "a\(zeroWidth)b").unicodeScalars.map(\.value) == [0x61, 0xFFFD, 0x62])
     }
 
     @Test func `visible text is not changed`() {
@@ -39,7 +42,9 @@ struct OneLineTests {
         #expect(String(oneLine: "abc", limit: 1) == "…")
         #expect(String(oneLine: "abc", limit: 0).isEmpty)
         let marks = "a" + String(repeating: "\u{301}", count: 10_000)
-        #expect(String(oneLine: marks, limit: 20).unicodeScalars.count == 20, "one character for Swift, not for us")
+        #expect(
+            String(oneLine: marks, limit: 20).unicodeScalars.count == 20,
+            "one character for Swift, not for us")
     }
 
     @Test func `a long domain keeps its end`() {
@@ -50,7 +55,9 @@ struct OneLineTests {
 
     @Test func `nothing in a quotation ends it`() {
         #expect(String(quoted: "log in") == "“log in”")
-        #expect(String(quoted: "a” of root. Its reason: “b\"\n") == "“a' of root. Its reason: 'b'\u{FFFD}”")
+        #expect(
+            String(quoted: "a” of root. Its reason: “b\"\n")
+                == "“a' of root. Its reason: 'b'\u{FFFD}”")
         #expect(String(quoted: "abcdef", limit: 5) == "“abcd…”")
     }
 }

@@ -11,7 +11,8 @@ struct AccessPolicyTests {
         #expect(AccessPolicy(.pin, attemptLimit: 33) == nil)
         #expect(AccessPolicy(.none, reuseSeconds: 1) == nil)
         for json in [
-            #"{"requirement":"pin","reuseSeconds":301}"#, #"{"requirement":"none","reuseSeconds":1}"#,
+            #"{"requirement":"pin","reuseSeconds":301}"#,
+            #"{"requirement":"none","reuseSeconds":1}"#,
             #"{"requirement":"whoever"}"#, #"{}"#,
         ] {
             #expect(throws: DecodingError.self) {
@@ -23,6 +24,8 @@ struct AccessPolicyTests {
     @Test(arguments: AccessPolicy.Requirement.allCases)
     func `a policy survives being stored`(requirement: AccessPolicy.Requirement) throws {
         let policy = try #require(AccessPolicy(requirement))
-        #expect(try JSONDecoder().decode(AccessPolicy.self, from: JSONEncoder().encode(policy)) == policy)
+        #expect(
+            try JSONDecoder().decode(AccessPolicy.self, from: JSONEncoder().encode(policy))
+                == policy)
     }
 }

@@ -5,8 +5,11 @@ import Testing
 
 struct ECDSASignatureTests {
     @Test func `short numbers are padded and leading zeros dropped`() throws {
-        let signature = try #require(ECDSASignature(r: [1], s: [0, 0] + Array(repeating: 2, count: 32)))
-        #expect(signature.rawRepresentation == Data(repeating: 0, count: 31) + [1] + Data(repeating: 2, count: 32))
+        let signature = try #require(
+            ECDSASignature(r: [1], s: [0, 0] + Array(repeating: 2, count: 32)))
+        #expect(
+            signature.rawRepresentation == Data(repeating: 0, count: 31) + [1]
+                + Data(repeating: 2, count: 32))
     }
 
     @Test func `numbers over 32 bytes and wrong lengths are refused`() {

@@ -10,7 +10,8 @@ struct KeyIDTests {
     }
 
     @Test(arguments: [
-        "", "1234567", String(repeating: "x", count: 65), "12345678\n", "1234 5678", "12345678é", "1234567/",
+        "", "1234567", String(repeating: "x", count: 65), "12345678\n", "1234 5678", "12345678é",
+        "1234567/",
     ])
     func `anything else is not`(text: String) throws {
         #expect(KeyID(rawValue: text) == nil)

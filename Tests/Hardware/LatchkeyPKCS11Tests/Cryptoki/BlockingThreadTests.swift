@@ -8,7 +8,9 @@ import Testing
 
 /// The core's thread for blocking calls, which tokens use.
 struct BlockingThreadTests {
-    @Test(.timeLimit(.minutes(15))) func `work is done in order, and its errors are thrown`() async throws {
+    @Test(.timeLimit(.minutes(15))) func `work is done in order, and its errors are thrown`()
+        async throws
+    {
         let thread = BlockingThread()
         let log = Mutex<[Int]>([])
         for number in 0..<100 { thread.enqueue { log.withLock { $0.append(number) } } }
@@ -25,7 +27,9 @@ struct BlockingThreadTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(15))) func `a thread that serves something else is woken for work`() async {
+    @Test(.timeLimit(.minutes(15))) func `a thread that serves something else is woken for work`()
+        async
+    {
         let wakes = DispatchSemaphore(value: 0)
         let thread = BlockingThread {
             wakes.wait()

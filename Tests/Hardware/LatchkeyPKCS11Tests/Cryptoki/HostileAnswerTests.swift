@@ -131,7 +131,9 @@ struct HostileAnswerTests {
         #expect(error?.function == "C_GetSlotList")
     }
 
-    @Test func `a refused template is tried again with fewer attributes, and a second refusal is an error`()
+    @Test
+    func
+        `a refused template is tried again with fewer attributes, and a second refusal is an error`()
         async throws
     {
         let hostile = try HostileToken()

@@ -6,8 +6,8 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// The test's software token behind a module that misbehaves on request (`Tests/C/HostileModule`), in a separate
-/// file.
+/// The test's software token behind a module that misbehaves on request (`Tests/C/HostileModule`),
+/// in a separate file.
 struct HostileToken {
     let modulePath: String
     let directory: TemporaryDirectory
@@ -22,7 +22,8 @@ struct HostileToken {
         base = directory.path(of: "base.so")
         serial = token.serial
         try FileManager.default.copyItem(atPath: token.modulePath, toPath: base)
-        try FileManager.default.copyItem(atPath: BuiltProduct.library("HostileModule"), toPath: modulePath)
+        try FileManager.default.copyItem(
+            atPath: BuiltProduct.library("HostileModule"), toPath: modulePath)
         try tell()
     }
 
@@ -50,10 +51,12 @@ struct HostileToken {
     /// Deadlines for calls that hang, long enough for the other calls on a busy machine.
     static let quick = TokenOptions(
         isolation: .never,
-        deadlines: TokenOptions.Deadlines(data: .seconds(10), person: .seconds(12), load: .seconds(20)),
+        deadlines: TokenOptions.Deadlines(
+            data: .seconds(10), person: .seconds(12), load: .seconds(20)),
         settlingTime: .milliseconds(20))
     /// Deadlines that no call exceeds.
-    static let patient = TokenOptions(isolation: .never, deadlines: .hangLimit, settlingTime: .milliseconds(20))
+    static let patient = TokenOptions(
+        isolation: .never, deadlines: .hangLimit, settlingTime: .milliseconds(20))
 
     static let isolated: TokenOptions = {
         var options = quick
@@ -65,5 +68,6 @@ struct HostileToken {
 extension TokenOptions.Deadlines {
     /// The time limit of every wait of the tests, five minutes, for each kind of call.
     static let hangLimit = Self(
-        data: LatchkeySimulators.hangLimit, person: LatchkeySimulators.hangLimit, load: LatchkeySimulators.hangLimit)
+        data: LatchkeySimulators.hangLimit, person: LatchkeySimulators.hangLimit,
+        load: LatchkeySimulators.hangLimit)
 }

@@ -9,15 +9,20 @@ import Testing
 @testable import LatchkeyPKCS11
 
 /// Modules in separate processes.
-@Suite(.requires(program: "softhsm2-util"), .requires(program: "p11-kit"), .requires(program: "setpriv"))
+@Suite(
+    .requires(program: "softhsm2-util"), .requires(program: "p11-kit"),
+    .requires(program: "setpriv"))
 struct IsolationTests {
     private func find(_ token: SoftwareToken) async throws -> Token {
         try await Token.find(
             TokenURI(token.uri),
-            options: TokenOptions(isolation: .always, environment: token.environment, deadlines: .hangLimit))
+            options: TokenOptions(
+                isolation: .always, environment: token.environment, deadlines: .hangLimit))
     }
 
-    @Test func `modules with different environments run at the same time, each with its tokens`() async throws {
+    @Test func `modules with different environments run at the same time, each with its tokens`()
+        async throws
+    {
         let tokens = [
             try await SoftwareToken(label: "one", placement: .ownDirectory),
             try await SoftwareToken(label: "two", placement: .ownDirectory),
@@ -31,7 +36,8 @@ struct IsolationTests {
                     #expect(found.information.label == token.label)
                     #expect(found.module.profile == .softhsm)
                     let request = TokenBench.request()
-                    let (key, signature) = try await found.withSession { session throws(CryptokiError) in
+                    let (key, signature) = try await found.withSession {
+                        session throws(CryptokiError) in
                         try session.login(.user, with: pin)
                         let key = try session.generateKeyPair(request)
                         return (key, try session.sign(TokenBench.digest, with: key))
@@ -50,7 +56,8 @@ struct IsolationTests {
         #expect(!FileManager.default.fileExists(atPath: process.directory))
         let first = try #require(process.processIdentifier)
         #expect(kill(first, SIGKILL) == 0)
-        let label = try await found.withSession { session throws(CryptokiError) in try session.tokenInformation().label
+        let label = try await found.withSession { session throws(CryptokiError) in
+            try session.tokenInformation().label
         }
         #expect(label == token.label)
         let second = try #require(process.processIdentifier)
@@ -59,7 +66,9 @@ struct IsolationTests {
         #expect(!FileManager.default.fileExists(atPath: process.directory))
         // The next call replaces this process, possibly before it is reaped.
         process.kill()
-        _ = try await found.withSession { session throws(CryptokiError) in try session.tokenInformation().label }
+        _ = try await found.withSession { session throws(CryptokiError) in
+            try session.tokenInformation().label
+        }
         #expect(try #require(process.processIdentifier) != second)
         let deadline = ContinuousClock.now + hangLimit
         for ended in [first, second] {
@@ -83,7 +92,8 @@ struct IsolationTests {
         let token = try await SoftwareToken(placement: .ownDirectory)
         let found = try await find(token)
         let pin = LoginProof.pin(try PIN(token.userPIN))
-        let peer = try PublicKey(x963Representation: P256.KeyAgreement.PrivateKey().publicKey.x963Representation)
+        let peer = try PublicKey(
+            x963Representation: P256.KeyAgreement.PrivateKey().publicKey.x963Representation)
         let error = await cryptokiError { () throws(CryptokiError) in
             _ = try await found.withSession { session throws(CryptokiError) in
                 try session.login(.user, with: pin)

@@ -20,11 +20,14 @@ struct KeystoreErrorMappingTests {
     }
 
     @Test(arguments: [
-        (CryptokiError.Kind.tokenAbsent, KeystoreError.Code.unavailable), (.noReaders, .unavailable),
-        (.tokenAmbiguous, .conflict), (.keyAbsent, .notFound), (.occupied, .conflict), (.timedOut, .transient),
+        (CryptokiError.Kind.tokenAbsent, KeystoreError.Code.unavailable),
+        (.noReaders, .unavailable),
+        (.tokenAmbiguous, .conflict), (.keyAbsent, .notFound), (.occupied, .conflict),
+        (.timedOut, .transient),
         (.unresponsive, .unavailable), (.cancelled, .cancelled), (.touchTimedOut, .cancelled),
         (.unsupported, .unsupported),
-        (.unsound, .refused), (.invalidURI, .invalidInput), (.module(.missing), .unavailable), (.malformed, .failed),
+        (.unsound, .refused), (.invalidURI, .invalidInput), (.module(.missing), .unavailable),
+        (.malformed, .failed),
         (.locked, .transient), (.lockUnavailable, .unavailable), (.leftUnlocked, .unavailable),
     ])
     func `each kind has its code`(_ kind: CryptokiError.Kind, _ code: KeystoreError.Code) {
@@ -34,7 +37,8 @@ struct KeystoreErrorMappingTests {
     @Test func `the recovery of a blocked PIN depends on the module`() {
         let error = CryptokiError(.pinLocked, from: "C_Login")
         let opensc = ModuleProfile.opensc(.init(major: 0, minor: 23))
-        #expect(KeystoreError(error, profile: opensc).recovery.contains("pkcs15-tool --unblock-pin"))
+        #expect(
+            KeystoreError(error, profile: opensc).recovery.contains("pkcs15-tool --unblock-pin"))
         #expect(KeystoreError(error, profile: .softhsm).recovery.contains("--unblock"))
     }
 
@@ -45,13 +49,16 @@ struct KeystoreErrorMappingTests {
         #expect(error(.pinIncorrect, .puk).reason == "the PUK is wrong")
         let blocked = error(.pinLocked, .puk)
         #expect(blocked.code == .lockedOut && blocked.recovery.contains("ykman piv reset"))
-        #expect(error(.pinIncorrect, .securityOfficerPIN).reason == "the security officer's PIN is wrong")
+        #expect(
+            error(.pinIncorrect, .securityOfficerPIN).reason
+                == "the security officer's PIN is wrong")
         for value in [ReturnValue.pinIncorrect, .userPINNotInitialized, .argumentsBad] {
             for isProtected in [false, nil] {
                 let wrong = error(value, .managementKey(isProtected: isProtected))
                 #expect(wrong.code == .wrongProof && wrong.reason == "the management key is wrong")
             }
-            #expect(error(value, .managementKey(isProtected: true)).recovery == "Enter the card's PIN.")
+            #expect(
+                error(value, .managementKey(isProtected: true)).recovery == "Enter the card's PIN.")
         }
         #expect(error(.userPINNotInitialized, .pin).code == .passcodeNotSet)
     }
@@ -59,19 +66,24 @@ struct KeystoreErrorMappingTests {
     @Test func `a locked PIN at the prompt for the management key is unblocked like any other`() {
         let error = CryptokiError(.pinLocked, from: "C_Login")
         let ykcs11 = ModuleProfile.ykcs11(.init(major: 2, minor: 20))
-        let locked = KeystoreError(error, profile: ykcs11, checking: .managementKey(isProtected: nil))
+        let locked = KeystoreError(
+            error, profile: ykcs11, checking: .managementKey(isProtected: nil))
         #expect(locked.code == .lockedOut && locked.recovery.contains("with the PUK"))
         let blocked = KeystoreError.pinLocked(ykcs11, isPUKBlocked: true)
         #expect(blocked.code == .lockedOut && blocked.attemptsLeft == 0)
-        #expect(blocked.recovery.contains("ykman piv reset") && !blocked.recovery.contains("--unblock"))
+        #expect(
+            blocked.recovery.contains("ykman piv reset") && !blocked.recovery.contains("--unblock"))
     }
 
     @Test func `the attempts left are added to a wrong proof only`() {
-        let wrong = KeystoreError(CryptokiError(.pinIncorrect, from: "C_Login"), checking: .securityOfficerPIN)
+        let wrong = KeystoreError(
+            CryptokiError(.pinIncorrect, from: "C_Login"), checking: .securityOfficerPIN)
         #expect(wrong.counting(1).attemptsLeft == 1)
         #expect(wrong.counting(1).recovery.hasPrefix("One attempt is left. "))
         #expect(wrong.counting(nil).attemptsLeft == nil)
-        #expect(KeystoreError(CryptokiError(.pinLocked, from: "C_Login")).counting(1).attemptsLeft == nil)
+        #expect(
+            KeystoreError(CryptokiError(.pinLocked, from: "C_Login")).counting(1).attemptsLeft
+                == nil)
     }
 
     @Test func `only modules that pack the patch number show three numbers`() {

@@ -54,7 +54,8 @@ struct ModuleTests {
     func `a module that does not start reports the cause, and works later`() async throws {
         let hostile = try HostileToken()
         try hostile.tell("C_Initialize return \(ReturnValue.deviceMemory.rawValue)")
-        #expect(await failure(hostile.modulePath)?.kind == .module(.initializeFailed(.deviceMemory)))
+        #expect(
+            await failure(hostile.modulePath)?.kind == .module(.initializeFailed(.deviceMemory)))
         try hostile.tell()
         let module = try await Module.load(hostile.modulePath, options: HostileToken.quick)
         #expect(module.information.manufacturer == "SoftHSM")
@@ -66,7 +67,8 @@ struct ModuleTests {
         try hostile.tell("C_Initialize cantlock")
         let token = try await hostile.token()
         #expect(!token.module.isThreadSafe)
-        let random = try await token.withSession { session throws(CryptokiError) in try session.tokenInformation().label
+        let random = try await token.withSession { session throws(CryptokiError) in
+            try session.tokenInformation().label
         }
         #expect(random == "Latchkey")
     }
@@ -75,7 +77,8 @@ struct ModuleTests {
     func `a symbolic link to a module is the same module`() async throws {
         let hostile = try HostileToken()
         let link = hostile.directory.path(of: "link.so")
-        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: hostile.modulePath)
+        try FileManager.default.createSymbolicLink(
+            atPath: link, withDestinationPath: hostile.modulePath)
         let first = try await Module.load(link, options: HostileToken.quick)
         let second = try await Module.load(hostile.modulePath, options: HostileToken.quick)
         #expect(first === second)
@@ -91,13 +94,15 @@ struct ModuleTests {
         ("Somebody", "Something", (1, 0), .generic, false),
     ])
     func `the description of a module selects its profile`(
-        _ manufacturer: String, _ description: String, _ version: (UInt8, UInt8), _ family: ModuleProfile.Family,
+        _ manufacturer: String, _ description: String, _ version: (UInt8, UInt8),
+        _ family: ModuleProfile.Family,
         _ isolates: Bool
     ) {
         let profile = ModuleProfile(
             for: ModuleInformation(
                 manufacturer: manufacturer, description: description,
-                version: .init(major: version.0, minor: version.1), cryptokiVersion: .init(major: 2, minor: 40)))
+                version: .init(major: version.0, minor: version.1),
+                cryptokiVersion: .init(major: 2, minor: 40)))
         #expect(profile.family == family)
         #expect(profile.isolatesByDefault == isolates)
     }

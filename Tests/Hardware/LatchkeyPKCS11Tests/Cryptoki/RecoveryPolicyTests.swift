@@ -27,9 +27,14 @@ struct RecoveryPolicyTests {
 
     @Test func `successive errors do not repeat a step`() {
         var recovery = RecoveryPolicy()
-        #expect(recovery.next(after: CryptokiError(.deviceRemoved, from: "C_Sign")) == .findTokenAgain)
-        #expect(recovery.next(after: CryptokiError(.sessionHandleInvalid, from: "C_Sign")) == .reopenSession)
-        #expect(recovery.next(after: CryptokiError(.deviceError, from: "C_Sign")) == .reinitializeModule)
+        #expect(
+            recovery.next(after: CryptokiError(.deviceRemoved, from: "C_Sign")) == .findTokenAgain)
+        #expect(
+            recovery.next(after: CryptokiError(.sessionHandleInvalid, from: "C_Sign"))
+                == .reopenSession)
+        #expect(
+            recovery.next(after: CryptokiError(.deviceError, from: "C_Sign")) == .reinitializeModule
+        )
         #expect(recovery.next(after: CryptokiError(.tokenNotPresent, from: "C_Sign")) == nil)
     }
 
@@ -42,7 +47,9 @@ struct RecoveryPolicyTests {
         #expect(recovery.next(after: absent, showsNoToken: true) == nil)
     }
 
-    @Test(arguments: [CryptokiError.Kind.timedOut, .unresponsive, .cancelled, .loginNeeded, .unsound, .malformed])
+    @Test(arguments: [
+        CryptokiError.Kind.timedOut, .unresponsive, .cancelled, .loginNeeded, .unsound, .malformed,
+    ])
     func `other errors are not repeated`(_ kind: CryptokiError.Kind) {
         var recovery = RecoveryPolicy()
         #expect(recovery.next(after: CryptokiError(kind, reason: "")) == nil)

@@ -41,14 +41,18 @@ struct RecoveryTests {
     }
 
     @Test(arguments: [ReturnValue.sessionHandleInvalid, .objectHandleInvalid, .keyHandleInvalid])
-    func `an error that requires a new session is tried again once`(_ value: ReturnValue) async throws {
+    func `an error that requires a new session is tried again once`(_ value: ReturnValue)
+        async throws
+    {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         try hostile.tell("C_Sign return \(value.rawValue) 1")
         #expect(try await token.withSession(sign).rawRepresentation.count == 64)
         let before = try hostile.count(of: "C_Sign")
         try hostile.tell("C_Sign return \(value.rawValue)")
-        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
+        let error = await cryptokiError { () throws(CryptokiError) in
+            _ = try await token.withSession(sign)
+        }
         #expect(error?.returnValue == value)
         #expect(try hostile.count(of: "C_Sign") == before + 2)
         try hostile.tell()
@@ -66,8 +70,11 @@ struct RecoveryTests {
     @Test func `a removed token is absent, and works after it is inserted again`() async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
-        try hostile.tell("C_Sign return \(ReturnValue.deviceRemoved.rawValue) 1", "C_GetSlotList absent")
-        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
+        try hostile.tell(
+            "C_Sign return \(ReturnValue.deviceRemoved.rawValue) 1", "C_GetSlotList absent")
+        let error = await cryptokiError { () throws(CryptokiError) in
+            _ = try await token.withSession(sign)
+        }
         #expect(error?.kind == .tokenAbsent)
         try hostile.tell()
         #expect(try await token.withSession(sign).rawRepresentation.count == 64)
@@ -84,12 +91,15 @@ struct RecoveryTests {
         #expect(try hostile.count(of: "C_Initialize") == 2)
     }
 
-    @Test func `a permanent device error is reported after each step was tried once`() async throws {
+    @Test func `a permanent device error is reported after each step was tried once`() async throws
+    {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         let before = try hostile.count(of: "C_Sign")
         try hostile.tell("C_Sign return \(ReturnValue.deviceError.rawValue)")
-        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
+        let error = await cryptokiError { () throws(CryptokiError) in
+            _ = try await token.withSession(sign)
+        }
         #expect(error?.returnValue == .deviceError)
         #expect(error?.function == "C_Sign")
         #expect(try hostile.count(of: "C_Sign") == before + 3)
@@ -111,7 +121,9 @@ struct RecoveryTests {
         let before = try hostile.count(of: "C_Login")
         let wrong = LoginProof.pin(try PIN("wrong"))
         let error = await cryptokiError { () throws(CryptokiError) in
-            try await token.withSession { session throws(CryptokiError) in try session.login(.user, with: wrong) }
+            try await token.withSession { session throws(CryptokiError) in
+                try session.login(.user, with: wrong)
+            }
         }
         #expect(error?.returnValue == .pinIncorrect)
         #expect(try hostile.count(of: "C_Login") == before + 1)
@@ -123,7 +135,9 @@ struct RecoveryTests {
         let (token, sign) = try await prepared(hostile)
         let before = try hostile.count(of: "C_Login")
         try hostile.tell("C_Login return \(value.rawValue) 1")
-        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
+        let error = await cryptokiError { () throws(CryptokiError) in
+            _ = try await token.withSession(sign)
+        }
         #expect(error?.function == "C_Login")
         #expect(try hostile.count(of: "C_Login") == before + 1)
         #expect(try await token.withSession(sign).rawRepresentation.count == 64)
@@ -138,13 +152,17 @@ struct RecoveryTests {
         #expect(try hostile.count(of: "C_Login") == before + 2)
     }
 
-    @Test func `a signature that is refused immediately needs a login, and one that is refused late needs a touch`()
+    @Test
+    func
+        `a signature that is refused immediately needs a login, and one that is refused late needs a touch`()
         async throws
     {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         try hostile.tell("C_Sign return \(ReturnValue.userNotLoggedIn.rawValue) 1")
-        let login = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
+        let login = await cryptokiError { () throws(CryptokiError) in
+            _ = try await token.withSession(sign)
+        }
         #expect(login?.kind == .loginNeeded)
         #expect(try await token.withSession(sign).rawRepresentation.count == 64)
 
@@ -154,7 +172,9 @@ struct RecoveryTests {
         options.deadlines.touch = .milliseconds(200)
         let (lateToken, lateSign) = try await prepared(late, options)
         try late.tell("C_Sign sleep 400", "C_Sign return \(ReturnValue.userNotLoggedIn.rawValue)")
-        let touch = await cryptokiError { () throws(CryptokiError) in _ = try await lateToken.withSession(lateSign) }
+        let touch = await cryptokiError { () throws(CryptokiError) in
+            _ = try await lateToken.withSession(lateSign)
+        }
         #expect(touch?.kind == .touchTimedOut)
         try late.tell()
         #expect(try await lateToken.withSession(lateSign).rawRepresentation.count == 64)

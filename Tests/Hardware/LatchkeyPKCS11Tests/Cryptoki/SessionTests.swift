@@ -14,12 +14,16 @@ struct SessionTests {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let request = TokenBench.request()
-        let (key, signature, derives) = try await token.withSession { session throws(CryptokiError) in
+        let (key, signature, derives) = try await token.withSession {
+            session throws(CryptokiError) in
             try session.login(.user, with: pin)
             let key = try session.generateKeyPair(request)
             try session.selfTest(key)
             // CKA_DERIVE
-            return (key, try session.sign(TokenBench.digest, with: key), try session.flag(0x10c, of: key.handle))
+            return (
+                key, try session.sign(TokenBench.digest, with: key),
+                try session.flag(0x10c, of: key.handle)
+            )
         }
         #expect(key.publicKey.isValid(signature, for: TokenBench.digest))
         #expect(key.id == request.id)
@@ -45,10 +49,13 @@ struct SessionTests {
             try session.selfTest(key)
             return (key, try session.sharedSecret(of: key, with: peer))
         }
-        let theirs = try P256.KeyAgreement.PublicKey(x963Representation: key.publicKey.x963Representation)
+        let theirs = try P256.KeyAgreement.PublicKey(
+            x963Representation: key.publicKey.x963Representation)
         let expected = try own.sharedSecretFromKeyAgreement(with: theirs)
         #expect(secret == SecretBytes(expected.withUnsafeBytes { Array($0) }))
-        let left = try await token.withSession { session throws(CryptokiError) in try session.objects(.secretKey) }
+        let left = try await token.withSession { session throws(CryptokiError) in
+            try session.objects(.secretKey)
+        }
         #expect(left.isEmpty)
         let error = await cryptokiError { () throws(CryptokiError) in
             _ = try await token.withSession { session throws(CryptokiError) in
@@ -70,14 +77,20 @@ struct SessionTests {
         }
         #expect(error?.returnValue == .pinIncorrect)
         #expect(error?.function == "C_Login")
-        let state = try await token.withSession { session throws(CryptokiError) in try session.loggedInRole() }
+        let state = try await token.withSession { session throws(CryptokiError) in
+            try session.loggedInRole()
+        }
         #expect(state == nil)
     }
 
-    @Test func `a private key is hidden without a login, and a public one signs without it`() async throws {
+    @Test func `a private key is hidden without a login, and a public one signs without it`()
+        async throws
+    {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
-        let (privateRequest, publicRequest) = (TokenBench.request(), TokenBench.request(isPrivate: false))
+        let (privateRequest, publicRequest) = (
+            TokenBench.request(), TokenBench.request(isPrivate: false)
+        )
         try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             _ = try session.generateKeyPair(privateRequest)
@@ -89,12 +102,15 @@ struct SessionTests {
         }
         #expect(signature.rawRepresentation.count == 64)
         let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.withSession { session throws(CryptokiError) in try session.key(id: privateRequest.id) }
+            _ = try await token.withSession { session throws(CryptokiError) in
+                try session.key(id: privateRequest.id)
+            }
         }
         #expect(error?.kind == .keyAbsent)
     }
 
-    @Test func `a key that always authenticates requires a proof for each signature`() async throws {
+    @Test func `a key that always authenticates requires a proof for each signature`() async throws
+    {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let request = TokenBench.request(alwaysAuthenticates: true)
@@ -114,7 +130,8 @@ struct SessionTests {
         let wrong = LoginProof.pin(try PIN("wrong"))
         let refused = await cryptokiError { () throws(CryptokiError) in
             _ = try await token.withSession { session throws(CryptokiError) in
-                try session.sign(TokenBench.digest, with: try session.key(id: request.id), proof: wrong)
+                try session.sign(
+                    TokenBench.digest, with: try session.key(id: request.id), proof: wrong)
             }
         }
         #expect(refused?.returnValue == .pinIncorrect)
@@ -133,10 +150,14 @@ struct SessionTests {
             return try session.generateKeyPair(request)
         }
         let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.withSession { session throws(CryptokiError) in try session.generateKeyPair(request) }
+            _ = try await token.withSession { session throws(CryptokiError) in
+                try session.generateKeyPair(request)
+            }
         }
         #expect(error?.kind == .occupied)
-        let kept = try await token.withSession { session throws(CryptokiError) in try session.key(id: request.id) }
+        let kept = try await token.withSession { session throws(CryptokiError) in
+            try session.key(id: request.id)
+        }
         #expect(kept.publicKey == first.publicKey)
     }
 
@@ -158,7 +179,8 @@ struct SessionTests {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let (second, third) = (LoginProof.pin(try PIN("second")), LoginProof.pin(try PIN("third")))
-        let officer = LoginProof.secret(SecretBytes(try SoftwareToken.current.securityOfficerPIN.utf8))
+        let officer = LoginProof.secret(
+            SecretBytes(try SoftwareToken.current.securityOfficerPIN.utf8))
         try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             try session.setPIN(from: pin, to: second)
@@ -168,12 +190,16 @@ struct SessionTests {
             try session.login(.user, with: third)
         }
         let error = await cryptokiError { () throws(CryptokiError) in
-            try await token.withSession { session throws(CryptokiError) in try session.login(.user, with: second) }
+            try await token.withSession { session throws(CryptokiError) in
+                try session.login(.user, with: second)
+            }
         }
         #expect(error?.returnValue == .pinIncorrect)
     }
 
-    @Test func `keys are listed and found by label, and two with the same label are an error`() async throws {
+    @Test func `keys are listed and found by label, and two with the same label are an error`()
+        async throws
+    {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let (first, second) = (TokenBench.request(), TokenBench.request())
@@ -196,7 +222,8 @@ struct SessionTests {
 
     @Test func `the token's information is read`() async throws {
         let token = try await TokenBench.token()
-        let (information, hasECDSA, hasNone) = try await token.withSession { session throws(CryptokiError) in
+        let (information, hasECDSA, hasNone) = try await token.withSession {
+            session throws(CryptokiError) in
             (
                 try session.tokenInformation(), try session.supports(.ecdsa),
                 try session.supports(Mechanism(rawValue: 0x8000_1234))
@@ -204,7 +231,8 @@ struct SessionTests {
         }
         #expect(information.label == "Latchkey")
         #expect(information.serial == (try SoftwareToken.current.serial))
-        #expect(information.flags.isSuperset(of: [.initialized, .loginRequired, .userPINInitialized]))
+        #expect(
+            information.flags.isSuperset(of: [.initialized, .loginRequired, .userPINInitialized]))
         #expect(information.flagWords == ["login required"])
         #expect(information.pinLength == 4...255)
         #expect(hasECDSA)

@@ -18,7 +18,8 @@ enum TokenBench {
         _ use: KeyPairRequest.Use = .sign, isPrivate: Bool = true, alwaysAuthenticates: Bool = false
     ) -> KeyPairRequest {
         KeyPairRequest(
-            id: Data((0..<16).map { _ in UInt8.random(in: .min ... .max) }), label: "latchkey test", use: use,
+            id: Data((0..<16).map { _ in UInt8.random(in: .min ... .max) }), label: "latchkey test",
+            use: use,
             isPrivate: isPrivate, alwaysAuthenticates: alwaysAuthenticates)
     }
 

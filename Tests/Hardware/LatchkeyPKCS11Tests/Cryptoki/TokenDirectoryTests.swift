@@ -12,8 +12,10 @@ struct TokenDirectoryTests {
     @Test func `tokens are listed with their names, and failures are reported`() async throws {
         let software = try SoftwareToken.current
         let directory = await TokenDirectory.read(
-            configured: false, paths: [software.modulePath, "/nowhere/module.so"], options: HostileToken.quick)
-        let entry = try #require(directory.tokens.first { $0.information.serial == software.serial })
+            configured: false, paths: [software.modulePath, "/nowhere/module.so"],
+            options: HostileToken.quick)
+        let entry = try #require(
+            directory.tokens.first { $0.information.serial == software.serial })
         #expect(entry.information.label == "Latchkey")
         #expect(entry.simulator == "softhsm")
         #expect(entry.module.manufacturer == "SoftHSM")
@@ -29,24 +31,31 @@ struct TokenDirectoryTests {
         try hostile.tell("C_GetSlotList hang")
         let software = try SoftwareToken.current
         let directory = await TokenDirectory.read(
-            configured: false, paths: [hostile.modulePath, software.modulePath], options: HostileToken.quick)
+            configured: false, paths: [hostile.modulePath, software.modulePath],
+            options: HostileToken.quick)
         #expect(directory.tokens.contains { $0.information.serial == software.serial })
         #expect(directory.failures.map(\.error.kind) == [.timedOut])
     }
 
     @Test func `two tokens that match are an error that names both`() async throws {
         let other = try SoftwareToken.current
-        // Each software token has a separate directory: a second one is created in it before the module is loaded.
+        // Each software token has a separate directory: a second one is created in it before the
+        // module is loaded.
         let second = try await KeystoreBench.program(
             "softhsm2-util",
-            ["--init-token", "--free", "--label", "Latchkey", "--pin", "123456", "--so-pin", "12345678"])
+            [
+                "--init-token", "--free", "--label", "Latchkey", "--pin", "123456", "--so-pin",
+                "12345678",
+            ])
         try #require(second.isSuccess, "\(second.text)")
         let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await Token.find(TokenURI("pkcs11:token=Latchkey?module-path=\(other.modulePath)"))
+            _ = try await Token.find(
+                TokenURI("pkcs11:token=Latchkey?module-path=\(other.modulePath)"))
         }
         #expect(error?.kind == .tokenAmbiguous)
         #expect(error?.reason.contains(other.serial) == true)
-        #expect(error?.reason.split(separator: "serial ").count == 3, "\(String(describing: error))")
+        #expect(
+            error?.reason.split(separator: "serial ").count == 3, "\(String(describing: error))")
     }
 
     @Test func `a token that does not exist is absent`() async throws {
@@ -77,16 +86,23 @@ struct TokenDirectoryTests {
         try write("module: trust.so\ntrust-policy: yes\n", system, "trust.module")
         try write("module: f.so\n", system, "f.txt")
         try write("module: g.so\nenable-in: latchkey\ndisable-in: latchkey\n", system, "g.module")
-        try write(" # a comment\n  module: n.so\nx-init-reserved: configdir='sql:/x' flags=\n", system, "n.module")
+        try write(
+            " # a comment\n  module: n.so\nx-init-reserved: configdir='sql:/x' flags=\n", system,
+            "n.module")
         try write("module: /home/b.so\n", user, "b.module")
         func modules() -> ConfiguredModules {
             ConfiguredModules(
-                system: .init(settings: system.path(of: "pkcs11.conf"), modules: [system.path, "/nowhere"]),
-                user: .init(settings: user.path(of: "pkcs11.conf"), modules: [user.path]), program: "/usr/bin/latchkey")
+                system: .init(
+                    settings: system.path(of: "pkcs11.conf"), modules: [system.path, "/nowhere"]),
+                user: .init(settings: user.path(of: "pkcs11.conf"), modules: [user.path]),
+                program: "/usr/bin/latchkey")
         }
         #expect(modules().entries.map(\.name) == ["a", "b", "d", "g", "n"])
         #expect(modules().entries.map(\.path) == ["a.so", "/home/b.so", "d.so", "g.so", "n.so"])
-        #expect(modules().entries.map(\.parameters) == [nil, nil, nil, nil, "configdir='sql:/x' flags="])
+        #expect(
+            modules().entries.map(\.parameters) == [
+                nil, nil, nil, nil, "configdir='sql:/x' flags=",
+            ])
         try write("user-config: only\n", user, "pkcs11.conf")
         #expect(modules().entries.map(\.path) == ["/home/b.so"])
         // The system's setting prevents reading the user's.
@@ -97,7 +113,8 @@ struct TokenDirectoryTests {
     @Test func `p11-kit's proxy as a module is refused with the next step`() async throws {
         let error = await cryptokiError { () throws(CryptokiError) in
             _ = try await Module.load(
-                "\(ConfiguredModules.moduleDirectory)/../p11-kit-proxy.so", options: HostileToken.quick)
+                "\(ConfiguredModules.moduleDirectory)/../p11-kit-proxy.so",
+                options: HostileToken.quick)
         }
         #expect(error?.kind == .module(.proxy))
         let shown = KeystoreError(try #require(error))

@@ -6,7 +6,8 @@ import Testing
 struct TokenURITests {
     @Test func `attributes of the URI are read, and missing ones are nil`() throws {
         let uri = try TokenURI(
-            "pkcs11:token=My%20token;serial=0123;object=login;id=%01%ff?module-path=/usr/lib/module.so")
+            "pkcs11:token=My%20token;serial=0123;object=login;id=%01%ff?module-path=/usr/lib/module.so"
+        )
         #expect(uri.label == "My token")
         #expect(uri.serial == "0123")
         #expect(uri.manufacturer == nil)
@@ -24,7 +25,9 @@ struct TokenURITests {
         "pkcs11:slot-id=0", "pkcs11:token=a;slot-description=b", "pkcs11:library-manufacturer=a",
         "pkcs11:library-version=1.2",
     ])
-    func `an invalid URI or one with a PIN is refused, and the error does not contain it`(_ text: String) {
+    func `an invalid URI or one with a PIN is refused, and the error does not contain it`(
+        _ text: String
+    ) {
         let error = #expect(throws: CryptokiError.self) { try TokenURI(text) }
         #expect(error?.kind == .invalidURI)
         #expect(error?.description.contains("1234") == false)
@@ -46,14 +49,17 @@ struct TokenURITests {
     @Test func `a URI without attributes matches any token`() throws {
         #expect(try TokenURI("pkcs11:").matches(.sample(label: "a", serial: "b")))
         #expect(try TokenURI("pkcs11:manufacturer=maker").matches(.sample(label: "a", serial: "b")))
-        #expect(try !TokenURI("pkcs11:manufacturer=other").matches(.sample(label: "a", serial: "b")))
+        #expect(
+            try !TokenURI("pkcs11:manufacturer=other").matches(.sample(label: "a", serial: "b")))
     }
 }
 
 extension TokenInformation {
     static func sample(label: String, serial: String) -> TokenInformation {
         TokenInformation(
-            label: label, manufacturer: "maker", model: "model", serial: serial, flags: [.initialized],
-            pinLength: nil, hardwareVersion: .init(major: 1, minor: 0), firmwareVersion: .init(major: 1, minor: 0))
+            label: label, manufacturer: "maker", model: "model", serial: serial,
+            flags: [.initialized],
+            pinLength: nil, hardwareVersion: .init(major: 1, minor: 0),
+            firmwareVersion: .init(major: 1, minor: 0))
     }
 }

@@ -19,7 +19,8 @@ struct AdoptionTests {
         #expect(presence.requests.map(\.purpose) == [.current])
         #expect(try key.tokenID == "0a")
         #expect(key.label == "mine")
-        let signature = try await KeystoreBench.sign(with: key, on: KeystoreBench.keystore(), presence)
+        let signature = try await KeystoreBench.sign(
+            with: key, on: KeystoreBench.keystore(), presence)
         #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
     }
 
@@ -35,18 +36,24 @@ struct AdoptionTests {
     @Test func `a key that requires no PIN is not adopted with one`() async throws {
         let open = try await KeystoreBench.key(on: KeystoreBench.keystore(), .none)
         let adopting = try KeystoreBench.keystore(naming: ";id=\(percent(open.tokenID))")
-        let error = try await KeystoreBench.error { _ = try await KeystoreBench.key(on: adopting, .pin) }
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.key(on: adopting, .pin)
+        }
         #expect(error.code == .unsupported)
         #expect(error.reason == "the token uses this key without a PIN")
         let adopted = try await KeystoreBench.key(on: adopting, .none)
         #expect(adopted.publicKey == open.publicKey)
     }
 
-    @Test func `a key that requires a PIN for each use is not adopted with a reuse time`() async throws {
+    @Test func `a key that requires a PIN for each use is not adopted with a reuse time`()
+        async throws
+    {
         let strict = try await KeystoreBench.key(on: KeystoreBench.keystore(), .pin)
         let adopting = try KeystoreBench.keystore(naming: ";id=\(percent(strict.tokenID))")
         let policy = try #require(KeystoreBench.reusing)
-        let error = try await KeystoreBench.error { _ = try await KeystoreBench.key(on: adopting, policy) }
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.key(on: adopting, policy)
+        }
         #expect(error.code == .unsupported)
     }
 
@@ -66,13 +73,15 @@ struct AdoptionTests {
         let made = try await KeystoreBench.program(
             "openssl",
             [
-                "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-outform", "DER", "-out", path,
+                "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-outform",
+                "DER", "-out", path,
             ])
         try #require(made.isSuccess, "\(made.text)")
         for type in ["privkey", "pubkey"] {
             let source = type == "privkey" ? path : try await publicHalf(of: path, in: directory)
             let written = try await KeystoreBench.pkcs11Tool(
-                "--write-object", source, "--type", type, "--id", "0c", "--usage-sign", "--extractable")
+                "--write-object", source, "--type", type, "--id", "0c", "--usage-sign",
+                "--extractable")
             try #require(written.isSuccess, "\(written.text)")
         }
         let error = try await KeystoreBench.error {
@@ -85,26 +94,32 @@ struct AdoptionTests {
         try await makeForeignKey()
         let keystore = try KeystoreBench.keystore(naming: ";id=%0a")
         let key = try await KeystoreBench.key(on: keystore, .pin)
-        try await keystore.delete(key, for: KeystoreBench.prompt, authorizedBy: ScriptedPresence([]))
+        try await keystore.delete(
+            key, for: KeystoreBench.prompt, authorizedBy: ScriptedPresence([]))
         let signature = try await KeystoreBench.sign(with: key, on: keystore)
         #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
     }
 
     private func makeForeignKey() async throws {
         let made = try await KeystoreBench.pkcs11Tool(
-            "--keypairgen", "--key-type", "EC:prime256v1", "--id", "0a", "--label", "foreign", "--usage-sign")
+            "--keypairgen", "--key-type", "EC:prime256v1", "--id", "0a", "--label", "foreign",
+            "--usage-sign")
         try #require(made.isSuccess, "\(made.text)")
     }
 
-    private func publicHalf(of path: String, in directory: TemporaryDirectory) async throws -> String {
+    private func publicHalf(of path: String, in directory: TemporaryDirectory) async throws
+        -> String
+    {
         let target = directory.path(of: "public.der")
         let result = try await KeystoreBench.program(
-            "openssl", ["pkey", "-inform", "DER", "-in", path, "-pubout", "-outform", "DER", "-out", target])
+            "openssl",
+            ["pkey", "-inform", "DER", "-in", path, "-pubout", "-outform", "DER", "-out", target])
         try #require(result.isSuccess, "\(result.text)")
         return target
     }
 
     private func percent(_ digits: String) -> String {
-        stride(from: 0, to: digits.utf8.count, by: 2).map { "%" + digits.dropFirst($0).prefix(2) }.joined()
+        stride(from: 0, to: digits.utf8.count, by: 2).map { "%" + digits.dropFirst($0).prefix(2) }
+            .joined()
     }
 }

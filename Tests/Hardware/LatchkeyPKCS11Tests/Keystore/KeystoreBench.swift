@@ -13,7 +13,9 @@ enum KeystoreBench {
     static let digest = MessageDigest(sha256: "a message".utf8)
     static let reusing = AccessPolicy(.pin, reuseSeconds: 60)
 
-    static func keystore(naming key: String = "", _ options: PKCS11Options = PKCS11Options()) throws -> PKCS11Keystore {
+    static func keystore(naming key: String = "", _ options: PKCS11Options = PKCS11Options()) throws
+        -> PKCS11Keystore
+    {
         let uri = try SoftwareToken.current.uri.replacing("?", with: "\(key)?", maxReplacements: 1)
         return try PKCS11Keystore(uri: uri, options: options)
     }
@@ -50,11 +52,16 @@ enum KeystoreBench {
         let token = try SoftwareToken.current
         return try await program(
             "pkcs11-tool",
-            ["--module", token.modulePath, "--token-label", token.label, "--login", "--pin", token.userPIN] + arguments)
+            [
+                "--module", token.modulePath, "--token-label", token.label, "--login", "--pin",
+                token.userPIN,
+            ] + arguments)
     }
 
-    static func program(_ name: String, _ arguments: [String]) async throws -> SystemProgram.Outcome {
-        try await SystemProgram(name, environment: SoftwareToken.current.environment).result(of: arguments)
+    static func program(_ name: String, _ arguments: [String]) async throws -> SystemProgram.Outcome
+    {
+        try await SystemProgram(name, environment: SoftwareToken.current.environment).result(
+            of: arguments)
     }
 }
 

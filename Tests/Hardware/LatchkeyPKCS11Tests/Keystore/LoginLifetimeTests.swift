@@ -12,7 +12,8 @@ struct LoginLifetimeTests {
         let keystore = try KeystoreBench.keystore()
         let key = try await KeystoreBench.key(on: keystore, .pin)
         _ = try await KeystoreBench.sign(with: key, on: keystore)
-        let state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole()
+        let state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in
+            try session.loggedInRole()
         }
         #expect(state == nil)
     }
@@ -21,11 +22,13 @@ struct LoginLifetimeTests {
         let keystore = try KeystoreBench.keystore()
         let key = try await KeystoreBench.key(on: keystore, .pin)
         let error = try await KeystoreBench.error {
-            _ = try await KeystoreBench.sign(with: key, on: keystore, ScriptedPresence(pins: "incorrect"))
+            _ = try await KeystoreBench.sign(
+                with: key, on: keystore, ScriptedPresence(pins: "incorrect"))
         }
         #expect(error.code == .wrongProof)
         #expect(error.underlying?.rawCode == 0xa0)
-        let state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole()
+        let state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in
+            try session.loggedInRole()
         }
         #expect(state == nil)
     }
@@ -50,7 +53,9 @@ struct LoginLifetimeTests {
         let policy = try #require(AccessPolicy(.pin, reuseSeconds: 1))
         _ = try await KeystoreBench.key(on: keystore, policy)
         let isEnded = try await poll {
-            try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole() } == nil
+            try await KeystoreBench.withSession { (session) throws(CryptokiError) in
+                try session.loggedInRole()
+            } == nil
         }
         #expect(isEnded)
     }
@@ -58,11 +63,15 @@ struct LoginLifetimeTests {
     @Test func `the login ends when reuse is ended, on the token too`() async throws {
         let keystore = try KeystoreBench.keystore()
         _ = try await KeystoreBench.key(on: keystore, try #require(KeystoreBench.reusing))
-        let kept = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole() }
+        let kept = try await KeystoreBench.withSession { (session) throws(CryptokiError) in
+            try session.loggedInRole()
+        }
         #expect(kept == .user)
         keystore.endReuse()
         let isEnded = try await poll {
-            try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loggedInRole() } == nil
+            try await KeystoreBench.withSession { (session) throws(CryptokiError) in
+                try session.loggedInRole()
+            } == nil
         }
         #expect(isEnded)
     }
@@ -87,7 +96,9 @@ struct LoginLifetimeTests {
         let keystore = try KeystoreBench.keystore()
         let policy = try #require(KeystoreBench.reusing)
         let key = try await KeystoreBench.key(on: keystore, policy)
-        try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.logout() }
+        try await KeystoreBench.withSession { (session) throws(CryptokiError) in
+            try session.logout()
+        }
         let presence = ScriptedPresence(pins: "correct")
         let signature = try await KeystoreBench.sign(with: key, on: keystore, presence)
         #expect(presence.requests.count == 1)

@@ -9,28 +9,35 @@ import Testing
 /// Independent programs inspect and verify the keys.
 @Suite(.softwareToken, .requires(program: "pkcs11-tool"), .requires(program: "openssl"))
 struct OracleTests {
-    @Test func `pkcs11-tool reports a PIN-protected key as never extractable and always authenticating`()
+    @Test
+    func `pkcs11-tool reports a PIN-protected key as never extractable and always authenticating`()
         async throws
     {
         let key = try await KeystoreBench.key(on: KeystoreBench.keystore(), .pin, label: "work")
-        let listing = try await KeystoreBench.pkcs11Tool("--list-objects", "--type", "privkey", "--id", key.tokenID)
+        let listing = try await KeystoreBench.pkcs11Tool(
+            "--list-objects", "--type", "privkey", "--id", key.tokenID)
         #expect(listing.text.contains("label:      work"))
         #expect(
             listing.text.contains(
-                "Access:     always authenticate, sensitive, always sensitive, never extractable, local"),
+                "Access:     always authenticate, sensitive, always sensitive, never extractable, local"
+            ),
             "\(listing.text)")
     }
 
     @Test func `a key with a reuse time does not require a proof for each use`() async throws {
         let policy = try #require(KeystoreBench.reusing)
         let key = try await KeystoreBench.key(on: KeystoreBench.keystore(), policy)
-        let listing = try await KeystoreBench.pkcs11Tool("--list-objects", "--type", "privkey", "--id", key.tokenID)
+        let listing = try await KeystoreBench.pkcs11Tool(
+            "--list-objects", "--type", "privkey", "--id", key.tokenID)
         #expect(
-            listing.text.contains("Access:     sensitive, always sensitive, never extractable, local"),
+            listing.text.contains(
+                "Access:     sensitive, always sensitive, never extractable, local"),
             "\(listing.text)")
     }
 
-    @Test(.requires(program: "python3")) func `a private key can't be wrapped after a login`() async throws {
+    @Test(.requires(program: "python3")) func `a private key can't be wrapped after a login`()
+        async throws
+    {
         let key = try await KeystoreBench.key(on: KeystoreBench.keystore(), .pin)
         let token = try SoftwareToken.current
         let result = try await KeystoreBench.program(
@@ -39,8 +46,8 @@ struct OracleTests {
         #expect(result.text == "1 0x6a\n")
     }
 
-    /// Logs in, finds the private key by its ID, and wraps it with a new AES key. Prints how many keys
-    /// were found and what C_WrapKey answers.
+    /// Logs in, finds the private key by its ID, and wraps it with a new AES key. Prints how many
+    /// keys were found and what C_WrapKey answers.
     private static let wrapping = """
         import sys
         from ctypes import *
@@ -84,7 +91,8 @@ struct OracleTests {
         let key = try await KeystoreBench.key(on: keystore, policy)
         let signature = try await KeystoreBench.sign(with: key, on: keystore)
         let directory = try TemporaryDirectory()
-        try Data(key.publicKey.pemRepresentation.utf8).write(to: URL(filePath: directory.path(of: "key.pem")))
+        try Data(key.publicKey.pemRepresentation.utf8).write(
+            to: URL(filePath: directory.path(of: "key.pem")))
         try signature.derRepresentation.write(to: URL(filePath: directory.path(of: "signature")))
         try Data("a message".utf8).write(to: URL(filePath: directory.path(of: "message")))
         let result = try await KeystoreBench.program(

@@ -80,7 +80,9 @@ import X509
                     oid: [1, 3, 6, 1, 4, 1, 41482, 3, 8], critical: false, value: policies[...])
             ]
         let attesting = try certificate(.init(key.publicKey), subject, issuerName, card, extensions)
-        return (try PublicKey(x963Representation: key.publicKey.x963Representation), attesting, issuer)
+        return (
+            try PublicKey(x963Representation: key.publicKey.x963Representation), attesting, issuer
+        )
     }
 
     private func certificate(
@@ -88,9 +90,12 @@ import X509
         _ signer: Certificate.PrivateKey, _ extensions: [Certificate.Extension]
     ) throws -> Data {
         let certificate = try Certificate(
-            version: .v3, serialNumber: .init(), publicKey: key, notValidBefore: Date(timeIntervalSince1970: 0),
-            notValidAfter: Date(timeIntervalSince1970: 4_000_000_000), issuer: issuer, subject: subject,
-            signatureAlgorithm: .ecdsaWithSHA256, extensions: try .init(extensions), issuerPrivateKey: signer)
+            version: .v3, serialNumber: .init(), publicKey: key,
+            notValidBefore: Date(timeIntervalSince1970: 0),
+            notValidAfter: Date(timeIntervalSince1970: 4_000_000_000), issuer: issuer,
+            subject: subject,
+            signatureAlgorithm: .ecdsaWithSHA256, extensions: try .init(extensions),
+            issuerPrivateKey: signer)
         var serializer = DER.Serializer()
         try serializer.serialize(certificate)
         return Data(serializer.serializedBytes)

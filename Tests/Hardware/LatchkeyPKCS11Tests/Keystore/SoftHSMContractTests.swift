@@ -8,7 +8,8 @@ import Testing
 @Suite(.softwareToken)
 struct SoftHSMContractTests {
     /// SoftHSM2's tokens have one PIN of 4 to 255 bytes, and do not count wrong ones.
-    static let device = KeystoreContract.Device(pin: .ofDevice("correct"), guessing: .unlimited, pinBytes: 4...255)
+    static let device = KeystoreContract.Device(
+        pin: .ofDevice("correct"), guessing: .unlimited, pinBytes: 4...255)
 
     @Test(arguments: KeystoreContract.Requirement.allCases)
     func `A keystore on SoftHSM2`(_ requirement: KeystoreContract.Requirement) async throws {

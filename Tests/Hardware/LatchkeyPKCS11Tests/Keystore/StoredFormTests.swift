@@ -26,7 +26,8 @@ struct StoredFormTests {
     }
 
     @Test func `a name is read as it was written`() throws {
-        let text = "pkcs11:manufacturer=Yubico%20%28%c3%a9%29;model=a;serial=0012;token=%3b%3d%3f;id=%00%ff"
+        let text =
+            "pkcs11:manufacturer=Yubico%20%28%c3%a9%29;model=a;serial=0012;token=%3b%3d%3f;id=%00%ff"
         let name = try #require(TokenName(text))
         #expect(name.manufacturer == "Yubico (é)")
         #expect(name.label == ";=?")
@@ -36,14 +37,23 @@ struct StoredFormTests {
     }
 
     @Test(arguments: [
-        ("serial", "0123%039abcdef0123", "0123?9abcdef0123"), ("serial", "0123%909abcdef0123", "0123?9abcdef0123"),
-        ("token", String(repeating: "x", count: 31) + "%c3", String(repeating: "x", count: 31) + "?"),
+        ("serial", "0123%039abcdef0123", "0123?9abcdef0123"),
+        ("serial", "0123%909abcdef0123", "0123?9abcdef0123"),
+        (
+            "token", String(repeating: "x", count: 31) + "%c3",
+            String(repeating: "x", count: 31) + "?"
+        ),
     ])
-    func `invalid text of a token becomes a valid name`(_ field: String, _ value: String, _ read: String)
+    func `invalid text of a token becomes a valid name`(
+        _ field: String, _ value: String, _ read: String
+    )
         throws
     {
-        let fields = ["manufacturer": "m", "model": "m", "serial": "s", "token": "t"].merging([field: value]) { $1 }
-        let name = try #require(TokenName("pkcs11:id=%01;" + fields.map { "\($0)=\($1)" }.joined(separator: ";")))
+        let fields = ["manufacturer": "m", "model": "m", "serial": "s", "token": "t"].merging([
+            field: value
+        ]) { $1 }
+        let name = try #require(
+            TokenName("pkcs11:id=%01;" + fields.map { "\($0)=\($1)" }.joined(separator: ";")))
         #expect((field == "serial" ? name.serial : name.label) == read)
         #expect(TokenName(name.uri) == name)
     }
@@ -56,7 +66,9 @@ struct StoredFormTests {
         let version = try #require(structure.firstRange(of: [0x02, 0x01, 0x01]))
         newer[version.lowerBound + 2] = 2
         let giant = structure + Array(repeating: 0, count: 64 * 1024)
-        for bytes in [newer, Array(structure.dropLast()), giant, [0x30, 0x84, 0xff, 0xff, 0xff, 0xff], []] {
+        for bytes in [
+            newer, Array(structure.dropLast()), giant, [0x30, 0x84, 0xff, 0xff, 0xff, 0xff], [],
+        ] {
             let forged = key.replacing(blob: Data(bytes) + Data(MessageDigest(sha256: bytes).bytes))
             let error = try await KeystoreBench.error {
                 _ = try await KeystoreBench.sign(with: forged, on: keystore)
@@ -80,7 +92,8 @@ struct StoredFormTests {
             _ = try await keystore.unseal(forged, for: KeystoreBench.prompt, authorizedBy: presence)
         }
         #expect(error.code == .damaged)
-        let opened = try await keystore.unseal(secret, for: KeystoreBench.prompt, authorizedBy: presence)
+        let opened = try await keystore.unseal(
+            secret, for: KeystoreBench.prompt, authorizedBy: presence)
         #expect(opened.count == 32)
     }
 
@@ -125,7 +138,9 @@ struct StoredFormTests {
         let folder = try TemporaryDirectory()
         let key = P256.KeyAgreement.PrivateKey()
         let id = KeyPairRequest.sealingID(for: .pin, .agreement).hexadecimal
-        for (type, bytes) in [("privkey", key.derRepresentation), ("pubkey", key.publicKey.derRepresentation)] {
+        for (type, bytes) in [
+            ("privkey", key.derRepresentation), ("pubkey", key.publicKey.derRepresentation),
+        ] {
             let file = folder.path(of: type)
             try bytes.write(to: URL(filePath: file))
             let planted = try await KeystoreBench.pkcs11Tool(

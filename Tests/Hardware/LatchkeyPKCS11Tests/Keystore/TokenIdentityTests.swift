@@ -10,11 +10,15 @@ import Testing
 /// Checks that the token and the key are the stored ones.
 @Suite(.softwareToken)
 struct TokenIdentityTests {
-    @Test func `a key of another token with the same label is refused, and both are named`() async throws {
+    @Test func `a key of another token with the same label is refused, and both are named`()
+        async throws
+    {
         let here = try SoftwareToken.current
         let other = try await SoftwareToken(label: here.label, userPIN: here.userPIN)
-        let keystore = try PKCS11Keystore(uri: "pkcs11:token=\(here.label)?module-path=\(here.modulePath)")
-        let swapped = try PKCS11Keystore(uri: "pkcs11:token=\(here.label)?module-path=\(other.modulePath)")
+        let keystore = try PKCS11Keystore(
+            uri: "pkcs11:token=\(here.label)?module-path=\(here.modulePath)")
+        let swapped = try PKCS11Keystore(
+            uri: "pkcs11:token=\(here.label)?module-path=\(other.modulePath)")
         let key = try await KeystoreBench.key(on: keystore, .pin)
         let presence = ScriptedPresence(pins: "correct")
         let error = try await KeystoreBench.error {
@@ -32,7 +36,8 @@ struct TokenIdentityTests {
             SecretBytes([UInt8](repeating: 7, count: 32)), policy: .none, for: KeystoreBench.prompt,
             authorizedBy: NobodyPresent())
         for (serial, isOwn) in [(try SoftwareToken.current.serial, true), ("0123456789", false)] {
-            let absent = try PKCS11Keystore(uri: "pkcs11:serial=\(serial)?module-path=/nonexistent.so")
+            let absent = try PKCS11Keystore(
+                uri: "pkcs11:serial=\(serial)?module-path=/nonexistent.so")
             #expect(await absent.owns(secret) == isOwn)
         }
         let absent = try PKCS11Keystore(uri: "pkcs11:token=any?module-path=/nonexistent.so")
@@ -71,7 +76,8 @@ struct TokenIdentityTests {
                 try session.destroyKey(id: id)
                 _ = try session.generateKeyPair(
                     KeyPairRequest(
-                        id: id, label: "stranger", use: .sign, isPrivate: isPrivate, alwaysAuthenticates: false))
+                        id: id, label: "stranger", use: .sign, isPrivate: isPrivate,
+                        alwaysAuthenticates: false))
                 try session.logout()
             }
             let presence = ScriptedPresence(pins: "correct")
@@ -93,7 +99,8 @@ struct TokenIdentityTests {
         #expect(left.isSuccess && !left.text.contains("Key Object"), "\(left.text)")
     }
 
-    @Test func `the keys on the token are listed, and each can be adopted by its URI`() async throws {
+    @Test func `the keys on the token are listed, and each can be adopted by its URI`() async throws
+    {
         let keystore = try KeystoreBench.keystore()
         let guarded = try await KeystoreBench.key(on: keystore, .pin, label: "guarded")
         let open = try await KeystoreBench.key(on: keystore, .none, label: "open")

@@ -11,7 +11,8 @@ struct TouchHintTests {
     @Test func `after half a second the user is told to touch the token`() async throws {
         let presence = ScriptedPresence([])
         let hint = TouchHint(
-            presence, for: KeystoreBench.prompt, on: .ykcs11(ModuleInformation.Version(major: 2, minor: 20)))
+            presence, for: KeystoreBench.prompt,
+            on: .ykcs11(ModuleInformation.Version(major: 2, minor: 20)))
         try await KeystoreBench.withSession { (_) throws(CryptokiError) in
             try hint.during { () throws(CryptokiError) in
                 // A token that waits for a touch blocks its thread.
@@ -25,7 +26,8 @@ struct TouchHintTests {
     @Test func `a faster operation sends no notice`() async throws {
         let presence = ScriptedPresence([])
         let hint = TouchHint(
-            presence, for: KeystoreBench.prompt, on: .ykcs11(ModuleInformation.Version(major: 2, minor: 20)))
+            presence, for: KeystoreBench.prompt,
+            on: .ykcs11(ModuleInformation.Version(major: 2, minor: 20)))
         try await KeystoreBench.withSession { (_) throws(CryptokiError) in
             try hint.during { () throws(CryptokiError) in }
         }
@@ -34,7 +36,10 @@ struct TouchHintTests {
     }
 
     @Test func `software tokens never wait for a touch`() {
-        #expect(!TouchHint(ScriptedPresence([]), for: KeystoreBench.prompt, on: .softhsm).mayWaitForTouch)
-        #expect(!TouchHint(ScriptedPresence([]), for: KeystoreBench.prompt, on: .tpm2).mayWaitForTouch)
+        #expect(
+            !TouchHint(ScriptedPresence([]), for: KeystoreBench.prompt, on: .softhsm)
+                .mayWaitForTouch)
+        #expect(
+            !TouchHint(ScriptedPresence([]), for: KeystoreBench.prompt, on: .tpm2).mayWaitForTouch)
     }
 }

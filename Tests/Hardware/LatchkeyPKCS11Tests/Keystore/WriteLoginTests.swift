@@ -5,12 +5,15 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// Tokens that create and delete keys only after a login, whatever the keys' policy, and tokens that fail for a moment.
+/// Tokens that create and delete keys only after a login, whatever the keys' policy, and tokens
+/// that fail for a moment.
 @Suite(.requires(program: "softhsm2-util"), .softwareToken)
 struct WriteLoginTests {
     private static let notLoggedIn = "return \(ReturnValue.userNotLoggedIn.rawValue) 1"
 
-    private func keystore(_ hostile: HostileToken) throws -> PKCS11Keystore { try PKCS11Keystore(uri: hostile.uri) }
+    private func keystore(_ hostile: HostileToken) throws -> PKCS11Keystore {
+        try PKCS11Keystore(uri: hostile.uri)
+    }
 
     private func create(
         _ keystore: PKCS11Keystore, _ presence: ScriptedPresence
@@ -19,7 +22,9 @@ struct WriteLoginTests {
             KeyRequest(policy: .none, prompt: KeystoreBench.prompt), authorizedBy: presence)
     }
 
-    @Test func `a key without a PIN gets the PIN prompt when it is created, and not when it signs`() async throws {
+    @Test func `a key without a PIN gets the PIN prompt when it is created, and not when it signs`()
+        async throws
+    {
         let hostile = try HostileToken()
         let keystore = try keystore(hostile)
         try hostile.tell("C_GenerateKeyPair \(Self.notLoggedIn)")
@@ -38,12 +43,16 @@ struct WriteLoginTests {
         let hostile = try HostileToken()
         try hostile.tell("C_GenerateKeyPair \(Self.notLoggedIn)")
         let keystore = try keystore(hostile)
-        let error = try await KeystoreBench.error { _ = try await create(keystore, ScriptedPresence(pins: "wrong")) }
+        let error = try await KeystoreBench.error {
+            _ = try await create(keystore, ScriptedPresence(pins: "wrong"))
+        }
         #expect(error.code == .wrongProof)
         #expect(try hostile.count(of: "C_Login") == 1)
     }
 
-    @Test func `a secret without a PIN gets the PIN prompt for the first sealing key only`() async throws {
+    @Test func `a secret without a PIN gets the PIN prompt for the first sealing key only`()
+        async throws
+    {
         let hostile = try HostileToken()
         let keystore = try keystore(hostile)
         try hostile.tell("C_GenerateKeyPair \(Self.notLoggedIn)")
@@ -52,12 +61,15 @@ struct WriteLoginTests {
         let sealed = try await keystore.seal(
             secret, policy: .none, for: KeystoreBench.prompt, authorizedBy: presence)
         #expect(presence.requests.map(\.purpose) == [.current])
-        let opened = try await keystore.unseal(sealed, for: KeystoreBench.prompt, authorizedBy: ScriptedPresence([]))
+        let opened = try await keystore.unseal(
+            sealed, for: KeystoreBench.prompt, authorizedBy: ScriptedPresence([]))
         #expect(opened == secret)
     }
 
     @Test(arguments: ["C_GenerateKeyPair", "C_OpenSession", "C_FindObjectsInit", "C_GetSlotList"])
-    func `SoftHSM2 is used again after an answer to a concurrent write`(_ function: String) async throws {
+    func `SoftHSM2 is used again after an answer to a concurrent write`(_ function: String)
+        async throws
+    {
         let hostile = try HostileToken()
         let keystore = try keystore(hostile)
         _ = try await keystore.capabilities()
@@ -69,7 +81,10 @@ struct WriteLoginTests {
         _ = try await KeystoreBench.sign(with: key, on: keystore)
     }
 
-    @Test func `a login that fails during a concurrent write is not repeated, and can be tried again`() async throws {
+    @Test
+    func `a login that fails during a concurrent write is not repeated, and can be tried again`()
+        async throws
+    {
         let hostile = try HostileToken()
         let keystore = try keystore(hostile)
         try hostile.tell("C_Login return \(ReturnValue.generalError.rawValue) 1")

@@ -16,18 +16,23 @@ struct CertificateTests {
     private func key() async throws -> (PKCS11Keystore, HardwareKey) {
         let keystore = try PKCS11Keystore(uri: SoftwareToken.current.uri)
         let key = try await keystore.createKey(
-            KeyRequest(policy: .pin, label: "mine", prompt: prompt), authorizedBy: ScriptedPresence(pins: "correct"))
+            KeyRequest(policy: .pin, label: "mine", prompt: prompt),
+            authorizedBy: ScriptedPresence(pins: "correct"))
         return (keystore, key)
     }
 
-    private func certificate(for key: HardwareKey, in keystore: PKCS11Keystore) async throws -> Data {
+    private func certificate(for key: HardwareKey, in keystore: PKCS11Keystore) async throws -> Data
+    {
         let signer = HardwarePrivateKey(
             key, in: keystore, for: prompt, authorizedBy: ScriptedPresence(pins: "correct"))
         let name = try DistinguishedName(rfc4514: "CN=Ann Onymous")
         let certificate = try await Certificate(
-            version: .v3, serialNumber: .init(), publicKey: signer.publicKey, notValidBefore: Date() - 60,
-            notValidAfter: Date() + 3600, issuer: name, subject: name, signatureAlgorithm: .ecdsaWithSHA256,
-            extensions: Certificate.Extensions {}, issuerAsyncPrivateKey: Certificate.PrivateKey(signer))
+            version: .v3, serialNumber: .init(), publicKey: signer.publicKey,
+            notValidBefore: Date() - 60,
+            notValidAfter: Date() + 3600, issuer: name, subject: name,
+            signatureAlgorithm: .ecdsaWithSHA256,
+            extensions: Certificate.Extensions {},
+            issuerAsyncPrivateKey: Certificate.PrivateKey(signer))
         var serializer = DER.Serializer()
         try serializer.serialize(certificate)
         return Data(serializer.serializedBytes)
@@ -50,12 +55,17 @@ struct CertificateTests {
         _ = try await certificate(for: key, in: keystore)
     }
 
-    @Test func `a certificate for another key and an invalid one are refused before any prompt`() async throws {
+    @Test func `a certificate for another key and an invalid one are refused before any prompt`()
+        async throws
+    {
         let (keystore, key) = try await key()
         let (_, other) = try await self.key()
-        for der in [try await certificate(for: other, in: keystore), Data("no certificate".utf8), Data()] {
+        for der in [
+            try await certificate(for: other, in: keystore), Data("no certificate".utf8), Data(),
+        ] {
             await #expect(throws: KeystoreError.invalidInput("")) {
-                try await keystore.storeCertificate(der, for: key, prompt: prompt, authorizedBy: NobodyPresent())
+                try await keystore.storeCertificate(
+                    der, for: key, prompt: prompt, authorizedBy: NobodyPresent())
             }
         }
     }
@@ -63,7 +73,9 @@ struct CertificateTests {
     @Test func `a wrong PIN stores nothing`() async throws {
         let (keystore, key) = try await key()
         let der = try await certificate(for: key, in: keystore)
-        await #expect(throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")) {
+        await #expect(
+            throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")
+        ) {
             try await keystore.storeCertificate(
                 der, for: key, prompt: prompt, authorizedBy: ScriptedPresence(pins: "incorrect"))
         }

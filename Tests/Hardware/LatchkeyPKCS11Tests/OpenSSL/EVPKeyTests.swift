@@ -13,11 +13,15 @@ struct EVPKeyTests {
     private let prompt = PromptContext(reason: "sign with OpenSSL")
     private let message = Array("what OpenSSL signs".utf8)
 
-    private func keystore() throws -> PKCS11Keystore { try PKCS11Keystore(uri: SoftwareToken.current.uri) }
+    private func keystore() throws -> PKCS11Keystore {
+        try PKCS11Keystore(uri: SoftwareToken.current.uri)
+    }
 
-    private func key(_ policy: AccessPolicy, _ keystore: PKCS11Keystore) async throws -> HardwareKey {
+    private func key(_ policy: AccessPolicy, _ keystore: PKCS11Keystore) async throws -> HardwareKey
+    {
         try await keystore.createKey(
-            KeyRequest(policy: policy, prompt: prompt), authorizedBy: ScriptedPresence(pins: "correct"))
+            KeyRequest(policy: policy, prompt: prompt),
+            authorizedBy: ScriptedPresence(pins: "correct"))
     }
 
     private func isValid(_ der: Data, _ key: HardwareKey) throws -> Bool {
@@ -25,7 +29,9 @@ struct EVPKeyTests {
             P256.Signing.ECDSASignature(derRepresentation: der), for: Data(message))
     }
 
-    @Test(arguments: [AccessPolicy.none, .pin]) func `a signature by EVP_DigestSign verifies`(policy: AccessPolicy)
+    @Test(arguments: [AccessPolicy.none, .pin]) func `a signature by EVP_DigestSign verifies`(
+        policy: AccessPolicy
+    )
         async throws
     {
         let keystore = try keystore()
@@ -33,7 +39,9 @@ struct EVPKeyTests {
         let message = message
         for _ in 1...3 {
             let presence = ScriptedPresence(pins: "correct")
-            let signature = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: presence) { evpKey in
+            let signature = try await keystore.withEVPKey(
+                of: key, for: prompt, authorizedBy: presence
+            ) { evpKey in
                 try OpenSSLUser.sign(message, with: evpKey)
             }
             #expect(try isValid(signature, key))
@@ -52,7 +60,10 @@ struct EVPKeyTests {
         let signatures = try await keystore.withEVPKey(
             of: key, for: prompt, authorizedBy: ScriptedPresence(pins: "correct")
         ) { evpKey in
-            (try OpenSSLUser.sign(message, with: evpKey), try? OpenSSLUser.sign(message, with: evpKey))
+            (
+                try OpenSSLUser.sign(message, with: evpKey),
+                try? OpenSSLUser.sign(message, with: evpKey)
+            )
         }
         #expect(try isValid(signatures.0, key))
         #expect(signatures.1 == nil)
@@ -78,7 +89,9 @@ struct EVPKeyTests {
         for _ in 1...4 { keys.append(try await key(.none, keystore)) }
         let message = message
         for key in keys.shuffled() {
-            let signature = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent()) {
+            let signature = try await keystore.withEVPKey(
+                of: key, for: prompt, authorizedBy: NobodyPresent()
+            ) {
                 try OpenSSLUser.sign(message, with: $0)
             }
             #expect(try isValid(signature, key))
@@ -88,8 +101,12 @@ struct EVPKeyTests {
     @Test func `a wrong PIN fails before OpenSSL gets the key`() async throws {
         let keystore = try keystore()
         let key = try await key(.pin, keystore)
-        await #expect(throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")) {
-            try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: ScriptedPresence(pins: "incorrect")) {
+        await #expect(
+            throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")
+        ) {
+            try await keystore.withEVPKey(
+                of: key, for: prompt, authorizedBy: ScriptedPresence(pins: "incorrect")
+            ) {
                 _ in
                 Issue.record("the key was lent")
             }
@@ -101,10 +118,14 @@ struct EVPKeyTests {
         let keystore = try keystore()
         let key = try await key(.none, keystore)
         await #expect(throws: Own.self) {
-            try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent()) { _ in throw Own() }
+            try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent()) {
+                _ in throw Own()
+            }
         }
         let message = message
-        let signature = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent()) {
+        let signature = try await keystore.withEVPKey(
+            of: key, for: prompt, authorizedBy: NobodyPresent()
+        ) {
             try OpenSSLUser.sign(message, with: $0)
         }
         #expect(try isValid(signature, key))
@@ -114,10 +135,12 @@ struct EVPKeyTests {
         async throws
     {
         let keystore = try PKCS11Keystore(
-            uri: SoftwareToken.current.uri, options: PKCS11Options(token: TokenOptions(isolation: .always)))
+            uri: SoftwareToken.current.uri,
+            options: PKCS11Options(token: TokenOptions(isolation: .always)))
         let key = try await key(.pin, keystore)
         do {
-            _ = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent()) { _ in
+            _ = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent()) {
+                _ in
                 Issue.record("the key was lent")
             }
             Issue.record("it was not refused")
@@ -131,7 +154,9 @@ struct EVPKeyTests {
     func `a very long limit is accepted`(limit: Duration) async throws {
         let keystore = try keystore()
         let key = try await key(.none, keystore)
-        let one = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent(), within: limit) {
+        let one = try await keystore.withEVPKey(
+            of: key, for: prompt, authorizedBy: NobodyPresent(), within: limit
+        ) {
             _ in 1
         }
         #expect(one == 1)

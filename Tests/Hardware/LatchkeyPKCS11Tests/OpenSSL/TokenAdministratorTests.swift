@@ -36,14 +36,19 @@ struct TokenAdministratorTests {
     }
 
     @Test func `a wrong current PIN changes nothing`() async throws {
-        await #expect(throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")) {
+        await #expect(
+            throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")
+        ) {
             try await administrator("incorrect", "brand new").changePIN()
         }
         #expect(try await takes("correct"))
     }
 
-    @Test func `a new PIN of an impossible length is refused before anything is sent`() async throws {
-        await #expect(throws: KeystoreError(operation: "", code: .invalidInput, reason: "", recovery: "")) {
+    @Test func `a new PIN of an impossible length is refused before anything is sent`() async throws
+    {
+        await #expect(
+            throws: KeystoreError(operation: "", code: .invalidInput, reason: "", recovery: "")
+        ) {
             try await administrator("correct", String(repeating: "9", count: 256)).changePIN()
         }
         #expect(try await takes("correct"))
@@ -62,17 +67,22 @@ struct TokenAdministratorTests {
         let policy = try #require(AccessPolicy(.pin, reuseSeconds: 60))
         let digest = MessageDigest(sha256: [])
         let key = try await keystore.createKey(
-            KeyRequest(policy: policy, prompt: prompt), authorizedBy: ScriptedPresence(pins: "correct"))
-        _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: "correct"))
+            KeyRequest(policy: policy, prompt: prompt),
+            authorizedBy: ScriptedPresence(pins: "correct"))
+        _ = try await keystore.sign(
+            digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: "correct"))
         let silent = ScriptedPresence([])
         _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: silent)
         let declining = ScriptedPresence([.decline])
-        async let loan: Void = keystore.withEVPKey(of: key, for: prompt, authorizedBy: declining) { evpKey in
+        async let loan: Void = keystore.withEVPKey(of: key, for: prompt, authorizedBy: declining) {
+            evpKey in
             for _ in 1...200 { _ = try OpenSSLUser.sign([1], with: evpKey) }
         }
         try await administrator("correct", "brand new").changePIN()
         // Either the loan ended first, or its login had ended.
-        do { try await loan } catch let error as KeystoreError { #expect(error.code == .cancelled, "\(error)") }
+        do { try await loan } catch let error as KeystoreError {
+            #expect(error.code == .cancelled, "\(error)")
+        }
         await #expect(throws: KeystoreError.self) {
             _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: silent)
         }
@@ -83,7 +93,9 @@ struct TokenAdministratorTests {
 
     @Test func `the security officer's PIN changes`() async throws {
         try await administrator("12345678", "officer's new").changeSecurityOfficerPIN()
-        await #expect(throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")) {
+        await #expect(
+            throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")
+        ) {
             try await administrator("12345678", "set anew").initializePIN()
         }
         try await administrator("officer's new", "set anew").initializePIN()
@@ -99,7 +111,8 @@ struct TokenAdministratorTests {
 
     @Test func `nothing is erased after a cancellation during the prompts`() async throws {
         let administrator = TokenAdministrator(
-            try TokenURI(SoftwareToken.current.uri), presence: LatePresence(pins: ["12345678", "user 1"]))
+            try TokenURI(SoftwareToken.current.uri),
+            presence: LatePresence(pins: ["12345678", "user 1"]))
         let task = Task { () async throws -> Void in
             _ = try await administrator.initialize(label: "erased", erasing: true)
         }
@@ -111,7 +124,8 @@ struct TokenAdministratorTests {
         let module = try SoftwareToken.current.modulePath
         let label = "Ünique \(UInt16.random(in: 0 ... .max))"
         let made = try await administrator(
-            "officer 1", "user 1", uri: "pkcs11:manufacturer=SoftHSM%20project?module-path=\(module)"
+            "officer 1", "user 1",
+            uri: "pkcs11:manufacturer=SoftHSM%20project?module-path=\(module)"
         ).initialize(label: label)
         #expect(made.label == label)
         #expect(made.flags.isSuperset(of: [.initialized, .userPINInitialized]))
@@ -129,7 +143,8 @@ struct TokenAdministratorTests {
         await #expect(throws: KeystoreError.conflict("")) {
             _ = try await administrator().initialize(label: "other")
         }
-        let made = try await administrator("12345678", "user 1").initialize(label: "erased", erasing: true)
+        let made = try await administrator("12345678", "user 1").initialize(
+            label: "erased", erasing: true)
         #expect(made.label == "erased")
         await #expect(throws: KeystoreError.self) {
             _ = try await keystore.sign(
@@ -146,7 +161,9 @@ struct TokenAdministratorTests {
 
     @Test func `an absent token is unavailable`() async throws {
         let module = try SoftwareToken.current.modulePath
-        await #expect(throws: KeystoreError(operation: "", code: .unavailable, reason: "", recovery: "")) {
+        await #expect(
+            throws: KeystoreError(operation: "", code: .unavailable, reason: "", recovery: "")
+        ) {
             try await administrator(uri: "pkcs11:token=nowhere?module-path=\(module)").changePIN()
         }
     }

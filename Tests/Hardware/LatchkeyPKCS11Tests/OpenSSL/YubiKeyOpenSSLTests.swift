@@ -8,7 +8,8 @@ import VirtualSmartCard
 
 /// OpenSSL and certificates on a virtual YubiKey, through Yubico's module.
 @Suite(
-    .virtualYubiKey, .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
+    .virtualYubiKey,
+    .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
     .timeLimit(.minutes(15)))
 struct YubiKeyOpenSSLTests {
     private let prompt = PromptContext(reason: "sign with OpenSSL")
@@ -17,13 +18,18 @@ struct YubiKeyOpenSSLTests {
     init() throws { module = try YubiKeyModule(.ykcs11, options: TokenOptions()) }
 
     private func person() -> ScriptedPresence {
-        ScriptedPresence(pins: CardProfile.defaultPIN, officerPIN: VirtualYubiKey.factoryManagementKey)
+        ScriptedPresence(
+            pins: CardProfile.defaultPIN, officerPIN: VirtualYubiKey.factoryManagementKey)
     }
 
-    private func key(in slot: PIVSlot, _ policy: AccessPolicy = .pin) async throws -> (PKCS11Keystore, HardwareKey) {
+    private func key(in slot: PIVSlot, _ policy: AccessPolicy = .pin) async throws -> (
+        PKCS11Keystore, HardwareKey
+    ) {
         let keystore = try module.keystore(nil, making: slot)
         return (
-            keystore, try await keystore.createKey(KeyRequest(policy: policy, prompt: prompt), authorizedBy: person())
+            keystore,
+            try await keystore.createKey(
+                KeyRequest(policy: policy, prompt: prompt), authorizedBy: person())
         )
     }
 
@@ -31,7 +37,8 @@ struct YubiKeyOpenSSLTests {
     func `a signature by EVP_DigestSign verifies`(slot: PIVSlot) async throws {
         // Slot 9c requires the PIN for each use, 9a does not.
         let (keystore, key) = try await key(
-            in: slot, slot == .signature ? .pin : try #require(AccessPolicy(.pin, reuseSeconds: 60)))
+            in: slot, slot == .signature ? .pin : try #require(AccessPolicy(.pin, reuseSeconds: 60))
+        )
         let message = Array("what OpenSSL signs".utf8)
         for _ in 1...2 {
             let der = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: person()) {
@@ -40,17 +47,21 @@ struct YubiKeyOpenSSLTests {
             let signature = try P256.Signing.ECDSASignature(derRepresentation: der)
             #expect(key.publicKey.cryptoKey.isValidSignature(signature, for: Data(message)))
             let digest = MessageDigest(sha256: message)
-            let direct = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: person())
+            let direct = try await keystore.sign(
+                digest, with: key, for: prompt, authorizedBy: person())
             #expect(key.publicKey.isValid(direct, for: digest))
         }
     }
 
-    @Test func `a key whose policy requires a PIN for each use is not lent if the token does not enforce it`()
+    @Test
+    func
+        `a key whose policy requires a PIN for each use is not lent if the token does not enforce it`()
         async throws
     {
         let (keystore, key) = try await key(in: .authentication)
         await #expect(throws: KeystoreError.unsupported("", recovery: "")) {
-            try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent()) { _ in
+            try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent()) {
+                _ in
                 Issue.record("the key was lent to OpenSSL")
             }
         }
@@ -61,7 +72,8 @@ struct YubiKeyOpenSSLTests {
         // ykcs11 created it with the key, so that old programs find the key.
         let made = try #require(try await keystore.certificates(of: key).first)
         do throws(KeystoreError) {
-            try await keystore.storeCertificate(made, for: key, prompt: prompt, authorizedBy: NobodyPresent())
+            try await keystore.storeCertificate(
+                made, for: key, prompt: prompt, authorizedBy: NobodyPresent())
             Issue.record("it was stored")
         } catch {
             #expect(error.code == .unsupported && error.recovery.contains("ykman"), "\(error)")

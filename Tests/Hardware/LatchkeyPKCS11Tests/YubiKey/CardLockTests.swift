@@ -14,7 +14,9 @@ struct CardLockTests {
     private static let digest = MessageDigest(sha256: Array("a message".utf8))
 
     @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `after a signature the card is locked for other programs`(_ kind: YubiKeyModule.Kind) async throws {
+    func `after a signature the card is locked for other programs`(_ kind: YubiKeyModule.Kind)
+        async throws
+    {
         let scene = try await YubiKeyScene(kind)
         let observer = try CardObserver()
         for _ in 0..<2 {
@@ -26,7 +28,9 @@ struct CardLockTests {
     }
 
     @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `after a failed signature the card is locked for other programs`(_ kind: YubiKeyModule.Kind) async throws {
+    func `after a failed signature the card is locked for other programs`(
+        _ kind: YubiKeyModule.Kind
+    ) async throws {
         let scene = try await YubiKeyScene(kind, touchPolicy: .always)
         let observer = try CardObserver()
         scene.yubiKey.card.touch = .deny
@@ -37,7 +41,9 @@ struct CardLockTests {
         try await scene.expectSignature()
     }
 
-    @Test func `after a key was created the card requires the PIN and the management key again`() async throws {
+    @Test func `after a key was created the card requires the PIN and the management key again`()
+        async throws
+    {
         let module = try YubiKeyModule(.ykcs11)
         let observer = try CardObserver()
         let keystore = try module.keystore(VirtualYubiKey.current.card)
@@ -72,7 +78,8 @@ struct CardLockTests {
                     Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
                 #expect(key.publicKey.isValid(signature, for: Self.digest))
             }
-            // The threat model states that another program on this pcscd can use a key while a policy keeps the login.
+            // The threat model states that another program on this pcscd can use a key while a
+            // policy keeps the login.
             #expect(try observer.seesVerifiedPIN())
             #expect(presence.requests.count == 1)
             #expect(observer.resets == resets, "within the time of reuse the card is not reset")

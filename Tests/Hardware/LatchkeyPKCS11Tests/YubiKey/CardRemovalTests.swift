@@ -5,7 +5,8 @@ import LatchkeyTesting
 import Testing
 import VirtualSmartCard
 
-/// A card that is removed while a module reads it: ykcs11 then reports a token without keys, or one with the serial number 0.
+/// A card that is removed while a module reads it: ykcs11 then reports a token without keys, or one
+/// with the serial number 0.
 @Suite(.virtualYubiKey(touchTimeout: .milliseconds(600)))
 struct CardRemovalTests {
     private static let rounds = Repetitions.count(100, sample: 8)
@@ -36,7 +37,8 @@ struct CardRemovalTests {
             try await yubiKey.eject()
             try await yubiKey.insert()
         }
-        print("\(kind): a signature sends \(commands) commands; \(Self.rounds) removals gave", codes)
+        print(
+            "\(kind): a signature sends \(commands) commands; \(Self.rounds) removals gave", codes)
         #expect(codes.values.reduce(0, +) > Self.rounds / 2)
         yubiKey.card.removeFaults()
         try await scene.expectSignature()

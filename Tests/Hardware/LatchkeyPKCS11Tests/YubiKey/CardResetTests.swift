@@ -23,6 +23,8 @@ struct CardResetTests {
         #expect(PCSCLibrary.describes("\(start) 01 00", start))
         #expect(PCSCLibrary.describes("reader 00 00", "reader 00 00"))
         #expect(!PCSCLibrary.describes("reader 00 00", "reader 00"))
-        #expect(PCSCLibrary.describes(String(repeating: "x", count: 63) + " 00 00", String(repeating: "x", count: 63)))
+        #expect(
+            PCSCLibrary.describes(
+                String(repeating: "x", count: 63) + " 00 00", String(repeating: "x", count: 63)))
     }
 }

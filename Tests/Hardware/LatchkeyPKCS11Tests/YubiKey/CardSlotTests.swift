@@ -13,12 +13,15 @@ struct CardSlotTests {
     private static let prompt = PromptContext(reason: "make a key", container: "tests")
 
     private func create(
-        _ keystore: PKCS11Keystore, _ policy: AccessPolicy = .pin, _ presence: ScriptedPresence? = nil
+        _ keystore: PKCS11Keystore, _ policy: AccessPolicy = .pin,
+        _ presence: ScriptedPresence? = nil
     ) async throws -> HardwareKey {
         let presence =
             presence
-            ?? ScriptedPresence(pins: CardProfile.defaultPIN, officerPIN: VirtualYubiKey.factoryManagementKey)
-        return try await keystore.createKey(KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: presence)
+            ?? ScriptedPresence(
+                pins: CardProfile.defaultPIN, officerPIN: VirtualYubiKey.factoryManagementKey)
+        return try await keystore.createKey(
+            KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: presence)
     }
 
     private func error(_ work: () async throws -> Void) async throws -> KeystoreError {
@@ -30,7 +33,9 @@ struct CardSlotTests {
     @Test func `a slot that the card lacks is unsupported`() async throws {
         let card = try VirtualYubiKey.current.card
         let module = try YubiKeyModule(.ykcs11)
-        let error = try await error { _ = try await create(module.keystore(card, making: PIVSlot("84"))) }
+        let error = try await error {
+            _ = try await create(module.keystore(card, making: PIVSlot("84")))
+        }
         #expect(error.code == .unsupported, "\(error)")
         #expect(error.reason.contains("slot 84: it may not have this slot"), "\(error)")
         #expect(error.recovery.contains("--slot"))
@@ -40,7 +45,9 @@ struct CardSlotTests {
     @Test func `a card whose slots are all in use is a conflict`() async throws {
         let yubiKey = try VirtualYubiKey.current
         for slot in ["9c", "9a", "82", "83"] {
-            try await tool.require(["-a", "generate", "-s", slot, "-A", "ECCP256", "-o", "/dev/null"])
+            try await tool.require([
+                "-a", "generate", "-s", slot, "-A", "ECCP256", "-o", "/dev/null",
+            ])
         }
         let keys = yubiKey.card.publicPoints
         let module = try YubiKeyModule(.ykcs11)
@@ -64,7 +71,9 @@ struct CardSlotTests {
     }
 
     @Test(arguments: [("RSA2048", "an RSA key"), ("ECCP384", "another curve than P-256")])
-    func `a named key of another type is unsupported, and listed`(_ algorithm: String, _ name: String) async throws {
+    func `a named key of another type is unsupported, and listed`(
+        _ algorithm: String, _ name: String
+    ) async throws {
         let card = try VirtualYubiKey.current.card
         try await tool.require(["-a", "generate", "-s", "9a", "-A", algorithm, "-o", "/dev/null"])
         try await tool.require(["-a", "generate", "-s", "9c", "-A", "ECCP256", "-o", "/dev/null"])
@@ -83,7 +92,9 @@ struct CardSlotTests {
     }
 
     @Test(arguments: ["RSA2048", "ECCP384"])
-    func `a sealing slot with a key of another type is unsupported before a prompt`(_ algorithm: String) async throws {
+    func `a sealing slot with a key of another type is unsupported before a prompt`(
+        _ algorithm: String
+    ) async throws {
         let card = try VirtualYubiKey.current.card
         try await tool.require(["-a", "generate", "-s", "9e", "-A", algorithm, "-o", "/dev/null"])
         let module = try YubiKeyModule(.ykcs11)
@@ -114,7 +125,9 @@ struct CardSlotTests {
     }
 
     @Test(arguments: [nil, PIVSlot.signature])
-    func `a removal during the generation names the slot that may contain a key`(_ slot: PIVSlot?) async throws {
+    func `a removal during the generation names the slot that may contain a key`(_ slot: PIVSlot?)
+        async throws
+    {
         let yubiKey = try VirtualYubiKey.current
         let module = try YubiKeyModule(.ykcs11)
         let keystore = try module.keystore(yubiKey.card, making: slot)
@@ -140,7 +153,8 @@ struct BlankTokenTests {
             await #expect(throws: KeystoreError.self) { _ = try await keystore.pinStatus() },
             await #expect(throws: KeystoreError.self) {
                 _ = try await keystore.createKey(
-                    KeyRequest(policy: .pin, prompt: KeystoreBench.prompt), authorizedBy: ScriptedPresence([]))
+                    KeyRequest(policy: .pin, prompt: KeystoreBench.prompt),
+                    authorizedBy: ScriptedPresence([]))
             },
         ] {
             #expect(error?.code == .wrongState, "\(String(describing: error))")

@@ -6,7 +6,8 @@ import LatchkeyTesting
 import Testing
 import VirtualSmartCard
 
-/// The checks before the first prompt of key creation, which `doctor` makes too, and the proof of the PIN policy.
+/// The checks before the first prompt of key creation, which `doctor` makes too, and the proof of
+/// the PIN policy.
 struct CreationCheckTests {
     private static let prompt = PromptContext(reason: "make a key", container: "tests")
 
@@ -21,23 +22,28 @@ struct CreationCheckTests {
             _ = try await keystore.checkCreation()
         }
         let creation = await #expect(throws: KeystoreError.self, sourceLocation: sourceLocation) {
-            try await keystore.createKey(KeyRequest(policy: .pin, prompt: Self.prompt), authorizedBy: presence)
+            try await keystore.createKey(
+                KeyRequest(policy: .pin, prompt: Self.prompt), authorizedBy: presence)
         }
         #expect(check?.code == code, sourceLocation: sourceLocation)
         #expect(
-            check?.description.contains(words) == true, "\(String(describing: check))", sourceLocation: sourceLocation)
+            check?.description.contains(words) == true, "\(String(describing: check))",
+            sourceLocation: sourceLocation)
         #expect(check?.description == creation?.description, sourceLocation: sourceLocation)
         #expect(presence.requests.isEmpty, sourceLocation: sourceLocation)
     }
 
     @Test(.virtualYubiKey)
-    func `a YubiKey with a free slot creates a key there, and a slot in use is a conflict`() async throws {
+    func `a YubiKey with a free slot creates a key there, and a slot in use is a conflict`()
+        async throws
+    {
         let yubiKey = try VirtualYubiKey.current
         try await yubiKey.provision(.signature)
         let module = try YubiKeyModule(.ykcs11)
         let (slot, isKnown) = try await module.keystore(yubiKey.card).checkCreation()
         #expect(slot?.description == "9a" && isKnown)
-        try await expectRefusal(.conflict, "9c", module.keystore(yubiKey.card, making: PIVSlot("9c")))
+        try await expectRefusal(
+            .conflict, "9c", module.keystore(yubiKey.card, making: PIVSlot("9c")))
     }
 
     @Test(.virtualYubiKey(.thirdPartyPIV(serialNumber: 7)))
@@ -55,13 +61,18 @@ struct CreationCheckTests {
     }
 
     @Test(.virtualYubiKey)
-    func `through OpenSC a PIV card creates no keys, and adopts one with a certificate`() async throws {
+    func `through OpenSC a PIV card creates no keys, and adopts one with a certificate`()
+        async throws
+    {
         let yubiKey = try VirtualYubiKey.current
         let module = try YubiKeyModule(.opensc)
         try await YubiKeyModule.provision(yubiKey, yubiKey.card)
-        try await expectRefusal(.unsupported, "can't create P-256 keys", module.keystore(yubiKey.card))
-        #expect(try await module.keystore(yubiKey.card, key: .authentication).checkCreation().isKnown)
-        try await expectRefusal(.notFound, "no P-256 key", module.keystore(yubiKey.card, key: .signature))
+        try await expectRefusal(
+            .unsupported, "can't create P-256 keys", module.keystore(yubiKey.card))
+        #expect(
+            try await module.keystore(yubiKey.card, key: .authentication).checkCreation().isKnown)
+        try await expectRefusal(
+            .notFound, "no P-256 key", module.keystore(yubiKey.card, key: .signature))
     }
 
     @Test(.virtualYubiKey(.openPGP(serialNumber: 7)))
@@ -69,7 +80,8 @@ struct CreationCheckTests {
         let module = try YubiKeyModule(.opensc)
         func keystore(_ id: String) throws -> PKCS11Keystore {
             let name = "pkcs11:token=OpenPGP%20card%20%28User%20PIN%29\(id)?"
-            return try PKCS11Keystore(uri: module.uri(nil, key: nil).replacing("pkcs11:?", with: name))
+            return try PKCS11Keystore(
+                uri: module.uri(nil, key: nil).replacing("pkcs11:?", with: name))
         }
         try await expectRefusal(.unsupported, "can't create P-256 keys", keystore(""))
         _ = try await keystore(";id=%03").checkCreation()
@@ -77,14 +89,18 @@ struct CreationCheckTests {
     }
 
     @Test(.virtualYubiKey(.thirdPartyPIV(serialNumber: 7)), arguments: YubiKeyModule.Kind.allCases)
-    func `without an attestation, an adopted key proves no PIN policy`(_ kind: YubiKeyModule.Kind) async throws {
+    func `without an attestation, an adopted key proves no PIN policy`(_ kind: YubiKeyModule.Kind)
+        async throws
+    {
         let yubiKey = try VirtualYubiKey.current
         let module = try YubiKeyModule(kind)
         try await YubiKeyModule.provision(yubiKey, yubiKey.card)
         // The card signs with this key without a PIN.
-        try await yubiKey.provision(.authentication, name: YubiKeyModule.name(of: yubiKey.card), pinPolicy: .never)
+        try await yubiKey.provision(
+            .authentication, name: YubiKeyModule.name(of: yubiKey.card), pinPolicy: .never)
         let adopted = try await module.keystore(yubiKey.card, key: .authentication).createKey(
-            KeyRequest(policy: .pin, prompt: Self.prompt), authorizedBy: ScriptedPresence(pins: CardProfile.defaultPIN))
+            KeyRequest(policy: .pin, prompt: Self.prompt),
+            authorizedBy: ScriptedPresence(pins: CardProfile.defaultPIN))
         #expect(adopted.assurance.presence == .unknown)
         #expect(adopted.assurance.pinProtection == .device)
     }
@@ -107,7 +123,8 @@ struct CreationCheckTests {
         try await yubiKey.provision(.authentication)
         let module = try YubiKeyModule(.ykcs11)
         let key = try await module.keystore(yubiKey.card, key: .authentication).createKey(
-            KeyRequest(policy: .pin, prompt: Self.prompt), authorizedBy: ScriptedPresence(pins: CardProfile.defaultPIN))
+            KeyRequest(policy: .pin, prompt: Self.prompt),
+            authorizedBy: ScriptedPresence(pins: CardProfile.defaultPIN))
         withExtendedLifetime(module) {}
         #expect(key.assurance.presence == .pin)
     }

@@ -6,7 +6,8 @@ import VirtualSmartCard
 
 @testable import LatchkeyPKCS11
 
-/// An OpenPGP card through OpenSC, which shows a slot with the same serial number for each of its two PINs.
+/// An OpenPGP card through OpenSC, which shows a slot with the same serial number for each of its
+/// two PINs.
 @Suite(.virtualYubiKey(.openPGP(serialNumber: 7)))
 struct OpenPGPCardTests {
     private static let prompt = PromptContext(reason: "sign", container: "tests")
@@ -25,8 +26,10 @@ struct OpenPGPCardTests {
 
     /// The URI that `token list` prints for a slot.
     private static func uri(of slot: Slot, in module: YubiKeyModule) async throws -> String {
-        let directory = try await TokenDirectory.read(TokenURI(module.uri(nil, key: nil)), options: options)
-        return try #require(directory.tokens.first { $0.information.label == slot.rawValue }).uri.string
+        let directory = try await TokenDirectory.read(
+            TokenURI(module.uri(nil, key: nil)), options: options)
+        return try #require(directory.tokens.first { $0.information.label == slot.rawValue }).uri
+            .string
     }
 
     private static func keystore(
@@ -34,13 +37,15 @@ struct OpenPGPCardTests {
     ) async throws -> PKCS11Keystore {
         let uri = try await uri(of: slot, in: module)
         return try PKCS11Keystore(
-            uri: namesKey ? uri.replacing("?", with: ";id=\(slot.keyID)?", maxReplacements: 1) : uri,
+            uri: namesKey
+                ? uri.replacing("?", with: ";id=\(slot.keyID)?", maxReplacements: 1) : uri,
             options: PKCS11Options(token: options))
     }
 
     private static func adopt(_ slot: Slot, in module: YubiKeyModule) async throws -> HardwareKey {
         try await keystore(of: slot, namesKey: true, in: module).createKey(
-            KeyRequest(policy: .pin, prompt: prompt), authorizedBy: ScriptedPresence(pins: CardProfile.defaultPIN))
+            KeyRequest(policy: .pin, prompt: prompt),
+            authorizedBy: ScriptedPresence(pins: CardProfile.defaultPIN))
     }
 
     /// Signs, and checks the signature.
@@ -48,7 +53,8 @@ struct OpenPGPCardTests {
         with key: HardwareKey, on keystore: PKCS11Keystore,
         _ presence: ScriptedPresence = ScriptedPresence(pins: CardProfile.defaultPIN)
     ) async throws {
-        let signature = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: presence)
+        let signature = try await keystore.sign(
+            digest, with: key, for: prompt, authorizedBy: presence)
         #expect(key.publicKey.isValid(signature, for: digest))
     }
 
@@ -84,16 +90,20 @@ struct OpenPGPCardTests {
             with: key, on: Self.keystore(of: slot.other, in: module), presence)
         #expect(error.code == .wrongDevice)
         #expect(
-            error.reason.contains("the slot ‘\(slot.rawValue)’") && error.recovery.contains("token list"), "\(error)")
+            error.reason.contains("the slot ‘\(slot.rawValue)’")
+                && error.recovery.contains("token list"), "\(error)")
         #expect(presence.asked.isEmpty)
     }
 
     @Test func `a URI that matches both slots is an error that names both labels`() async throws {
         let module = try YubiKeyModule(.opensc)
         let error = try #require(
-            await #expect(throws: KeystoreError.self) { try await module.keystore(nil).pinStatus() })
+            await #expect(throws: KeystoreError.self) { try await module.keystore(nil).pinStatus() }
+        )
         #expect(error.code == .conflict)
-        for slot in Slot.allCases { #expect(error.reason.contains("“\(slot.rawValue)”"), "\(error)") }
+        for slot in Slot.allCases {
+            #expect(error.reason.contains("“\(slot.rawValue)”"), "\(error)")
+        }
         #expect(error.recovery.contains("token list"))
     }
 
@@ -102,7 +112,8 @@ struct OpenPGPCardTests {
         let policy = try #require(AccessPolicy(.pin, reuseSeconds: 60))
         let user = try await Self.keystore(of: .user, namesKey: true, in: module)
         let presence = ScriptedPresence(pins: CardProfile.defaultPIN)
-        let key = try await user.createKey(KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: presence)
+        let key = try await user.createKey(
+            KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: presence)
         try await Self.sign(with: key, on: user, presence)
         #expect(presence.requests.count == 1)
         let other = ScriptedPresence(pins: CardProfile.defaultPIN)
@@ -116,7 +127,9 @@ struct OpenPGPCardTests {
     }
 
     @Test(arguments: Slot.allCases)
-    func `wrong PINs are reported with the attempts left, and lock the card`(_ slot: Slot) async throws {
+    func `wrong PINs are reported with the attempts left, and lock the card`(_ slot: Slot)
+        async throws
+    {
         let module = try YubiKeyModule(.opensc)
         let key = try await Self.adopt(slot, in: module)
         let keystore = try await Self.keystore(of: slot, in: module)
@@ -137,14 +150,21 @@ struct OpenPGPCardTests {
         #expect(locked.asked.isEmpty)
     }
 
-    /// The key of a slot is adopted. A slot has one signing key, so the requirements with two keys do not apply.
-    @Test(arguments: KeystoreContract.Requirement.allCases.filter { ![.eachKeyIsNew, .editedPublicKey].contains($0) })
-    func `A keystore on an OpenPGP card through OpenSC`(_ requirement: KeystoreContract.Requirement) async throws {
+    /// The key of a slot is adopted. A slot has one signing key, so the requirements with two keys
+    /// do not apply.
+    @Test(
+        arguments: KeystoreContract.Requirement.allCases.filter {
+            ![.eachKeyIsNew, .editedPublicKey].contains($0)
+        })
+    func `A keystore on an OpenPGP card through OpenSC`(_ requirement: KeystoreContract.Requirement)
+        async throws
+    {
         let module = try YubiKeyModule(.opensc, options: YubiKeyModule.neverHanging)
         let yubiKey = try VirtualYubiKey.current
         let contract = KeystoreContract(
             device: KeystoreContract.Device(
-                pin: .ofDevice(CardProfile.defaultPIN), guessing: .locks(after: 3), pinBytes: 6...127,
+                pin: .ofDevice(CardProfile.defaultPIN), guessing: .locks(after: 3),
+                pinBytes: 6...127,
                 lendsKeys: true, hasOneKeyPerPolicy: true, hasOpenKeys: false, canSeal: false),
             open: { try await Self.keystore(of: .user, in: module) },
             openToMake: { _ in try await Self.keystore(of: .user, namesKey: true, in: module) },
@@ -152,7 +172,8 @@ struct OpenPGPCardTests {
                 let card = try await yubiKey.insert(.openPGP(serialNumber: 8))
                 let uri = module.uri(nil, key: nil).replacing(
                     ":?", with: ":serial=f1d000000008;token=OpenPGP%20card%20%28User%20PIN%29?")
-                try await body(PKCS11Keystore(uri: uri, options: PKCS11Options(token: Self.options)))
+                try await body(
+                    PKCS11Keystore(uri: uri, options: PKCS11Options(token: Self.options)))
                 withExtendedLifetime(card) {}
             })
         try await contract.check(requirement)

@@ -8,31 +8,38 @@ import VirtualSmartCard
 
 @testable import LatchkeyPKCS11
 
-/// A card that is removed during `C_Login` or `C_Sign`, with the deadlines of the tool. OpenSC 0.23 then never returns.
+/// A card that is removed during `C_Login` or `C_Sign`, with the deadlines of the tool. OpenSC 0.23
+/// then never returns.
 @Suite(.virtualYubiKey)
 struct RemovalDuringUseTests {
     typealias ModuleKind = (kind: YubiKeyModule.Kind, isolation: TokenOptions.Isolation)
 
-    static let modules: [ModuleKind] = [(.ykcs11, .never), (.opensc, .automatic), (.opensc, .never)]
+    static let modules: [ModuleKind] = [
+        (.ykcs11, .never), (.opensc, .automatic), (.opensc, .never),
+    ]
 
     /// VERIFY and GENERAL AUTHENTICATE (NIST SP 800-73-4 part 2).
     @Test(arguments: modules, [0x20, 0x87] as [UInt8])
     func `a card that is removed during a use is unavailable`(
         through module: ModuleKind, instruction: UInt8
     ) async throws {
-        let scene = try await YubiKeyScene(module.kind, options: TokenOptions(isolation: module.isolation))
+        let scene = try await YubiKeyScene(
+            module.kind, options: TokenOptions(isolation: module.isolation))
         try await scene.expectSignature()
         scene.yubiKey.card.inject(CardFault(.removal, instruction: instruction))
         let start = ContinuousClock.now
         let error = await scene.failure()
         let duration = ContinuousClock.now - start
-        print("\(module): a removal at the instruction \(instruction) is reported after \(duration)")
+        print(
+            "\(module): a removal at the instruction \(instruction) is reported after \(duration)")
         #expect(error?.code == .unavailable, "\(String(describing: error))")
     }
 
     private var reader: String { SmartCardReader.name(ofSlot: 0) }
 
-    @Test func `a call that waits for the user ends soon after a removal, and not before`() async throws {
+    @Test func `a call that waits for the user ends soon after a removal, and not before`()
+        async throws
+    {
         let yubiKey = try VirtualYubiKey.current
         let watch = CallWatch()
         let expired = DispatchSemaphore(value: 0)

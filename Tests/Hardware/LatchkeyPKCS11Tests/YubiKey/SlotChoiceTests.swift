@@ -17,7 +17,9 @@ struct SlotChoiceTests {
         try VirtualYubiKey.current.card.publicPoints[slot].map { Data($0) }
     }
 
-    @Test func `a slot that is filled during the last prompt is not used, and the next one is`() async throws {
+    @Test func `a slot that is filled during the last prompt is not used, and the next one is`()
+        async throws
+    {
         let presence = try SlowPresence(VirtualYubiKey.current, fills: .signature, at: .current)
         let module = try YubiKeyModule(.ykcs11)
         let key = try await module.keystore(presence.yubiKey.card).createKey(
@@ -34,23 +36,28 @@ struct SlotChoiceTests {
         let module = try YubiKeyModule(.ykcs11)
         let keystore = try module.keystore(presence.yubiKey.card, making: .signature)
         let error = await #expect(throws: KeystoreError.self) {
-            try await keystore.createKey(KeyRequest(policy: .pin, prompt: Self.prompt), authorizedBy: presence)
+            try await keystore.createKey(
+                KeyRequest(policy: .pin, prompt: Self.prompt), authorizedBy: presence)
         }
         #expect(error?.code == .conflict)
         #expect(try publicKey(in: .signature) == presence.other)
         withExtendedLifetime(module) {}
     }
 
-    @Test func `a sealing key that another program creates during the prompt is used`() async throws {
-        let presence = try SlowPresence(VirtualYubiKey.current, fills: .cardAuthentication, at: .securityOfficer)
+    @Test func `a sealing key that another program creates during the prompt is used`() async throws
+    {
+        let presence = try SlowPresence(
+            VirtualYubiKey.current, fills: .cardAuthentication, at: .securityOfficer)
         let card = presence.yubiKey.card
         let module = try YubiKeyModule(.ykcs11)
         let keystore = try module.keystore(card)
         let secret = SecretBytes.random(count: 32)
-        let sealed = try await keystore.seal(secret, policy: .none, for: Self.prompt, authorizedBy: presence)
+        let sealed = try await keystore.seal(
+            secret, policy: .none, for: Self.prompt, authorizedBy: presence)
         #expect(presence.other != nil)
         let generations = card.statistics.instructions["47"]
-        let opened = try await keystore.unseal(sealed, for: Self.prompt, authorizedBy: ScriptedPresence([]))
+        let opened = try await keystore.unseal(
+            sealed, for: Self.prompt, authorizedBy: ScriptedPresence([]))
         #expect(opened == secret)
         #expect(generations == 1, "yubico-piv-tool's is the only one")
         withExtendedLifetime(module) {}
@@ -82,6 +89,7 @@ final class SlowPresence: PresenceAuthority {
             made.withLock { $0 = key?.x963Representation }
         }
         let isOfficer = request.purpose == .securityOfficer
-        return .pin(try PIN(isOfficer ? VirtualYubiKey.factoryManagementKey : CardProfile.defaultPIN))
+        return .pin(
+            try PIN(isOfficer ? VirtualYubiKey.factoryManagementKey : CardProfile.defaultPIN))
     }
 }

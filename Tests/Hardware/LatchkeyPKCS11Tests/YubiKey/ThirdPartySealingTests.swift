@@ -10,20 +10,24 @@ struct ThirdPartySealingTests {
     private static let prompt = PromptContext(reason: "seal", container: "tests")
 
     private static func user() -> ScriptedPresence {
-        ScriptedPresence(pins: CardProfile.defaultPIN, officerPIN: VirtualYubiKey.factoryManagementKey)
+        ScriptedPresence(
+            pins: CardProfile.defaultPIN, officerPIN: VirtualYubiKey.factoryManagementKey)
     }
 
     private func seal(
         _ keystore: PKCS11Keystore, _ policy: AccessPolicy, _ presence: ScriptedPresence = user()
     ) async throws {
         let secret = SecretBytes.random(count: 32)
-        let sealed = try await keystore.seal(secret, policy: policy, for: Self.prompt, authorizedBy: presence)
+        let sealed = try await keystore.seal(
+            secret, policy: policy, for: Self.prompt, authorizedBy: presence)
         let opened = try await keystore.unseal(sealed, for: Self.prompt, authorizedBy: Self.user())
         #expect(opened == secret)
     }
 
     @Test(arguments: [AccessPolicy.none, .pin])
-    func `a generated key seals again with the same store, and not with another one`(_ policy: AccessPolicy)
+    func `a generated key seals again with the same store, and not with another one`(
+        _ policy: AccessPolicy
+    )
         async throws
     {
         let card = try VirtualYubiKey.current.card
@@ -39,20 +43,26 @@ struct ThirdPartySealingTests {
             try await seal(second.keystore(card), policy, presence)
         }
         #expect(error?.code == .refused)
-        #expect(error?.reason.contains("the card has no attestation, and the store has no record") == true)
+        #expect(
+            error?.reason.contains("the card has no attestation, and the store has no record")
+                == true)
         #expect(presence.requests.isEmpty)
         withExtendedLifetime(first) {}
     }
 
     @Test(arguments: [(KeySlot.cardAuthentication, AccessPolicy.none), (.keyManagement, .pin)])
-    func `a key of another program is refused without a prompt`(_ slot: KeySlot, _ policy: AccessPolicy) async throws {
+    func `a key of another program is refused without a prompt`(
+        _ slot: KeySlot, _ policy: AccessPolicy
+    ) async throws {
         let yubiKey = try VirtualYubiKey.current
         try await yubiKey.provision(slot)
         let keys = yubiKey.card.publicPoints
         let module = try YubiKeyModule(.ykcs11)
         let keystore = try module.keystore(yubiKey.card)
         let presence = Self.user()
-        let error = await #expect(throws: KeystoreError.self) { try await seal(keystore, policy, presence) }
+        let error = await #expect(throws: KeystoreError.self) {
+            try await seal(keystore, policy, presence)
+        }
         #expect(error?.code == .refused)
         #expect(
             error?.reason.contains("in the slot \(String(slot.rawValue, radix: 16))") == true,
@@ -68,8 +78,8 @@ struct ThirdPartySealingTests {
         try await seal(keystore, other)
     }
 
-    @Test(.virtualYubiKey) func `a YubiKey's generated key has an attestation, which every store accepts`() async throws
-    {
+    @Test(.virtualYubiKey)
+    func `a YubiKey's generated key has an attestation, which every store accepts`() async throws {
         let card = try VirtualYubiKey.current.card
         let module = try YubiKeyModule(.ykcs11)
         for _ in 0..<2 { try await seal(module.keystore(card), .none) }
@@ -77,9 +87,11 @@ struct ThirdPartySealingTests {
     }
 
     @Test(arguments: [(KeySlot.cardAuthentication, AccessPolicy.none), (.keyManagement, .pin)])
-    func `a key that another program creates during the prompt is refused, and there is no other prompt`(
-        _ slot: KeySlot, _ policy: AccessPolicy
-    ) async throws {
+    func
+        `a key that another program creates during the prompt is refused, and there is no other prompt`(
+            _ slot: KeySlot, _ policy: AccessPolicy
+        ) async throws
+    {
         let yubiKey = try VirtualYubiKey.current
         let presence = SlowPresence(yubiKey, fills: slot, at: .securityOfficer)
         let module = try YubiKeyModule(.ykcs11)
@@ -100,7 +112,9 @@ struct ThirdPartySealingTests {
         let yubiKey = try VirtualYubiKey.current
         let module = try YubiKeyModule(.ykcs11)
         let keystore = try module.keystore(yubiKey.card)
-        for number in 1...3 { yubiKey.card.inject(CardFault(effect, atCommand: number, instruction: 0x47)) }
+        for number in 1...3 {
+            yubiKey.card.inject(CardFault(effect, atCommand: number, instruction: 0x47))
+        }
         let error = await #expect(throws: KeystoreError.self) { try await seal(keystore, .none) }
         yubiKey.card.removeFaults()
         if effect == .removal {
@@ -115,7 +129,8 @@ struct ThirdPartySealingTests {
         try await seal(keystore, .none)
     }
 
-    /// The parts of the contract that the modules lack. `KeystoreContract` expects them as `unsupported` where it can.
+    /// The parts of the contract that the modules lack. `KeystoreContract` expects them as
+    /// `unsupported` where it can.
     @Test(arguments: YubiKeyModule.Kind.allCases)
     func `operations that the card or module lacks are unsupported, without a prompt`(
         _ kind: YubiKeyModule.Kind
@@ -133,7 +148,9 @@ struct ThirdPartySealingTests {
         }
         #expect(creation?.code == .unsupported)
         if kind == .opensc {
-            let sealing = await #expect(throws: KeystoreError.self) { try await seal(keystore, .none, presence) }
+            let sealing = await #expect(throws: KeystoreError.self) {
+                try await seal(keystore, .none, presence)
+            }
             #expect(sealing?.code == .unsupported)
         }
         #expect(presence.requests.isEmpty)

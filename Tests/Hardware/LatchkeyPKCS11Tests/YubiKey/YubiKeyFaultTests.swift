@@ -11,7 +11,9 @@ import VirtualSmartCard
 @Suite(.virtualYubiKey)
 struct YubiKeyFaultTests {
     @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `wrong PINs lock the card, and there are no more prompts`(through kind: YubiKeyModule.Kind) async throws {
+    func `wrong PINs lock the card, and there are no more prompts`(through kind: YubiKeyModule.Kind)
+        async throws
+    {
         let scene = try await YubiKeyScene(kind)
         #expect(await scene.failure(pin: "111111")?.code == .wrongProof)
         let second = await scene.failure(pin: "111111")
@@ -21,7 +23,9 @@ struct YubiKeyFaultTests {
         let presence = ScriptedPresence(pins: CardProfile.defaultPIN)
         #expect(await scene.failure(presence)?.code == .lockedOut)
         #expect(presence.requests.isEmpty)
-        try await SystemProgram("yubico-piv-tool").require(["-a", "unblock-pin", "-P", "12345678", "-N", "123456"])
+        try await SystemProgram("yubico-piv-tool").require([
+            "-a", "unblock-pin", "-P", "12345678", "-N", "123456",
+        ])
         // ykcs11 2.2.0 reports the PIN as locked until it is restarted.
         try await scene.expectSignature()
     }
@@ -44,21 +48,27 @@ struct YubiKeyFaultTests {
         // The test is about the time since the card was removed.
         try await Task.sleep(for: .milliseconds(milliseconds))
         let error = await scene.failure()
-        #expect(error?.code == .unavailable || error?.code == .transient, "\(String(describing: error))")
+        #expect(
+            error?.code == .unavailable || error?.code == .transient, "\(String(describing: error))"
+        )
         try await scene.yubiKey.eject()
         try await scene.yubiKey.insert()
         try await scene.expectSignature()
     }
 
     @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `a card that is removed while it signs is unavailable`(through kind: YubiKeyModule.Kind) async throws {
+    func `a card that is removed while it signs is unavailable`(through kind: YubiKeyModule.Kind)
+        async throws
+    {
         let scene = try await YubiKeyScene(kind, touchPolicy: .always)
         scene.yubiKey.card.touch = .wait
         async let failure = scene.failure()
         try await scene.yubiKey.waitUntilTouchIsWanted()
         scene.yubiKey.card.eject()
         let error = await failure
-        #expect(error?.code == .unavailable || error?.code == .transient, "\(String(describing: error))")
+        #expect(
+            error?.code == .unavailable || error?.code == .transient, "\(String(describing: error))"
+        )
         scene.yubiKey.card.touch = .auto
         try await scene.yubiKey.eject()
         try await scene.yubiKey.insert()
@@ -66,7 +76,9 @@ struct YubiKeyFaultTests {
     }
 
     @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `a card that was replaced by another one is the wrong device`(through kind: YubiKeyModule.Kind) async throws {
+    func `a card that was replaced by another one is the wrong device`(
+        through kind: YubiKeyModule.Kind
+    ) async throws {
         let scene = try await YubiKeyScene(kind, namesCard: false)
         try await scene.yubiKey.eject()
         let other = try await scene.yubiKey.insert(CardProfile(serialNumber: 777), slot: 0)
@@ -79,7 +91,8 @@ struct YubiKeyFaultTests {
     }
 
     @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `a pcscd that was restarted is found again`(through kind: YubiKeyModule.Kind) async throws {
+    func `a pcscd that was restarted is found again`(through kind: YubiKeyModule.Kind) async throws
+    {
         let scene = try await YubiKeyScene(kind)
         try await scene.expectSignature()
         await scene.yubiKey.reader.stop()

@@ -8,14 +8,16 @@ import VirtualSmartCard
 struct YubiKeyMakingTests {
     private static let prompt = PromptContext(reason: "make a key", container: "tests")
 
-    @Test(.virtualYubiKey(CardProfile(firmware: Firmware(5, 7, 1), managementKeyAlgorithm: .aes192)))
+    @Test(
+        .virtualYubiKey(CardProfile(firmware: Firmware(5, 7, 1), managementKeyAlgorithm: .aes192)))
     func `an AES management key has another error than a wrong one`() async throws {
         let module = try YubiKeyModule(.ykcs11)
         let keystore = try module.keystore(VirtualYubiKey.current.card)
         let presence = ScriptedPresence(
             pins: CardProfile.defaultPIN, officerPIN: VirtualYubiKey.factoryManagementKey)
         let error = await #expect(throws: KeystoreError.self) {
-            try await keystore.createKey(KeyRequest(policy: .pin, prompt: Self.prompt), authorizedBy: presence)
+            try await keystore.createKey(
+                KeyRequest(policy: .pin, prompt: Self.prompt), authorizedBy: presence)
         }
         withExtendedLifetime(module) {}
         #expect(error?.code == .unsupported)
@@ -27,16 +29,21 @@ struct YubiKeyMakingTests {
         let module = try YubiKeyModule(.ykcs11)
         let keystore = try module.keystore(VirtualYubiKey.current.card)
         let presence = ScriptedPresence(
-            pins: CardProfile.defaultPIN, officerPIN: String(VirtualYubiKey.factoryManagementKey.reversed()))
+            pins: CardProfile.defaultPIN,
+            officerPIN: String(VirtualYubiKey.factoryManagementKey.reversed()))
         let error = await #expect(throws: KeystoreError.self) {
-            try await keystore.createKey(KeyRequest(policy: .pin, prompt: Self.prompt), authorizedBy: presence)
+            try await keystore.createKey(
+                KeyRequest(policy: .pin, prompt: Self.prompt), authorizedBy: presence)
         }
         withExtendedLifetime(module) {}
         #expect(error?.code == .wrongProof)
     }
 
     @Test(
-        .virtualYubiKey, arguments: [(TouchPolicy.never, AssuranceLevel.EnforcedPresence.pin), (.always, .touchAndPIN)])
+        .virtualYubiKey,
+        arguments: [
+            (TouchPolicy.never, AssuranceLevel.EnforcedPresence.pin), (.always, .touchAndPIN),
+        ])
     func `a sealed secret's assurance contains its touch policy`(
         _ policy: TouchPolicy, _ presence: AssuranceLevel.EnforcedPresence
     ) async throws {

@@ -22,7 +22,8 @@ struct YubiKeyScene {
         try await YubiKeyModule.provision(yubiKey, yubiKey.card)
         if touchPolicy != .never {
             try await yubiKey.provision(
-                .authentication, name: YubiKeyModule.name(of: yubiKey.card), touchPolicy: touchPolicy)
+                .authentication, name: YubiKeyModule.name(of: yubiKey.card),
+                touchPolicy: touchPolicy)
         }
         let card = namesCard ? yubiKey.card : nil
         key = try await module.keystore(card, key: .authentication).createKey(
@@ -37,7 +38,8 @@ struct YubiKeyScene {
     /// Signs, and expects success.
     func expectSignature(sourceLocation: SourceLocation = #_sourceLocation) async throws {
         let signature = try await keystore.sign(
-            Self.digest, with: key, for: Self.prompt, authorizedBy: ScriptedPresence(pins: CardProfile.defaultPIN))
+            Self.digest, with: key, for: Self.prompt,
+            authorizedBy: ScriptedPresence(pins: CardProfile.defaultPIN))
         #expect(key.publicKey.isValid(signature, for: Self.digest), sourceLocation: sourceLocation)
     }
 
@@ -48,15 +50,17 @@ struct YubiKeyScene {
 
     func failure(_ presence: ScriptedPresence) async -> KeystoreError? {
         do {
-            _ = try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
+            _ = try await keystore.sign(
+                Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
             return nil
         } catch {
             return error
         }
     }
 
-    /// Enters a wrong PIN three times. Expects the attempts left in the prompts, in the errors and in the status, and expects
-    /// that the card is not asked for them before a signature without an earlier wrong PIN.
+    /// Enters a wrong PIN three times. Expects the attempts left in the prompts, in the errors and
+    /// in the status, and expects that the card is not asked for them before a signature without an
+    /// earlier wrong PIN.
     func expectCountedAttempts() async throws {
         try await expectSignature()
         let usual = try await commandsOfSignature()
@@ -66,13 +70,20 @@ struct YubiKeyScene {
         #expect(right.requests.map(\.attemptsLeft) == [2])
         #expect(try await commandsOfSignature() == usual, "the correct PIN restores the attempts")
 
-        #expect(try await keystore.pinStatus() == PINStatus(attemptsLeft: 3, attemptLimit: nil, isLockedOut: false))
+        #expect(
+            try await keystore.pinStatus()
+                == PINStatus(attemptsLeft: 3, attemptLimit: nil, isLockedOut: false))
         for (before, left) in [(Int?.none, 2), (2, 1)] {
             let presence = ScriptedPresence(pins: "111111")
             let error = await failure(presence)
             #expect(presence.requests.map(\.attemptsLeft) == [before])
-            #expect(error?.code == .wrongProof && error?.attemptsLeft == left, "\(String(describing: error))")
-            #expect(error?.reason == "the PIN is wrong; \(left == 1 ? "1 attempt is" : "\(left) attempts are") left")
+            #expect(
+                error?.code == .wrongProof && error?.attemptsLeft == left,
+                "\(String(describing: error))")
+            #expect(
+                error?.reason
+                    == "the PIN is wrong; \(left == 1 ? "1 attempt is" : "\(left) attempts are") left"
+            )
             #expect(try await keystore.pinStatus().attemptsLeft == left)
         }
         let last = ScriptedPresence(pins: "111111")

@@ -9,8 +9,10 @@ import VirtualSmartCard
 @Suite(.virtualYubiKey(touchTimeout: .milliseconds(600)))
 struct YubiKeyTouchTests {
     @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `a touch that never comes is a cancellation`(through kind: YubiKeyModule.Kind) async throws {
-        let scene = try await YubiKeyScene(kind, touchPolicy: .always, options: YubiKeyModule.reportingTouch)
+    func `a touch that never comes is a cancellation`(through kind: YubiKeyModule.Kind) async throws
+    {
+        let scene = try await YubiKeyScene(
+            kind, touchPolicy: .always, options: YubiKeyModule.reportingTouch)
         scene.yubiKey.card.touch = .wait
         let error = await scene.failure()
         #expect(error?.code == .cancelled, "\(String(describing: error))")

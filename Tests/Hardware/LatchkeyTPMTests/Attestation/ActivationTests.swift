@@ -19,7 +19,8 @@ struct ActivationTests {
 
     private func remove(_ index: TPMHandle) throws {
         try Scene.look { tpm in
-            // swtpm_setup defines it with the platform's authorization, which stays empty without firmware.
+            // swtpm_setup defines it with the platform's authorization, which stays empty without
+            // firmware.
             try tpm.nvUndefineSpace(tpm.nvReadPublic(index), by: .platform)
         }
     }
@@ -28,7 +29,9 @@ struct ActivationTests {
         try Scene.look { tpm in try tpm.evictControl(tpm.readPublic(handle), at: handle) }
     }
 
-    private func certificateAnchor(_ issuer: String = issuer) -> String { "tpm/attestation-certificate/\(issuer)" }
+    private func certificateAnchor(_ issuer: String = issuer) -> String {
+        "tpm/attestation-certificate/\(issuer)"
+    }
 
     // MARK: The budget
 
@@ -50,27 +53,35 @@ struct ActivationTests {
         let secret = try await keystore.activate(challenge, for: Self.issuer)
         // At its first use, a simulator asks for the command again.
         #expect(
-            wire.codes.filter { $0 != .activateCredential } == [.load, .startAuthSession, .flushContext])
-        let certificates = try rig.authority.certificate(for: pending, secret: secret.withUnsafeBytes { Data($0) })
+            wire.codes.filter { $0 != .activateCredential } == [
+                .load, .startAuthSession, .flushContext,
+            ])
+        let certificates = try rig.authority.certificate(
+            for: pending, secret: secret.withUnsafeBytes { Data($0) })
         wire.forget()
         try await keystore.keepAttestationCertificates(certificates, for: Self.issuer)
         #expect(wire.codes.isEmpty)
-        #expect(secret.withUnsafeBytes { wire.bytes.firstRange(of: Array($0)) } == nil, "the secret is encrypted")
+        #expect(
+            secret.withUnsafeBytes { wire.bytes.firstRange(of: Array($0)) } == nil,
+            "the secret is encrypted")
         let request = AttestationRequest(
             challenge: Data(count: 32), issuer: Self.issuer, form: EnrolmentRig.form)
         _ = try await keystore.attest(key, for: request)
         #expect(
             wire.codes == [
-                .load, .load, .startAuthSession, .policyCommandCode, .certify, .flushContext, .flushContext,
+                .load, .load, .startAuthSession, .policyCommandCode, .certify, .flushContext,
+                .flushContext,
             ], "a policy of one branch needs no PolicyOR")
         let revocable = try await keystore.createRevocableKey(
-            KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: "123456")
+            KeyRequest(policy: .pin, prompt: Scene.prompt),
+            authorizedBy: ScriptedPresence(pins: "123456")
         ) { _ in }
         wire.forget()
         _ = try await keystore.attest(revocable, for: request)
         #expect(
             wire.codes == [
-                .load, .load, .startAuthSession, .policyCommandCode, .policyOR, .certify, .flushContext,
+                .load, .load, .startAuthSession, .policyCommandCode, .policyOR, .certify,
+                .flushContext,
                 .flushContext,
             ])
         try Scene.expectNothingLoaded("after the enrolment")
@@ -78,7 +89,8 @@ struct ActivationTests {
 
     // MARK: Endorsement keys
 
-    @Test(.timeLimit(.minutes(60))) func `an RSA endorsement key activates, persistent or derived from its template`()
+    @Test(.timeLimit(.minutes(60)))
+    func `an RSA endorsement key activates, persistent or derived from its template`()
         async throws
     {
         let (wire, rig) = (Wire(), try EnrolmentRig())
@@ -92,7 +104,9 @@ struct ActivationTests {
         try Scene.expectNothingLoaded("after the activations")
     }
 
-    @Test func `an endorsement key on P-384 at another handle or only as a template activates`() async throws {
+    @Test func `an endorsement key on P-384 at another handle or only as a template activates`()
+        async throws
+    {
         let (wire, rig) = (Wire(), try EnrolmentRig())
         try Scene.look { tpm in
             let object = try tpm.readPublic(Self.p384Handle)
@@ -108,7 +122,9 @@ struct ActivationTests {
         let tpm = try SoftwareTPM.current
         try await TemporaryDirectory.withDirectory { directory in
             let tools = TPMTools(tpm, in: directory)
-            try await tools("tpm2_createek", "-G", "ecc", "-c", tools.path("ek.ctx"), "-u", tools.path("ek.pub"))
+            try await tools(
+                "tpm2_createek", "-G", "ecc", "-c", tools.path("ek.ctx"), "-u", tools.path("ek.pub")
+            )
             let area = try PublicArea(unmarshalling: tools.bytes("ek.pub").dropFirst(2))
             let issued = try await WebAuthnLibraries.certificate(
                 for: #require(area.p256Point?.p256Representation), purpose: "2.23.133.8.1")
@@ -125,14 +141,21 @@ struct ActivationTests {
         }
     }
 
-    @Test func `without a certificate for a key of the TPM, there is no endorsement and no activation`() async throws {
+    @Test
+    func `without a certificate for a key of the TPM, there is no endorsement and no activation`()
+        async throws
+    {
         try remove(Self.p384Certificate)
         try remove(Self.rsaCertificate)
-        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
-        #expect(try await keystore.attestationIdentity(for: Self.issuer).endorsementCertificates.isEmpty)
+        let keystore = TPMKeystore(
+            tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+        #expect(
+            try await keystore.attestationIdentity(for: Self.issuer).endorsementCertificates.isEmpty
+        )
         let error = await Scene.error { () async throws(KeystoreError) in
             _ = try await keystore.activate(
-                ActivationChallenge(credentialBlob: Data(count: 68), encryptedSecret: Data(count: 68)),
+                ActivationChallenge(
+                    credentialBlob: Data(count: 68), encryptedSecret: Data(count: 68)),
                 for: Self.issuer)
         }
         #expect(error?.code == .unsupported)
@@ -144,13 +167,15 @@ struct ActivationTests {
         try await SoftwareTPM.withRunning(.endorsementCertificate) { other in
             let keystore = TPMKeystore(tcti: other.tcti, anchors: MemoryTrustAnchors())
             let theirs = try #require(
-                try await keystore.attestationIdentity(for: Self.issuer).endorsementCertificates.first)
+                try await keystore.attestationIdentity(for: Self.issuer).endorsementCertificates
+                    .first)
             #expect(theirs != own)
             try remove(Self.p384Certificate)
             try remove(Self.rsaCertificate)
             try Scene.look { tpm in
                 let area = NVPublicArea(
-                    index: Self.p384Certificate, attributes: [.ownerWrite, .ownerRead, .authRead, .authWrite],
+                    index: Self.p384Certificate,
+                    attributes: [.ownerWrite, .ownerRead, .authRead, .authWrite],
                     dataSize: UInt16(min(theirs.count, 512)))
                 let index = try tpm.nvDefineSpace(area)
                 try tpm.nvWrite(Array(theirs.prefix(512)), to: index, authorizedBy: .emptyPassword)
@@ -161,7 +186,8 @@ struct ActivationTests {
 
     @Test func `a challenge for another TPM, key or with a changed byte is refused`() async throws {
         let rig = try EnrolmentRig()
-        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+        let keystore = TPMKeystore(
+            tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         let identity = try await keystore.attestationIdentity(for: Self.issuer)
         _ = try await keystore.attestationIdentity(for: "https://other.example.com")
         let right = try rig.challenge(identity).challenge
@@ -189,7 +215,8 @@ struct ActivationTests {
 
     @Test func `two issuers get two keys, and forgetting one creates another one`() async throws {
         let rig = try EnrolmentRig()
-        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+        let keystore = TPMKeystore(
+            tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         let issuers = [Self.issuer, "https://other.example.com", ""]
         var keys: [Data] = []
         for issuer in issuers {
@@ -208,7 +235,8 @@ struct ActivationTests {
         #expect(try await keystore.attestationIdentity(for: issuers[1]).attestationKey == keys[1])
     }
 
-    /// The process ended after the activation and before the certificate was stored, or the certificate was lost.
+    /// The process ended after the activation and before the certificate was stored, or the
+    /// certificate was lost.
     @Test func `after a power cut the same key is activated again`() async throws {
         let (rig, anchors) = (try EnrolmentRig(), MemoryTrustAnchors())
         let tpm = try SoftwareTPM.current
@@ -221,7 +249,8 @@ struct ActivationTests {
         let restarted = TPMKeystore(tcti: tpm.tcti, anchors: anchors)
         let second = try await restarted.attestationIdentity(for: Self.issuer)
         #expect(second.attestationKey == first.attestationKey && second.needsActivation())
-        let request = AttestationRequest(challenge: Data(count: 16), issuer: Self.issuer, form: EnrolmentRig.form)
+        let request = AttestationRequest(
+            challenge: Data(count: 16), issuer: Self.issuer, form: EnrolmentRig.form)
         let missing = await Scene.error { () async throws(KeystoreError) in
             _ = try await restarted.attest(key, for: request)
         }
@@ -234,12 +263,15 @@ struct ActivationTests {
         _ = try await rig.verdict(on: key, in: restarted)
     }
 
-    @Test func `a certificate of another key, a damaged one and an expired one count as none`() async throws {
+    @Test func `a certificate of another key, a damaged one and an expired one count as none`()
+        async throws
+    {
         let (rig, anchors) = (try EnrolmentRig(), MemoryTrustAnchors())
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: anchors)
         try await rig.enrol(keystore)
         try await rig.enrol(keystore, for: "https://other.example.com")
-        let other = try #require(try await anchors.anchor(certificateAnchor("https://other.example.com")))
+        let other = try #require(
+            try await anchors.anchor(certificateAnchor("https://other.example.com")))
         let own = try #require(try await anchors.anchor(certificateAnchor()))
         for bytes in [other, own.dropLast(), Data(), Data([2]) + own.dropFirst()] {
             try await anchors.replaceAnchor(certificateAnchor(), with: Data(bytes))
@@ -254,7 +286,8 @@ struct ActivationTests {
 
     @Test func `a certificate is renewed after two thirds of its time`() async throws {
         let rig = try EnrolmentRig(days: 90)
-        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+        let keystore = TPMKeystore(
+            tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         try await rig.enrol(keystore)
         let identity = try await keystore.attestationIdentity(for: Self.issuer)
         let expiry = try #require(identity.expiresAt)
@@ -266,14 +299,17 @@ struct ActivationTests {
 
     @Test func `the statement of a key contains no endorsement certificate`() async throws {
         let rig = try EnrolmentRig()
-        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+        let keystore = TPMKeystore(
+            tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         try await rig.enrol(keystore)
         let endorsement = try #require(
             try await keystore.attestationIdentity(for: Self.issuer).endorsementCertificates.first)
         let key = try await Scene.key(keystore, .none)
         for form in [AttestationRequest.Form.creation, .certify, .acme, EnrolmentRig.form] {
             let attestation = try await keystore.attest(
-                key, for: AttestationRequest(challenge: Data(count: 16), issuer: Self.issuer, form: form))
+                key,
+                for: AttestationRequest(challenge: Data(count: 16), issuer: Self.issuer, form: form)
+            )
             #expect(!attestation.certificates.contains(endorsement))
             #expect(attestation.object?.firstRange(of: endorsement) == nil)
         }

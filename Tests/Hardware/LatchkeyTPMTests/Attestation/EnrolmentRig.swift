@@ -9,7 +9,8 @@ import TPM2
 
 @testable import LatchkeyTPM
 
-/// A server that certifies attestation keys and verifies attestations, and the client's side of the exchange.
+/// A server that certifies attestation keys and verifies attestations, and the client's side of the
+/// exchange.
 struct EnrolmentRig {
     static let issuer = "https://id.example.com"
     static let form = AttestationRequest.Form.webAuthn(rpID: "id.example.com", origin: issuer)
@@ -18,19 +19,24 @@ struct EnrolmentRig {
     let anchors: AttestationAnchors
 
     /// - Parameters:
-    ///   - endorsement: The roots of endorsement certificates; nil for those of the test's software TPM.
+    ///   - endorsement: The roots of endorsement certificates; nil for those of the test's software
+    ///     TPM.
     ///   - others: Certificates of other issuers for attestation keys, DER.
-    init(endorsement: AttestationAnchors.Group? = nil, trusting others: [Data] = [], days: Int = 90) throws {
+    init(endorsement: AttestationAnchors.Group? = nil, trusting others: [Data] = [], days: Int = 90)
+        throws
+    {
         func issuer(_ name: String) throws -> AttestationIssuer {
             let made = try AttestationIssuer.generate(name: name, at: Date())
             return try AttestationIssuer(certificate: made.certificate, privateKey: made.privateKey)
         }
         let (real, simulated) = (try issuer("Example AIK CA"), try issuer("Example simulators"))
         authority = EndorsementAuthority(
-            anchors: AttestationAnchors(simulated: try endorsement ?? Self.softwareTPM(SoftwareTPM.current)),
+            anchors: AttestationAnchors(
+                simulated: try endorsement ?? Self.softwareTPM(SoftwareTPM.current)),
             issuer: real, simulatedIssuer: simulated, certificateDays: days)
         anchors = AttestationAnchors(
-            aik: try .init(roots: [real.certificate] + others), simulated: try .init(roots: [simulated.certificate]))
+            aik: try .init(roots: [real.certificate] + others),
+            simulated: try .init(roots: [simulated.certificate]))
     }
 
     /// The authority of a software TPM.
@@ -51,7 +57,9 @@ struct EnrolmentRig {
         let (challenge, pending) = try authority.challenge(
             endorsement: identity.endorsementCertificates, attestationKey: identity.attestationKey)
         return (
-            ActivationChallenge(credentialBlob: challenge.credentialBlob, encryptedSecret: challenge.encryptedSecret),
+            ActivationChallenge(
+                credentialBlob: challenge.credentialBlob, encryptedSecret: challenge.encryptedSecret
+            ),
             pending
         )
     }
@@ -67,14 +75,16 @@ struct EnrolmentRig {
 
     /// Attests a key for a random challenge, and verifies the attestation as the server does.
     func verdict(
-        on key: HardwareKey, in keystore: some Keystore, require level: AttestationRequirement.Level = .none,
+        on key: HardwareKey, in keystore: some Keystore,
+        require level: AttestationRequirement.Level = .none,
         form: AttestationRequest.Form = form, knowing approvalKeys: Set<Data> = []
     ) async throws -> AttestationVerdict {
         let challenge = SecretBytes.random(count: 32).withUnsafeBytes { Data($0) }
         let attestation = try await keystore.attest(
             key, for: AttestationRequest(challenge: challenge, issuer: Self.issuer, form: form))
         return try await verify(
-            attestation, of: key, challenge: challenge, require: level, form: form, knowing: approvalKeys)
+            attestation, of: key, challenge: challenge, require: level, form: form,
+            knowing: approvalKeys)
     }
 
     func verify(
@@ -85,9 +95,12 @@ struct EnrolmentRig {
         let statement = try AttestationStatement(json: attestation.json ?? Data())
         var binding = AttestationExpectation.Binding.qualifyingData
         if case .webAuthn(let rpID, let origin) = form {
-            binding = .webAuthn(rpID: rpID, origin: origin, credentialID: Data(key.id.rawValue.utf8))
+            binding = .webAuthn(
+                rpID: rpID, origin: origin, credentialID: Data(key.id.rawValue.utf8))
         }
-        return try await AttestationVerifier(anchors: anchors, approvalKeys: ListedApprovalKeys(approvalKeys)).verify(
+        return try await AttestationVerifier(
+            anchors: anchors, approvalKeys: ListedApprovalKeys(approvalKeys)
+        ).verify(
             statement, of: .es256(key.publicKey),
             for: AttestationExpectation(
                 challenge: challenge, binding: binding,
@@ -106,7 +119,8 @@ struct EnrolmentRig {
 }
 
 extension Scene {
-    /// A key as earlier versions created it: revocable, with the PIN `123456`, a secret in its index, and no policy.
+    /// A key as earlier versions created it: revocable, with the PIN `123456`, a secret in its
+    /// index, and no policy.
     static func earlierRevocableKey(_ keystore: TPMKeystore) async throws -> HardwareKey {
         let root = try await keystore.presentRoot()
         let value = SecretBytes.random(count: 32)
@@ -115,11 +129,14 @@ extension Scene {
         ) { _ in }
         let request = KeyRequest(policy: .pin, label: "earlier", prompt: prompt)
         let binding = KeyBinding(id: request.id, label: request.label)
-        let authValue = try value.withUnsafeBytes { try PINHardening.authValue(ofSecret: $0, boundTo: binding) }
+        let authValue = try value.withUnsafeBytes {
+            try PINHardening.authValue(ofSecret: $0, boundTo: binding)
+        }
         let created = try await keystore.createObject(
             KeyTemplates.revocableKey(), authValue: authValue, under: root)
         return try keystore.hardwareKey(
-            TPMKeyBlob(created, under: root, binding: binding), for: request, assurance: authorization.assurance,
+            TPMKeyBlob(created, under: root, binding: binding), for: request,
+            assurance: authorization.assurance,
             authorization: authorization)
     }
 
@@ -131,7 +148,8 @@ extension Scene {
         let salt = PINHardening.randomSalt()
         let created = try await keystore.createObject(
             try KeyTemplates.signingKey(.pin, nil),
-            authValue: PINHardening.authValue(try PIN("123456"), salt: salt, boundTo: binding), under: root)
+            authValue: PINHardening.authValue(try PIN("123456"), salt: salt, boundTo: binding),
+            under: root)
         return try keystore.hardwareKey(
             TPMKeyBlob(created, under: root, pinSalt: salt, binding: binding), for: request,
             assurance: TPMKeystore.assurance(of: .pin, nil, under: root))

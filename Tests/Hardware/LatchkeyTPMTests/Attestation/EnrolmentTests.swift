@@ -18,9 +18,12 @@ struct EnrolmentTests {
         TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
     }
 
-    private func revocableKey(_ keystore: TPMKeystore, _ policy: AccessPolicy) async throws -> HardwareKey {
+    private func revocableKey(_ keystore: TPMKeystore, _ policy: AccessPolicy) async throws
+        -> HardwareKey
+    {
         try await keystore.createRevocableKey(
-            KeyRequest(policy: policy, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: "123456")
+            KeyRequest(policy: policy, prompt: Scene.prompt),
+            authorizedBy: ScriptedPresence(pins: "123456")
         ) { _ in }
     }
 
@@ -31,13 +34,17 @@ struct EnrolmentTests {
         #expect(keystore.isAttestable(key), sourceLocation: location)
         for form in [EnrolmentRig.form, .certify, .acme, .creation] {
             let verdict = try await rig.verdict(on: key, in: keystore, form: form)
-            #expect(verdict.presence == presence && verdict.isSimulated, "\(form)", sourceLocation: location)
+            #expect(
+                verdict.presence == presence && verdict.isSimulated, "\(form)",
+                sourceLocation: location)
             #expect(verdict.publicKey == key.publicKey, sourceLocation: location)
         }
         let isRefused = await EnrolmentRig.refusal {
             _ = try await rig.verdict(on: key, in: keystore, require: .presence)
         }
-        #expect(isRefused == (presence == .none ? .insufficientPresence : nil), sourceLocation: location)
+        #expect(
+            isRefused == (presence == .none ? .insufficientPresence : nil), sourceLocation: location
+        )
         try Scene.expectNothingLoaded("after an attestation")
     }
 
@@ -50,66 +57,82 @@ struct EnrolmentTests {
         try await expect(.none, of: revocableKey(keystore, .none), keystore, rig)
     }
 
-    @Test func `keys of a broker are proven, and only a known approval key proves a finger`() async throws {
+    @Test func `keys of a broker are proven, and only a known approval key proves a finger`()
+        async throws
+    {
         let rig = try EnrolmentRig()
         try await Scene.withBroker(.matches) { _, keystore, broker in
             try await rig.enrol(keystore)
             let presence = ScriptedPresence([.pin("123456"), .pin("123456")], broker: broker)
             let reuse = try #require(AccessPolicy(.biometryAny, reuseSeconds: 30))
             for (policy, expected, dies) in [
-                (AccessPolicy.biometryAny, Presence.finger, false), (.biometryCurrentSet, .finger, true),
+                (AccessPolicy.biometryAny, Presence.finger, false),
+                (.biometryCurrentSet, .finger, true),
                 (.userPresence, .fingerOrPIN, false), (.pin, .pin, false), (reuse, .finger, false),
             ] {
                 let key = try await Scene.key(keystore, policy, presence)
                 let authority = try TPMKeyBlob(key.blob).protection?.finger?.authority
                 let name = Data(try authority?.name.bytes ?? [])
                 for form in [EnrolmentRig.form, .certify, .acme] {
-                    let verdict = try await rig.verdict(on: key, in: keystore, form: form, knowing: [name])
+                    let verdict = try await rig.verdict(
+                        on: key, in: keystore, form: form, knowing: [name])
                     #expect(verdict.presence == expected, "\(policy) \(form)")
-                    #expect(verdict.diesWithFingers == dies && verdict.reuseSeconds == policy.reuseSeconds)
+                    #expect(
+                        verdict.diesWithFingers == dies
+                            && verdict.reuseSeconds == policy.reuseSeconds)
                 }
                 let unknown = try await rig.verdict(on: key, in: keystore)
                 #expect(unknown.presence == (policy.hasFinger ? nil : .pin))
                 let code = await EnrolmentRig.refusal {
-                    _ = try await rig.verdict(on: key, in: keystore, require: .finger, knowing: [name])
+                    _ = try await rig.verdict(
+                        on: key, in: keystore, require: .finger, knowing: [name])
                 }
                 let accepted: [AccessPolicy] = [.biometryAny, .biometryCurrentSet]
-                #expect(code == (accepted.contains(policy) ? nil : .insufficientPresence), "\(policy)")
+                #expect(
+                    code == (accepted.contains(policy) ? nil : .insufficientPresence), "\(policy)")
             }
         }
     }
 
-    @Test func `a key of the current fingers is attested with its counter, and is lost with another finger`()
+    @Test
+    func
+        `a key of the current fingers is attested with its counter, and is lost with another finger`()
         async throws
     {
         let rig = try EnrolmentRig()
         try await Scene.withBroker(.matches) { wire, keystore, broker in
             try await rig.enrol(keystore)
-            let key = try await Scene.key(keystore, .biometryCurrentSet, ScriptedPresence([], broker: broker))
+            let key = try await Scene.key(
+                keystore, .biometryCurrentSet, ScriptedPresence([], broker: broker))
             wire.forget()
             let attestation = try await keystore.attest(
-                key, for: AttestationRequest(challenge: Data(count: 16), issuer: EnrolmentRig.issuer))
+                key,
+                for: AttestationRequest(challenge: Data(count: 16), issuer: EnrolmentRig.issuer))
             #expect(wire.codes.suffix(2) == [.nvCertify, .flushContext])
             guard case .signed(let signed) = attestation.presence?.branches.first else {
                 Issue.record("there is no branch for the finger")
                 return
             }
             #expect(signed.counter?.certInfo != nil && signed.counter?.signature != nil)
-            _ = try await rig.verify(attestation, of: key, challenge: Data(count: 16), form: .certify)
+            _ = try await rig.verify(
+                attestation, of: key, challenge: Data(count: 16), form: .certify)
         }
     }
 
     @Test func `keys of earlier versions sign, and only their creation is attested`() async throws {
         let (keystore, rig) = (try keystore(), try EnrolmentRig())
         try await rig.enrol(keystore)
-        for key in [try await Scene.earlierRevocableKey(keystore), try await Scene.earlierKey(keystore)] {
+        for key in [
+            try await Scene.earlierRevocableKey(keystore), try await Scene.earlierKey(keystore),
+        ] {
             try await Scene.sign(keystore, key)
             #expect(!keystore.isAttestable(key))
             for form in [EnrolmentRig.form, .certify, .acme] {
                 let error = await Scene.error { () async throws(KeystoreError) in
                     _ = try await keystore.attest(
                         key,
-                        for: AttestationRequest(challenge: Data(count: 16), issuer: EnrolmentRig.issuer, form: form))
+                        for: AttestationRequest(
+                            challenge: Data(count: 16), issuer: EnrolmentRig.issuer, form: form))
                 }
                 #expect(error?.code == .unsupported)
             }
@@ -117,19 +140,25 @@ struct EnrolmentTests {
             #expect(verdict.presence == (key.isRevocable ? Presence.none : .pin))
         }
         let changed = try await keystore.changePIN(
-            of: [try await Scene.earlierRevocableKey(keystore), try await revocableKey(keystore, .pin)], secrets: [],
+            of: [
+                try await Scene.earlierRevocableKey(keystore),
+                try await revocableKey(keystore, .pin),
+            ], secrets: [],
             for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "654321"))
         for key in changed.keys { try await Scene.sign(keystore, key, pin: "654321") }
     }
 
     /// Its declared branches are those of a key with a PIN, but its policy has none.
-    @Test func `a key of the earlier form is refused if it is declared as one with a PIN`() async throws {
+    @Test func `a key of the earlier form is refused if it is declared as one with a PIN`()
+        async throws
+    {
         let (keystore, rig) = (try keystore(), try EnrolmentRig())
         try await rig.enrol(keystore)
         let (old, new) = (
             try await Scene.earlierRevocableKey(keystore), try await revocableKey(keystore, .pin)
         )
-        let request = AttestationRequest(challenge: Data(count: 16), issuer: EnrolmentRig.issuer, form: .creation)
+        let request = AttestationRequest(
+            challenge: Data(count: 16), issuer: EnrolmentRig.issuer, form: .creation)
         var forged = try await keystore.attest(old, for: request)
         forged.presence = try await keystore.attest(new, for: request).presence
         let code = await EnrolmentRig.refusal {
@@ -143,7 +172,8 @@ struct EnrolmentTests {
         try await rig.enrol(keystore)
         let (key, other) = (try await Scene.key(keystore), try await Scene.key(keystore))
         let request = AttestationRequest(
-            challenge: Data(repeating: 7, count: 32), issuer: EnrolmentRig.issuer, form: EnrolmentRig.form)
+            challenge: Data(repeating: 7, count: 32), issuer: EnrolmentRig.issuer,
+            form: EnrolmentRig.form)
         let attestation = try await keystore.attest(key, for: request)
         _ = try await rig.verify(attestation, of: key, challenge: request.challenge)
         func code(_ key: HardwareKey, _ challenge: Data, _ form: AttestationRequest.Form) async
@@ -153,9 +183,11 @@ struct EnrolmentTests {
                 _ = try await rig.verify(attestation, of: key, challenge: challenge, form: form)
             }
         }
-        #expect(await code(key, Data(repeating: 8, count: 32), EnrolmentRig.form) == .wrongChallenge)
+        #expect(
+            await code(key, Data(repeating: 8, count: 32), EnrolmentRig.form) == .wrongChallenge)
         #expect(await code(other, request.challenge, EnrolmentRig.form) == .wrongChallenge)
-        let elsewhere = AttestationRequest.Form.webAuthn(rpID: "evil.example.com", origin: EnrolmentRig.issuer)
+        let elsewhere = AttestationRequest.Form.webAuthn(
+            rpID: "evil.example.com", origin: EnrolmentRig.issuer)
         #expect(await code(key, request.challenge, elsewhere) == .wrongChallenge)
         let stranger = try EnrolmentRig()
         let untrusted = await EnrolmentRig.refusal {

@@ -8,9 +8,11 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// Digests that an independent program computed (reference "attestation vectors", sections 1.1 to 1.3).
+/// Digests that an independent program computed (reference "attestation vectors", sections 1.1 to
+/// 1.3).
 struct PolicyVectorTests {
-    private static let authority = TPMName(bytes: [0x00, 0x0b] + Array(SHA256.hash(data: Array("approval key".utf8))))
+    private static let authority = TPMName(
+        bytes: [0x00, 0x0b] + Array(SHA256.hash(data: Array("approval key".utf8))))
     private static let fingers = Array(SHA256.hash(data: Array("fingers".utf8)))
 
     private func hex(_ bytes: [UInt8]?) -> String {
@@ -18,7 +20,9 @@ struct PolicyVectorTests {
     }
 
     private func bytes(_ hex: String) -> [UInt8] {
-        stride(from: 0, to: hex.count, by: 2).compactMap { UInt8(hex.dropFirst($0).prefix(2), radix: 16) }
+        stride(from: 0, to: hex.count, by: 2).compactMap {
+            UInt8(hex.dropFirst($0).prefix(2), radix: 16)
+        }
     }
 
     private func finger(_ policy: AccessPolicy, set: [UInt8]? = nil) -> [UInt8] {
@@ -39,7 +43,8 @@ struct PolicyVectorTests {
 
     @Test func `the references`() throws {
         #expect(
-            hex(finger(.biometryAny)) == "6b794c4ff81a7a0b5848b661f19edcd7422319dc02ea6eeabeefed3e3f0e0552")
+            hex(finger(.biometryAny))
+                == "6b794c4ff81a7a0b5848b661f19edcd7422319dc02ea6eeabeefed3e3f0e0552")
         #expect(
             hex(finger(try #require(AccessPolicy(.biometryAny, reuseSeconds: 30))))
                 == "5f6d5fcca57746112929bfe53e620e418ab6b13ff0b1f89930c305a707a8f847")
@@ -60,25 +65,32 @@ struct PolicyVectorTests {
     @Test func `the policies with the branch for certification`() throws {
         let certify = PresenceProtection.certification
         let any = PolicyDigest().signed(by: Self.authority, policyRef: finger(.biometryAny))
-        #expect(hex(any.bytes) == "6a2713e1db23c26b3a922a81eaf3915fada3bfc14d7f3c9707a375d13e995120")
+        #expect(
+            hex(any.bytes) == "6a2713e1db23c26b3a922a81eaf3915fada3bfc14d7f3c9707a375d13e995120")
         #expect(
             hex(PolicyDigest.or([any, certify])?.bytes)
                 == "a4231f5b0875fd8ae320b567d3efa7288840de413a13149d6eae852e85c6fe9d")
         let index = try NVIndex(
             unmarshalling: bytes(
-                "01804c00000b2206008800202a9b8740102b56b840e73756dc7da6d0332d05168dbccd0937475a55811e3f9d0008"))
-        let pin = PolicyDigest().secret(of: index.name, policyRef: PresenceReference.pin(under: .userPresence))
-        #expect(hex(pin.bytes) == "9ddfffcb81d2411feb3b32b05894c3396ac7efc6f6315c9d70e1e5ace284c8a6")
+                "01804c00000b2206008800202a9b8740102b56b840e73756dc7da6d0332d05168dbccd0937475a55811e3f9d0008"
+            ))
+        let pin = PolicyDigest().secret(
+            of: index.name, policyRef: PresenceReference.pin(under: .userPresence))
+        #expect(
+            hex(pin.bytes) == "9ddfffcb81d2411feb3b32b05894c3396ac7efc6f6315c9d70e1e5ace284c8a6")
         let presence = PolicyDigest().signed(by: Self.authority, policyRef: finger(.userPresence))
         #expect(
             hex(PolicyDigest.or([presence, pin, certify])?.bytes)
                 == "c275ae33d70509168fa53c42ff756646fba18967686c65d2e46275ad0fc6f294")
         let counter = try NVIndex(
             unmarshalling: bytes(
-                "01804c01000b220600180020da3a054f6136e80af6f4f70f97fb742791bc93ecd204d476db61fc76559134c40008"))
+                "01804c01000b220600180020da3a054f6136e80af6f4f70f97fb742791bc93ecd204d476db61fc76559134c40008"
+            ))
         let current = PolicyDigest().nvEquals(UInt64(7).marshalled, in: counter.name).signed(
             by: Self.authority, policyRef: finger(.biometryCurrentSet, set: Self.fingers))
-        #expect(hex(current.bytes) == "b2f92d046b678892ce16eaac46580cb66ef8ed077e419eae5765962303373077")
+        #expect(
+            hex(current.bytes) == "b2f92d046b678892ce16eaac46580cb66ef8ed077e419eae5765962303373077"
+        )
         #expect(
             hex(PolicyDigest.or([current, certify])?.bytes)
                 == "9f9ac07b263341c782925a43fae16541a9889ba734d9f5fdd6ed83a68be8fc35")
@@ -105,7 +117,9 @@ struct PolicyVectorTests {
                 let blob = try TPMKeyBlob(key.blob)
                 let own = try blob.protection?.branches(under: key.policy) ?? []
                 #expect(blob.key.publicArea.attributes.rawValue == attributes, "\(key.policy)")
-                #expect(own.count == branches && (branches == 0 || own.last == PresenceProtection.certification))
+                #expect(
+                    own.count == branches
+                        && (branches == 0 || own.last == PresenceProtection.certification))
                 let digest = PolicyDigest.or(own) ?? own.first
                 #expect(blob.key.publicArea.authPolicy == digest?.bytes ?? [])
             }

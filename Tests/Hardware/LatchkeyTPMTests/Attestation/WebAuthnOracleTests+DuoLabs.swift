@@ -9,8 +9,10 @@ import Testing
 @testable import LatchkeyTPM
 
 extension WebAuthnOracleTests {
-    @Test(.requiresDuoLabs) func `duo-labs accepts keys of both forms, and refuses changed objects`() async throws {
-        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+    @Test(.requiresDuoLabs)
+    func `duo-labs accepts keys of both forms, and refuses changed objects`() async throws {
+        let keystore = TPMKeystore(
+            tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         _ = try await enrol(keystore)
         var objects: [(object: Data, clientData: Data)] = []
         for form in [KeyForm.fixedScheme, .webAuthn] {
@@ -29,7 +31,9 @@ extension WebAuthnOracleTests {
             changed += [(damaged, clientData), (object, clientData + Data([0x20]))]
         }
         let refused = try await DuoLabs.answers(about: changed)
-        #expect(refused.count == 4 && refused.allSatisfy { $0.hasPrefix("invalid_attestation: ") }, "\(refused)")
+        #expect(
+            refused.count == 4 && refused.allSatisfy { $0.hasPrefix("invalid_attestation: ") },
+            "\(refused)")
     }
 }
 
@@ -43,8 +47,10 @@ private enum DuoLabs {
     }
 
     /// Returns the library's answer about each object.
-    static func answers(about objects: [(object: Data, clientData: Data)]) async throws -> [String] {
-        let source = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    static func answers(about objects: [(object: Data, clientData: Data)]) async throws -> [String]
+    {
+        let source = URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent()
             .appending(path: "Oracles/duo_verify.go").path
         let lines = objects.map { object, clientData in
             "\(object.base64EncodedString()) \(Data(SHA256.hash(data: clientData)).base64EncodedString())\n"
@@ -52,9 +58,13 @@ private enum DuoLabs {
         return try await TemporaryDirectory.withDirectory { directory in
             let program = directory.path(of: "duo-verify")
             try await SystemProgram(
-                "go", environment: ["GO111MODULE": "off", "GOPATH": path, "GOCACHE": directory.path(of: "cache")]
+                "go",
+                environment: [
+                    "GO111MODULE": "off", "GOPATH": path, "GOCACHE": directory.path(of: "cache"),
+                ]
             ).require(["build", "-o", program, source])
-            let outcome = try await SystemProgram(program).result(of: [], input: Array(lines.joined().utf8))
+            let outcome = try await SystemProgram(program).result(
+                of: [], input: Array(lines.joined().utf8))
             try #require(outcome.isSuccess, "\(outcome.text)")
             return outcome.output.split(separator: "\n").map(String.init)
         }
@@ -65,6 +75,7 @@ extension Trait where Self == ConditionTrait {
     fileprivate static var requiresDuoLabs: Self {
         .enabled(
             if: FileManager.default.isExecutableFile(atPath: "/usr/bin/go") && DuoLabs.isInstalled,
-            "needs Go and its library duo-labs/webauthn, which scripts/setup installs if apt has them")
+            "needs Go and its library duo-labs/webauthn, which scripts/setup installs if apt has them"
+        )
     }
 }

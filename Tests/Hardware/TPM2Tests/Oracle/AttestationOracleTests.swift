@@ -19,7 +19,10 @@ import Testing
     /// Keys of one TPM, whose parent both implementations derive from the same template.
     private func keys() async throws -> (signer: ESAPI.WrappedKey, key: ESAPI.WrappedKey) {
         try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { native in
-            (try native.create(Self.signer, authValue: []), try native.create(Self.key, authValue: []))
+            (
+                try native.create(Self.signer, authValue: []),
+                try native.create(Self.key, authValue: [])
+            )
         }
     }
 
@@ -34,7 +37,8 @@ import Testing
             let key = try native.tpm.loadExternal(Self.area(signer), in: .owner)
             defer { try? native.tpm.flushContext(key.handle) }
             _ = try native.tpm.verifySignature(
-                TPMSignature(unmarshalling: said.signature), over: Array(SHA256.hash(data: statement)), by: key)
+                TPMSignature(unmarshalling: said.signature),
+                over: Array(SHA256.hash(data: statement)), by: key)
         }
         return try Attest(unmarshalling: statement)
     }
@@ -43,9 +47,12 @@ import Testing
         let (signer, key) = try await keys()
         let theirs = try await ESAPI.connect(to: SoftwareTPM.current.tcti) { esys in
             let storage = try esys.createPrimary(OracleTemplates.storage)
-            let (object, signing) = (try esys.load(key, under: storage), try esys.load(signer, under: storage))
+            let (object, signing) = (
+                try esys.load(key, under: storage), try esys.load(signer, under: storage)
+            )
             defer { for handle in [object, signing, storage] { try? esys.flush(handle) } }
-            let (statement, signature) = try esys.certify(object, by: signing, challenge: Self.challenge)
+            let (statement, signature) = try esys.certify(
+                object, by: signing, challenge: Self.challenge)
             return Said(statement: statement, signature: signature)
         }
         let ours = try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { native in
@@ -78,7 +85,8 @@ import Testing
             let signing = try esys.load(signer, under: storage)
             defer { for handle in [signing, storage] { try? esys.flush(handle) } }
             let (blob, secret) = try esys.makeCredential(credential, under: storage, for: name)
-            let opened = try esys.activateCredential(blob, secret: secret, for: signing, with: storage)
+            let opened = try esys.activateCredential(
+                blob, secret: secret, for: signing, with: storage)
             return (Said(statement: blob, signature: secret), opened)
         }
         #expect(theirs == credential)
@@ -99,7 +107,8 @@ import Testing
 extension NativeTPM {
     /// Loads two keys and lends them to `body`.
     fileprivate func lending<R>(
-        _ first: ESAPI.WrappedKey, _ second: ESAPI.WrappedKey, _ body: (TPMObject, TPMObject) throws -> R
+        _ first: ESAPI.WrappedKey, _ second: ESAPI.WrappedKey,
+        _ body: (TPMObject, TPMObject) throws -> R
     ) throws -> R {
         let one = try load(first)
         defer { try? tpm.flushContext(one.handle) }

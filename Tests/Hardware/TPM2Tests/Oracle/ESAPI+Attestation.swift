@@ -17,13 +17,16 @@ extension ESAPI {
         var signature: UnsafeMutablePointer<TPMT_SIGNATURE>?
         try Self.check(
             Esys_Certify(
-                context, object, signer, Self.password, Self.password, UInt32(ESYS_TR_NONE), &data, &scheme, &statement,
+                context, object, signer, Self.password, Self.password, UInt32(ESYS_TR_NONE), &data,
+                &scheme, &statement,
                 &signature),
             "Esys_Certify")
-        let bytes = try MarshallingUnit.write(Self.take(statement, "Esys_Certify"), Tss2_MU_TPM2B_ATTEST_Marshal)
+        let bytes = try MarshallingUnit.write(
+            Self.take(statement, "Esys_Certify"), Tss2_MU_TPM2B_ATTEST_Marshal)
         return (
             Array(bytes.dropFirst(2)),
-            try MarshallingUnit.write(Self.take(signature, "Esys_Certify"), Tss2_MU_TPMT_SIGNATURE_Marshal)
+            try MarshallingUnit.write(
+                Self.take(signature, "Esys_Certify"), Tss2_MU_TPMT_SIGNATURE_Marshal)
         )
     }
 
@@ -40,11 +43,13 @@ extension ESAPI {
         var secret: UnsafeMutablePointer<TPM2B_ENCRYPTED_SECRET>?
         try Self.check(
             Esys_MakeCredential(
-                context, key, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &credential, &name,
+                context, key, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE),
+                &credential, &name,
                 &blob, &secret),
             "Esys_MakeCredential")
         let contents = (
-            try MarshallingUnit.write(Self.take(blob, "Esys_MakeCredential"), Tss2_MU_TPM2B_ID_OBJECT_Marshal),
+            try MarshallingUnit.write(
+                Self.take(blob, "Esys_MakeCredential"), Tss2_MU_TPM2B_ID_OBJECT_Marshal),
             try MarshallingUnit.write(
                 Self.take(secret, "Esys_MakeCredential"), Tss2_MU_TPM2B_ENCRYPTED_SECRET_Marshal)
         )
@@ -60,11 +65,13 @@ extension ESAPI {
         var blob = try MarshallingUnit.read(
             MarshallingUnit.sized(blob), into: TPM2B_ID_OBJECT(), Tss2_MU_TPM2B_ID_OBJECT_Unmarshal)
         var secret = try MarshallingUnit.read(
-            MarshallingUnit.sized(secret), into: TPM2B_ENCRYPTED_SECRET(), Tss2_MU_TPM2B_ENCRYPTED_SECRET_Unmarshal)
+            MarshallingUnit.sized(secret), into: TPM2B_ENCRYPTED_SECRET(),
+            Tss2_MU_TPM2B_ENCRYPTED_SECRET_Unmarshal)
         var credential: UnsafeMutablePointer<TPM2B_DIGEST>?
         try Self.check(
             Esys_ActivateCredential(
-                context, object, key, Self.password, Self.password, UInt32(ESYS_TR_NONE), &blob, &secret, &credential),
+                context, object, key, Self.password, Self.password, UInt32(ESYS_TR_NONE), &blob,
+                &secret, &credential),
             "Esys_ActivateCredential")
         return try MarshallingUnit.bytes(Self.take(credential, "Esys_ActivateCredential"))
     }

@@ -24,7 +24,8 @@ extension ESAPI {
         var index = ESYS_TR()
         try Self.check(
             Esys_TR_FromTPMPublic(
-                context, handle, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &index),
+                context, handle, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE),
+                &index),
             "Esys_TR_FromTPMPublic")
         return index
     }
@@ -37,7 +38,8 @@ extension ESAPI {
         var name: UnsafeMutablePointer<TPM2B_NAME>?
         try Self.check(
             Esys_NV_ReadPublic(
-                context, index, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &area, &name),
+                context, index, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE),
+                &area, &name),
             "Esys_NV_ReadPublic")
         return (
             Array(
@@ -45,8 +47,10 @@ extension ESAPI {
                     Self.take(area, "Esys_NV_ReadPublic"), Tss2_MU_TPM2B_NV_PUBLIC_Marshal
                 ).dropFirst(2)),
             Array(
-                try MarshallingUnit.write(Self.take(name, "Esys_NV_ReadPublic"), Tss2_MU_TPM2B_NAME_Marshal)
-                    .dropFirst(2))
+                try MarshallingUnit.write(
+                    Self.take(name, "Esys_NV_ReadPublic"), Tss2_MU_TPM2B_NAME_Marshal
+                )
+                .dropFirst(2))
         )
     }
 
@@ -55,21 +59,26 @@ extension ESAPI {
         var data: UnsafeMutablePointer<TPM2B_MAX_NV_BUFFER>?
         try Self.check(
             Esys_NV_Read(
-                context, UInt32(ESYS_TR_RH_OWNER), index, UInt32(ESYS_TR_PASSWORD), UInt32(ESYS_TR_NONE),
+                context, UInt32(ESYS_TR_RH_OWNER), index, UInt32(ESYS_TR_PASSWORD),
+                UInt32(ESYS_TR_NONE),
                 UInt32(ESYS_TR_NONE), count, 0, &data),
             "Esys_NV_Read")
         return Array(
-            try MarshallingUnit.write(Self.take(data, "Esys_NV_Read"), Tss2_MU_TPM2B_MAX_NV_BUFFER_Marshal)
-                .dropFirst(2))
+            try MarshallingUnit.write(
+                Self.take(data, "Esys_NV_Read"), Tss2_MU_TPM2B_MAX_NV_BUFFER_Marshal
+            )
+            .dropFirst(2))
     }
 
     /// NV_Write by the owner's empty password.
     func write(_ data: [UInt8], to index: ESYS_TR) throws {
         var buffer = try MarshallingUnit.read(
-            MarshallingUnit.sized(data), into: TPM2B_MAX_NV_BUFFER(), Tss2_MU_TPM2B_MAX_NV_BUFFER_Unmarshal)
+            MarshallingUnit.sized(data), into: TPM2B_MAX_NV_BUFFER(),
+            Tss2_MU_TPM2B_MAX_NV_BUFFER_Unmarshal)
         try Self.check(
             Esys_NV_Write(
-                context, UInt32(ESYS_TR_RH_OWNER), index, UInt32(ESYS_TR_PASSWORD), UInt32(ESYS_TR_NONE),
+                context, UInt32(ESYS_TR_RH_OWNER), index, UInt32(ESYS_TR_PASSWORD),
+                UInt32(ESYS_TR_NONE),
                 UInt32(ESYS_TR_NONE), &buffer, 0),
             "Esys_NV_Write")
     }
@@ -78,7 +87,8 @@ extension ESAPI {
     func increment(_ index: ESYS_TR) throws {
         try Self.check(
             Esys_NV_Increment(
-                context, UInt32(ESYS_TR_RH_OWNER), index, UInt32(ESYS_TR_PASSWORD), UInt32(ESYS_TR_NONE),
+                context, UInt32(ESYS_TR_RH_OWNER), index, UInt32(ESYS_TR_PASSWORD),
+                UInt32(ESYS_TR_NONE),
                 UInt32(ESYS_TR_NONE)),
             "Esys_NV_Increment")
     }

@@ -20,7 +20,8 @@ extension ESAPI {
         try Self.check(
             Esys_CreatePrimary(
                 context, UInt32(ESYS_TR_RH_OWNER), UInt32(ESYS_TR_PASSWORD), UInt32(ESYS_TR_NONE),
-                UInt32(ESYS_TR_NONE), &sensitive, &area, &outside, &pcrs, &handle, nil, nil, nil, nil),
+                UInt32(ESYS_TR_NONE), &sensitive, &area, &outside, &pcrs, &handle, nil, nil, nil,
+                nil),
             "Esys_CreatePrimary")
         return handle
     }
@@ -32,12 +33,14 @@ extension ESAPI {
     ///   - data: The data to seal.
     ///   - template: A `TPM2B_PUBLIC`.
     func create(
-        under parent: ESYS_TR, authValue: [UInt8], sealing data: [UInt8] = [], template: [UInt8], session: ESYS_TR
+        under parent: ESYS_TR, authValue: [UInt8], sealing data: [UInt8] = [], template: [UInt8],
+        session: ESYS_TR
     ) throws -> WrappedKey {
         var sensitive = TPM2B_SENSITIVE_CREATE()
         sensitive.sensitive.userAuth = try MarshallingUnit.digest(authValue)
         sensitive.sensitive.data = try MarshallingUnit.read(
-            MarshallingUnit.sized(data), into: TPM2B_SENSITIVE_DATA(), Tss2_MU_TPM2B_SENSITIVE_DATA_Unmarshal)
+            MarshallingUnit.sized(data), into: TPM2B_SENSITIVE_DATA(),
+            Tss2_MU_TPM2B_SENSITIVE_DATA_Unmarshal)
         var area = try MarshallingUnit.publicArea(template)
         var outside = TPM2B_DATA()
         var pcrs = TPML_PCR_SELECTION()
@@ -45,7 +48,8 @@ extension ESAPI {
         var publicArea: UnsafeMutablePointer<TPM2B_PUBLIC>?
         try Self.check(
             Esys_Create(
-                context, parent, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &sensitive, &area, &outside,
+                context, parent, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &sensitive,
+                &area, &outside,
                 &pcrs, &privateArea, &publicArea, nil, nil, nil),
             "Esys_Create")
         return WrappedKey(
@@ -61,7 +65,8 @@ extension ESAPI {
         var handle = ESYS_TR()
         try Self.check(
             Esys_Load(
-                context, parent, UInt32(ESYS_TR_PASSWORD), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &privateArea,
+                context, parent, UInt32(ESYS_TR_PASSWORD), UInt32(ESYS_TR_NONE),
+                UInt32(ESYS_TR_NONE), &privateArea,
                 &publicArea, &handle),
             "Esys_Load")
         return handle
@@ -73,7 +78,8 @@ extension ESAPI {
         var handle = ESYS_TR()
         try Self.check(
             Esys_LoadExternal(
-                context, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), nil, &area,
+                context, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), nil,
+                &area,
                 UInt32(ESYS_TR_RH_OWNER), &handle),
             "Esys_LoadExternal")
         return handle
@@ -84,7 +90,9 @@ extension ESAPI {
         var name: UnsafeMutablePointer<TPM2B_NAME>?
         try Self.check(Esys_TR_GetName(context, handle, &name), "Esys_TR_GetName")
         return Array(
-            try MarshallingUnit.write(Self.take(name, "Esys_TR_GetName"), Tss2_MU_TPM2B_NAME_Marshal).dropFirst(2))
+            try MarshallingUnit.write(
+                Self.take(name, "Esys_TR_GetName"), Tss2_MU_TPM2B_NAME_Marshal
+            ).dropFirst(2))
     }
 
     func setAuthValue(_ value: [UInt8], of handle: ESYS_TR) throws {
@@ -95,7 +103,9 @@ extension ESAPI {
     /// Sign with ECDSA and SHA-256, in `session`.
     ///
     /// - Returns: `r` and `s`, big-endian.
-    func sign(_ digest: [UInt8], with key: ESYS_TR, session: ESYS_TR) throws -> (r: [UInt8], s: [UInt8]) {
+    func sign(_ digest: [UInt8], with key: ESYS_TR, session: ESYS_TR) throws -> (
+        r: [UInt8], s: [UInt8]
+    ) {
         var digest = try MarshallingUnit.digest(digest)
         var scheme = TPMT_SIG_SCHEME()
         scheme.scheme = UInt16(TPM2_ALG_NULL)
@@ -105,20 +115,26 @@ extension ESAPI {
         var signature: UnsafeMutablePointer<TPMT_SIGNATURE>?
         try Self.check(
             Esys_Sign(
-                context, key, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &digest, &scheme, &ticket,
+                context, key, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &digest, &scheme,
+                &ticket,
                 &signature),
             "Esys_Sign")
         let ecdsa = try Self.take(signature, "Esys_Sign").signature.ecdsa
-        return (try MarshallingUnit.bytes(ecdsa.signatureR), try MarshallingUnit.bytes(ecdsa.signatureS))
+        return (
+            try MarshallingUnit.bytes(ecdsa.signatureR), try MarshallingUnit.bytes(ecdsa.signatureS)
+        )
     }
 
     func unseal(_ item: ESYS_TR, session: ESYS_TR) throws -> [UInt8] {
         var data: UnsafeMutablePointer<TPM2B_SENSITIVE_DATA>?
         try Self.check(
-            Esys_Unseal(context, item, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &data), "Esys_Unseal")
+            Esys_Unseal(context, item, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &data),
+            "Esys_Unseal")
         return Array(
-            try MarshallingUnit.write(Self.take(data, "Esys_Unseal"), Tss2_MU_TPM2B_SENSITIVE_DATA_Marshal)
-                .dropFirst(2))
+            try MarshallingUnit.write(
+                Self.take(data, "Esys_Unseal"), Tss2_MU_TPM2B_SENSITIVE_DATA_Marshal
+            )
+            .dropFirst(2))
     }
 
     /// FlushContext, for a transient object or a session.

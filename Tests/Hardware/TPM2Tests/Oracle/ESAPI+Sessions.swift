@@ -14,7 +14,8 @@ extension ESAPI {
         }
     }
 
-    /// Starts a session with SHA-256. With a salt key it is salted to that key and encrypts parameters both ways.
+    /// Starts a session with SHA-256. With a salt key it is salted to that key and encrypts
+    /// parameters both ways.
     func startSession(_ kind: SessionKind, saltKey: ESYS_TR? = nil) throws -> ESYS_TR {
         var symmetric = TPMT_SYM_DEF()
         symmetric.algorithm = UInt16(TPM2_ALG_NULL)
@@ -26,14 +27,18 @@ extension ESAPI {
         var session = ESYS_TR()
         try Self.check(
             Esys_StartAuthSession(
-                context, saltKey ?? UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE),
-                UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), nil, kind.code, &symmetric, UInt16(TPM2_ALG_SHA256),
+                context, saltKey ?? UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE),
+                UInt32(ESYS_TR_NONE),
+                UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), nil, kind.code, &symmetric,
+                UInt16(TPM2_ALG_SHA256),
                 &session),
             "Esys_StartAuthSession")
         if saltKey != nil {
-            let attributes = UInt8(TPMA_SESSION_CONTINUESESSION | TPMA_SESSION_DECRYPT | TPMA_SESSION_ENCRYPT)
+            let attributes = UInt8(
+                TPMA_SESSION_CONTINUESESSION | TPMA_SESSION_DECRYPT | TPMA_SESSION_ENCRYPT)
             try Self.check(
-                Esys_TRSess_SetAttributes(context, session, attributes, 0xFF), "Esys_TRSess_SetAttributes")
+                Esys_TRSess_SetAttributes(context, session, attributes, 0xFF),
+                "Esys_TRSess_SetAttributes")
         }
         return session
     }
@@ -50,7 +55,8 @@ extension ESAPI {
         var digest: UnsafeMutablePointer<TPM2B_DIGEST>?
         try Self.check(
             Esys_PolicyGetDigest(
-                context, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &digest),
+                context, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE),
+                &digest),
             "Esys_PolicyGetDigest")
         return try MarshallingUnit.bytes(Self.take(digest, "Esys_PolicyGetDigest"))
     }
@@ -65,17 +71,20 @@ extension ESAPI {
     func policyCommandCode(_ session: ESYS_TR, _ code: UInt32) throws {
         try Self.check(
             Esys_PolicyCommandCode(
-                context, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), code),
+                context, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE),
+                code),
             "Esys_PolicyCommandCode")
     }
 
     func policyOR(_ session: ESYS_TR, _ branches: [[UInt8]]) throws {
         var list = try MarshallingUnit.read(
-            [0, 0, 0, UInt8(branches.count)] + branches.flatMap(MarshallingUnit.sized), into: TPML_DIGEST(),
+            [0, 0, 0, UInt8(branches.count)] + branches.flatMap(MarshallingUnit.sized),
+            into: TPML_DIGEST(),
             Tss2_MU_TPML_DIGEST_Unmarshal)
         try Self.check(
             Esys_PolicyOR(
-                context, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &list),
+                context, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE),
+                &list),
             "Esys_PolicyOR")
     }
 
@@ -83,7 +92,8 @@ extension ESAPI {
     ///
     /// - Parameters:
     ///   - cpHash: The one command for which it is meant; empty for any.
-    ///   - signature: `r` and `s` over SHA-256 of expiration 0, cpHash and policyRef. A trial session needs none.
+    ///   - signature: `r` and `s` over SHA-256 of expiration 0, cpHash and policyRef. A trial
+    ///     session needs none.
     func policySigned(
         _ session: ESYS_TR, by key: ESYS_TR, cpHash: [UInt8] = [], policyRef: [UInt8],
         signature: (r: [UInt8], s: [UInt8]) = ([], [])
@@ -98,7 +108,8 @@ extension ESAPI {
         approval.signature.ecdsa.signatureS = try MarshallingUnit.number(signature.s)
         try Self.check(
             Esys_PolicySigned(
-                context, key, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &nonce,
+                context, key, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE),
+                UInt32(ESYS_TR_NONE), &nonce,
                 &cpHash, &reference, 0, &approval, nil, nil),
             "Esys_PolicySigned")
     }
@@ -110,7 +121,8 @@ extension ESAPI {
         var reference = try MarshallingUnit.digest(policyRef)
         try Self.check(
             Esys_PolicySecret(
-                context, UInt32(ESYS_TR_RH_OWNER), session, UInt32(ESYS_TR_PASSWORD), UInt32(ESYS_TR_NONE),
+                context, UInt32(ESYS_TR_RH_OWNER), session, UInt32(ESYS_TR_PASSWORD),
+                UInt32(ESYS_TR_NONE),
                 UInt32(ESYS_TR_NONE), &nonce, &cpHash, &reference, 0, nil, nil),
             "Esys_PolicySecret")
     }

@@ -4,7 +4,8 @@ internal import Dispatch
 
 /// The TPM client of tpm2-tss (ESAPI), an independent implementation to compare `TPM2` with.
 ///
-/// Arguments and results are wire bytes, so that each implementation also decodes the structures that the other encodes.
+/// Arguments and results are wire bytes, so that each implementation also decodes the structures
+/// that the other encodes.
 struct ESAPI: ~Copyable {
     /// An ESAPI call that did not succeed.
     struct Failure: Error, CustomStringConvertible {
@@ -16,7 +17,8 @@ struct ESAPI: ~Copyable {
 
     let context: OpaquePointer
 
-    /// Lends a connection to `body`, on a thread that may block, and closes it: a software TPM serves one at a time.
+    /// Lends a connection to `body`, on a thread that may block, and closes it: a software TPM
+    /// serves one at a time.
     static func connect<R: Sendable>(
         to tcti: String, _ body: @escaping @Sendable (borrowing ESAPI) throws -> R
     ) async throws -> R {

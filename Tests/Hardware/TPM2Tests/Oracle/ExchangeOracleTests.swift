@@ -5,8 +5,8 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// Each implementation loads and uses the objects of the other. The wrapping, the Names, the session keys, the HMACs and the
-/// parameter encryption of both agree, since the TPM accepts both.
+/// Each implementation loads and uses the objects of the other. The wrapping, the Names, the
+/// session keys, the HMACs and the parameter encryption of both agree, since the TPM accepts both.
 @Suite(.softwareTPM) struct `ESAPI and TPM2 use each other's objects` {
     private static let digest = [UInt8](SHA256.hash(data: [1, 2, 3]))
     private static let secret = (0..<32).map { UInt8($0) }
@@ -16,7 +16,9 @@ import Testing
         [], Array("1234".utf8), Array(SHA256.hash(data: [9])), [0, 1, 0, 2, 0, 0],
     ]
 
-    @Test(arguments: authValues) func `a key that ESAPI made signs for TPM2`(_ authValue: [UInt8]) async throws {
+    @Test(arguments: authValues) func `a key that ESAPI made signs for TPM2`(_ authValue: [UInt8])
+        async throws
+    {
         let key = try await makeWithESAPI(OracleTemplates.signing, authValue)
         let signature = try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { tpm in
             try tpm.sign(Self.digest, with: key, authValue: authValue)
@@ -24,7 +26,9 @@ import Testing
         #expect(try isValid(signature, by: key))
     }
 
-    @Test(arguments: authValues) func `a key that TPM2 made signs for ESAPI`(_ authValue: [UInt8]) async throws {
+    @Test(arguments: authValues) func `a key that TPM2 made signs for ESAPI`(_ authValue: [UInt8])
+        async throws
+    {
         let key = try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { tpm in
             try tpm.create(OracleTemplates.signing, authValue: authValue)
         }
@@ -35,10 +39,12 @@ import Testing
         #expect(try isValid(signature, by: key))
     }
 
-    @Test func `a key with the policy PolicyAuthValue that TPM2 made signs for ESAPI`() async throws {
+    @Test func `a key with the policy PolicyAuthValue that TPM2 made signs for ESAPI`() async throws
+    {
         let authValue = Array("1234".utf8)
         // fixedTPM, fixedParent, sensitiveDataOrigin, sign; no userWithAuth.
-        let template = OracleTemplates.signing(policy: PolicyDigest().authValue().bytes, attributes: 0x0004_0032)
+        let template = OracleTemplates.signing(
+            policy: PolicyDigest().authValue().bytes, attributes: 0x0004_0032)
         let key = try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { tpm in
             try tpm.create(template, authValue: authValue)
         }
@@ -49,7 +55,9 @@ import Testing
         #expect(try isValid(signature, by: key))
     }
 
-    @Test(arguments: authValues) func `what ESAPI sealed TPM2 unseals`(_ authValue: [UInt8]) async throws {
+    @Test(arguments: authValues) func `what ESAPI sealed TPM2 unseals`(_ authValue: [UInt8])
+        async throws
+    {
         let item = try await makeWithESAPI(OracleTemplates.sealed, authValue, sealing: Self.secret)
         let unsealed = try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { tpm in
             try tpm.unseal(item, authValue: authValue)
@@ -57,7 +65,9 @@ import Testing
         #expect(unsealed == Self.secret)
     }
 
-    @Test(arguments: authValues) func `what TPM2 sealed ESAPI unseals`(_ authValue: [UInt8]) async throws {
+    @Test(arguments: authValues) func `what TPM2 sealed ESAPI unseals`(_ authValue: [UInt8])
+        async throws
+    {
         let item = try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { tpm in
             try tpm.create(OracleTemplates.sealed, authValue: authValue, sealing: Self.secret)
         }
@@ -73,7 +83,9 @@ import Testing
             try tpm.changeAuthValue(
                 of: tpm.create(OracleTemplates.signing, authValue: old), from: old, to: new)
         }
-        let error = await #expect(throws: ESAPI.Failure.self) { try await signWithESAPI(changed, old) }
+        let error = await #expect(throws: ESAPI.Failure.self) {
+            try await signWithESAPI(changed, old)
+        }
         // TPM_RC_AUTH_FAIL, session 1.
         #expect(error?.code == 0x98E)
         #expect(try isValid(await signWithESAPI(changed, new), by: changed))
@@ -126,9 +138,13 @@ import Testing
         try PublicArea(unmarshalling: key.publicArea.dropFirst(2))
     }
 
-    private func isValid(_ signature: (r: [UInt8], s: [UInt8]), by key: ESAPI.WrappedKey) throws -> Bool {
+    private func isValid(_ signature: (r: [UInt8], s: [UInt8]), by key: ESAPI.WrappedKey) throws
+        -> Bool
+    {
         let point = try #require(area(of: key).p256Point?.p256Representation)
-        let raw = [signature.r, signature.s].flatMap { Array(repeating: 0, count: 32 - $0.count) + $0 }
+        let raw = [signature.r, signature.s].flatMap {
+            Array(repeating: 0, count: 32 - $0.count) + $0
+        }
         return try P256.Signing.PublicKey(x963Representation: point).isValidSignature(
             P256.Signing.ECDSASignature(rawRepresentation: raw), for: SHA256.hash(data: [1, 2, 3]))
     }

@@ -3,8 +3,12 @@ internal import CTSS2
 
 /// tpm2-tss's reader and writer of TPM structures (MU).
 enum MarshallingUnit {
-    typealias Reader<T> = (UnsafePointer<UInt8>?, Int, UnsafeMutablePointer<Int>?, UnsafeMutablePointer<T>?) -> TSS2_RC
-    typealias Writer<T> = (UnsafePointer<T>?, UnsafeMutablePointer<UInt8>?, Int, UnsafeMutablePointer<Int>?) -> TSS2_RC
+    typealias Reader<T> = (
+        UnsafePointer<UInt8>?, Int, UnsafeMutablePointer<Int>?, UnsafeMutablePointer<T>?
+    ) -> TSS2_RC
+    typealias Writer<T> = (
+        UnsafePointer<T>?, UnsafeMutablePointer<UInt8>?, Int, UnsafeMutablePointer<Int>?
+    ) -> TSS2_RC
 
     /// Reads all of `bytes`.
     static func read<T>(_ bytes: [UInt8], into value: T, _ reader: Reader<T>) throws -> T {
@@ -12,7 +16,8 @@ enum MarshallingUnit {
         var offset = 0
         try ESAPI.check(reader(bytes, bytes.count, &offset, &value), "unmarshal \(T.self)")
         guard offset == bytes.count else {
-            throw ESAPI.Failure(function: "unmarshal \(T.self): \(bytes.count - offset) bytes left", code: 0)
+            throw ESAPI.Failure(
+                function: "unmarshal \(T.self): \(bytes.count - offset) bytes left", code: 0)
         }
         return value
     }
@@ -27,7 +32,8 @@ enum MarshallingUnit {
 
     /// `bytes` with their length in front, as every TPM2B is on the wire.
     static func sized(_ bytes: [UInt8]) -> [UInt8] {
-        [UInt8(truncatingIfNeeded: bytes.count >> 8), UInt8(truncatingIfNeeded: bytes.count)] + bytes
+        [UInt8(truncatingIfNeeded: bytes.count >> 8), UInt8(truncatingIfNeeded: bytes.count)]
+            + bytes
     }
 
     static func digest(_ bytes: [UInt8]) throws -> TPM2B_DIGEST {
@@ -45,12 +51,16 @@ enum MarshallingUnit {
 
     /// A `TPMS_CONTEXT`, read and written again.
     static func rewritten(context: [UInt8]) throws -> [UInt8] {
-        try write(read(context, into: TPMS_CONTEXT(), Tss2_MU_TPMS_CONTEXT_Unmarshal), Tss2_MU_TPMS_CONTEXT_Marshal)
+        try write(
+            read(context, into: TPMS_CONTEXT(), Tss2_MU_TPMS_CONTEXT_Unmarshal),
+            Tss2_MU_TPMS_CONTEXT_Marshal)
     }
 
     /// A `TPMS_ATTEST`, read and written again.
     static func rewritten(attest: [UInt8]) throws -> [UInt8] {
-        try write(read(attest, into: TPMS_ATTEST(), Tss2_MU_TPMS_ATTEST_Unmarshal), Tss2_MU_TPMS_ATTEST_Marshal)
+        try write(
+            read(attest, into: TPMS_ATTEST(), Tss2_MU_TPMS_ATTEST_Unmarshal),
+            Tss2_MU_TPMS_ATTEST_Marshal)
     }
 
     static func bytes(_ area: TPM2B_PUBLIC) throws -> [UInt8] {

@@ -7,19 +7,27 @@ import Testing
 @Suite(.softwareTPM) struct `ESAPI and TPM2 use each other's indices` {
     private static let handle: UInt32 = 0x0150_0031
     private static let counter = area([.ownerWrite, .authRead, .ownerRead, .noDA, .counter])
-    private static let pinFail = area([.ownerWrite, .authRead, .ownerRead, .noDA, .pinFail], policy: changePolicy)
+    private static let pinFail = area(
+        [.ownerWrite, .authRead, .ownerRead, .noDA, .pinFail], policy: changePolicy)
     private static let changePolicy = PolicyDigest().authValue().commandCode(.nvChangeAuth)
     private static let reference = [UInt8](repeating: 0xA5, count: 32)
 
-    private static func area(_ attributes: NVAttributes, policy: PolicyDigest? = nil) -> NVPublicArea {
+    private static func area(_ attributes: NVAttributes, policy: PolicyDigest? = nil)
+        -> NVPublicArea
+    {
         NVPublicArea(
-            index: TPMHandle(rawValue: handle), attributes: attributes, authPolicy: policy?.bytes ?? [], dataSize: 8)
+            index: TPMHandle(rawValue: handle), attributes: attributes,
+            authPolicy: policy?.bytes ?? [], dataSize: 8)
     }
 
-    @Test(arguments: [counter, pinFail]) func `a public area and its Name`(_ area: NVPublicArea) async throws {
+    @Test(arguments: [counter, pinFail]) func `a public area and its Name`(_ area: NVPublicArea)
+        async throws
+    {
         let tcti = try SoftwareTPM.current.tcti
         try await NativeTPM.connect(to: tcti) { native in _ = try native.tpm.nvDefineSpace(area) }
-        let theirs = try await ESAPI.connect(to: tcti) { esys in try esys.publicArea(of: esys.index(Self.handle)) }
+        let theirs = try await ESAPI.connect(to: tcti) { esys in
+            try esys.publicArea(of: esys.index(Self.handle))
+        }
         #expect(theirs.area == area.marshalled)
         #expect(try area.name.bytes == theirs.name)
         try await NativeTPM.connect(to: tcti) { native in
@@ -49,7 +57,9 @@ import Testing
             return try native.tpm.nvRead(index)
         }
         #expect(second.reversed().first == first.last.map { $0 + 1 })
-        let theirs = try await ESAPI.connect(to: tcti) { esys in try esys.read(esys.index(Self.handle), count: 8) }
+        let theirs = try await ESAPI.connect(to: tcti) { esys in
+            try esys.read(esys.index(Self.handle), count: 8)
+        }
         #expect(theirs == second)
     }
 
@@ -60,19 +70,24 @@ import Testing
             try esys.increment(index)
             let value = try esys.read(index, count: 8)
             return (
-                value, try esys.policyDigest { esys, session in try esys.policyNVEquals(session, value, in: index) }
+                value,
+                try esys.policyDigest { esys, session in
+                    try esys.policyNVEquals(session, value, in: index)
+                }
             )
         }
         #expect(PolicyDigest().nvEquals(value, in: try Self.counter.written.name).bytes == theirs)
         let ours = try await NativeTPM.connect(to: tcti) { native in
             try native.policyDigest { session in
-                try native.tpm.policyNVEquals(value, in: NVIndex(publicArea: Self.counter.written), session: session)
+                try native.tpm.policyNVEquals(
+                    value, in: NVIndex(publicArea: Self.counter.written), session: session)
             }
         }
         #expect(ours == theirs)
     }
 
-    /// TPM2 makes the index, with a PIN that crosses the bus encrypted, and sets its count; ESAPI guesses.
+    /// TPM2 makes the index, with a PIN that crosses the bus encrypted, and sets its count; ESAPI
+    /// guesses.
     @Test func `a PIN, its count and its change`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         try await NativeTPM.connect(to: tcti) { native in
@@ -82,7 +97,8 @@ import Testing
                     authorizedBy: .lastUse(of: session, protecting: .decrypt))
             }
             try native.tpm.nvWrite(
-                [0, 0, 0, 0, 0, 0, 0, 5], to: NVIndex(publicArea: Self.pinFail), by: Hierarchy.owner,
+                [0, 0, 0, 0, 0, 0, 0, 5], to: NVIndex(publicArea: Self.pinFail),
+                by: Hierarchy.owner,
                 authorizedBy: .emptyPassword)
         }
         // TPM_RC_BAD_AUTH, session 1.
@@ -95,16 +111,19 @@ import Testing
                 try native.tpm.policyAuthValue(session)
                 try native.tpm.policyCommandCode(.nvChangeAuth, in: session)
                 try native.tpm.nvChangeAuth(
-                    of: NVIndex(publicArea: Self.pinFail.written), to: native.value(Array("4321".utf8)),
+                    of: NVIndex(publicArea: Self.pinFail.written),
+                    to: native.value(Array("4321".utf8)),
                     authorizedBy: .lastUse(
-                        of: session, authValue: native.value(Array("1234".utf8)), protecting: .decrypt))
+                        of: session, authValue: native.value(Array("1234".utf8)),
+                        protecting: .decrypt))
             }
         }
         #expect(try await prove("1234")?.code == 0x9A2)
         #expect(try await prove("4321") == nil)
     }
 
-    /// ESAPI makes the index and writes its count; TPM2 reads it, and computes the digest of its proof.
+    /// ESAPI makes the index and writes its count; TPM2 reads it, and computes the digest of its
+    /// proof.
     @Test func `PolicySecret of a PIN`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         let theirs = try await ESAPI.connect(to: tcti) { esys in
@@ -123,7 +142,8 @@ import Testing
                 _ = try native.inSession { proof in
                     try native.tpm.policySecret(
                         Approval(policyRef: Self.reference), of: index,
-                        authorizedBy: .lastUse(of: proof, authValue: native.value(Array("1234".utf8))), in: policy)
+                        authorizedBy: .lastUse(
+                            of: proof, authValue: native.value(Array("1234".utf8))), in: policy)
                 }
             }
         }

@@ -18,7 +18,8 @@ struct NativeTPM {
                         let transport = ResubmittingTransport(try TCTIConnection(tcti))
                         defer { transport.close() }
                         let tpm = TPM(transport)
-                        let template = try PublicArea(unmarshalling: OracleTemplates.storage.dropFirst(2))
+                        let template = try PublicArea(
+                            unmarshalling: OracleTemplates.storage.dropFirst(2))
                         let storage = try tpm.createPrimary(template, in: .owner)
                         defer { try? tpm.flushContext(storage.handle) }
                         return try body(NativeTPM(tpm: tpm, storage: storage))
@@ -28,7 +29,9 @@ struct NativeTPM {
     }
 
     /// Create, in a salted session that encrypts.
-    func create(_ template: [UInt8], authValue: [UInt8], sealing data: [UInt8]? = nil) throws -> ESAPI.WrappedKey {
+    func create(_ template: [UInt8], authValue: [UInt8], sealing data: [UInt8]? = nil) throws
+        -> ESAPI.WrappedKey
+    {
         let template = try PublicArea(unmarshalling: template.dropFirst(2))
         let authValue = try value(authValue)
         let session = try tpm.startAuthSession(.hmac, saltedTo: storage)
@@ -38,17 +41,22 @@ struct NativeTPM {
             if let data {
                 try data.withUnsafeBytes {
                     try tpm.create(
-                        template, authValue: authValue, sealing: $0, under: storage, authorizedBy: authorization)
+                        template, authValue: authValue, sealing: $0, under: storage,
+                        authorizedBy: authorization)
                 }
             } else {
-                try tpm.create(template, authValue: authValue, under: storage, authorizedBy: authorization)
+                try tpm.create(
+                    template, authValue: authValue, under: storage, authorizedBy: authorization)
             }
         return ESAPI.WrappedKey(
-            privateArea: made.privatePart.marshalled, publicArea: MarshallingUnit.sized(made.publicArea.marshalled))
+            privateArea: made.privatePart.marshalled,
+            publicArea: MarshallingUnit.sized(made.publicArea.marshalled))
     }
 
     /// Sign, in a salted session that encrypts.
-    func sign(_ digest: [UInt8], with key: ESAPI.WrappedKey, authValue: [UInt8]) throws -> (r: [UInt8], s: [UInt8]) {
+    func sign(_ digest: [UInt8], with key: ESAPI.WrappedKey, authValue: [UInt8]) throws -> (
+        r: [UInt8], s: [UInt8]
+    ) {
         let signature = try use(key, authValue) { object, authorization in
             try tpm.sign(digest, with: object, authorizedBy: authorization)
         }
@@ -62,10 +70,13 @@ struct NativeTPM {
         }
     }
 
-    func changeAuthValue(of key: ESAPI.WrappedKey, from old: [UInt8], to new: [UInt8]) throws -> ESAPI.WrappedKey {
+    func changeAuthValue(of key: ESAPI.WrappedKey, from old: [UInt8], to new: [UInt8]) throws
+        -> ESAPI.WrappedKey
+    {
         let new = try value(new)
         let blob = try use(key, old) { object, authorization in
-            try tpm.objectChangeAuth(of: object, under: storage, to: new, authorizedBy: authorization)
+            try tpm.objectChangeAuth(
+                of: object, under: storage, to: new, authorizedBy: authorization)
         }
         return ESAPI.WrappedKey(privateArea: blob.marshalled, publicArea: key.publicArea)
     }
@@ -73,19 +84,22 @@ struct NativeTPM {
     /// Loads a key, which the caller flushes.
     func load(_ key: ESAPI.WrappedKey) throws -> TPMObject {
         try tpm.load(
-            PrivateBlob(unmarshalling: key.privateArea), PublicArea(unmarshalling: key.publicArea.dropFirst(2)),
+            PrivateBlob(unmarshalling: key.privateArea),
+            PublicArea(unmarshalling: key.publicArea.dropFirst(2)),
             under: storage)
     }
 
     private func use<R>(
-        _ key: ESAPI.WrappedKey, _ authValue: [UInt8], protecting attributes: SessionAttributes = .decrypt,
+        _ key: ESAPI.WrappedKey, _ authValue: [UInt8],
+        protecting attributes: SessionAttributes = .decrypt,
         _ body: (TPMObject, Authorization) throws -> R
     ) throws -> R {
         let object = try load(key)
         defer { try? tpm.flushContext(object.handle) }
         let session = try tpm.startAuthSession(.hmac, saltedTo: storage)
         defer { try? tpm.flushContext(session.handle) }
-        return try body(object, .continuing(session, authValue: value(authValue), protecting: attributes))
+        return try body(
+            object, .continuing(session, authValue: value(authValue), protecting: attributes))
     }
 
     /// A salted session, which `body` uses or leaves.

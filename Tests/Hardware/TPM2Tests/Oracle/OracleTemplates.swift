@@ -2,7 +2,8 @@ internal import Crypto
 
 /// Public areas, written down byte by byte from the specification, as `TPM2B_PUBLIC`.
 enum OracleTemplates {
-    /// The storage key of the TCG's EK and SRK guidance: P-256, AES-128-CFB, restricted decryption, noDA.
+    /// The storage key of the TCG's EK and SRK guidance: P-256, AES-128-CFB, restricted decryption,
+    /// noDA.
     static let storage = MarshallingUnit.sized(
         [0x00, 0x23, 0x00, 0x0B]  // ECC, name by SHA-256
             + [0x00, 0x03, 0x04, 0x72]  // fixedTPM fixedParent sensitiveDataOrigin userWithAuth noDA restricted decrypt
@@ -16,11 +17,14 @@ enum OracleTemplates {
 
     /// Sealed data: fixedTPM, fixedParent, userWithAuth; guarded against guessing.
     static let sealed = MarshallingUnit.sized(
-        [0x00, 0x08, 0x00, 0x0B, 0x00, 0x00, 0x00, 0x52] + [0x00, 0x00] + [0x00, 0x10] + [0x00, 0x00])
+        [0x00, 0x08, 0x00, 0x0B, 0x00, 0x00, 0x00, 0x52] + [0x00, 0x00] + [0x00, 0x10] + [
+            0x00, 0x00,
+        ])
 
     /// A signing key with a policy.
     ///
-    /// - Parameter attributes: 0x00040072 is fixedTPM, fixedParent, sensitiveDataOrigin, userWithAuth, sign.
+    /// - Parameter attributes: 0x00040072 is fixedTPM, fixedParent, sensitiveDataOrigin,
+    ///   userWithAuth, sign.
     static func signing(policy: [UInt8], attributes: UInt32) -> [UInt8] {
         let attributes = withUnsafeBytes(of: attributes.bigEndian) { Array($0) }
         return MarshallingUnit.sized(
@@ -43,6 +47,7 @@ extension OracleTemplates {
                 + [0x00, 0x10]
                 + [0x00, 0x18, 0x00, 0x0B]
                 + [0x00, 0x03, 0x00, 0x10]
-                + MarshallingUnit.sized(Array(point.prefix(32))) + MarshallingUnit.sized(Array(point.suffix(32))))
+                + MarshallingUnit.sized(Array(point.prefix(32)))
+                + MarshallingUnit.sized(Array(point.suffix(32))))
     }
 }

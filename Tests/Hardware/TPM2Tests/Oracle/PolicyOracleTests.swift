@@ -16,7 +16,9 @@ import Testing
     @Test(arguments: [TPMCommandCode.sign, .unseal, .objectChangeAuth])
     func `PolicyCommandCode`(_ code: TPMCommandCode) async throws {
         let theirs = try await ESAPI.connect(to: SoftwareTPM.current.tcti) { esys in
-            try esys.policyDigest { esys, session in try esys.policyCommandCode(session, code.rawValue) }
+            try esys.policyDigest { esys, session in
+                try esys.policyCommandCode(session, code.rawValue)
+            }
         }
         #expect(PolicyDigest().commandCode(code).bytes == theirs)
     }
@@ -24,13 +26,18 @@ import Testing
     @Test(arguments: [[], [7], Array(repeating: 0xA5, count: 32)] as [[UInt8]])
     func `PolicySecret of the owner`(_ policyRef: [UInt8]) async throws {
         let theirs = try await ESAPI.connect(to: SoftwareTPM.current.tcti) { esys in
-            try esys.policyDigest { esys, session in try esys.policySecretOfOwner(session, policyRef: policyRef) }
+            try esys.policyDigest { esys, session in
+                try esys.policySecretOfOwner(session, policyRef: policyRef)
+            }
         }
-        #expect(PolicyDigest().secret(of: Hierarchy.owner.name, policyRef: policyRef).bytes == theirs)
+        #expect(
+            PolicyDigest().secret(of: Hierarchy.owner.name, policyRef: policyRef).bytes == theirs)
     }
 
     @Test(arguments: [[], [7], Array(repeating: 0xA5, count: 32)] as [[UInt8]])
-    func `PolicySigned by an outside key, whose Name is computed here`(_ policyRef: [UInt8]) async throws {
+    func `PolicySigned by an outside key, whose Name is computed here`(_ policyRef: [UInt8])
+        async throws
+    {
         let authority = OracleTemplates.verifying(P256.Signing.PrivateKey().publicKey)
         let (digest, name) = try await ESAPI.connect(to: SoftwareTPM.current.tcti) { esys in
             let key = try esys.loadExternal(authority)
@@ -44,7 +51,9 @@ import Testing
         #expect(PolicyDigest().signed(by: ours, policyRef: policyRef).bytes == digest)
     }
 
-    @Test(arguments: 2...8) func `PolicyOR of several branches, and the next assertion`(_ count: Int) async throws {
+    @Test(arguments: 2...8) func `PolicyOR of several branches, and the next assertion`(
+        _ count: Int
+    ) async throws {
         let branches = (0..<count).map { number in
             number.isMultiple(of: 2)
                 ? PolicyDigest().authValue()

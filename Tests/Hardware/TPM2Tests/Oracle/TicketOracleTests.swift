@@ -9,7 +9,9 @@ import Testing
     private static let reference = [UInt8](repeating: 0xA5, count: 32)
     private let key = P256.Signing.PrivateKey()
     private var area: [UInt8] { OracleTemplates.verifying(key.publicKey) }
-    private var name: TPMName { get throws { try PublicArea(unmarshalling: area.dropFirst(2)).name } }
+    private var name: TPMName {
+        get throws { try PublicArea(unmarshalling: area.dropFirst(2)).name }
+    }
 
     private func signature(_ approval: Approval) throws -> (r: [UInt8], s: [UInt8]) {
         let raw = try Array(key.signature(for: Array(approval.unhashed)).rawRepresentation)
@@ -27,24 +29,32 @@ import Testing
             #expect(nonce.count == Session.nonceBytes)
             return try esys.policySigned(
                 session, by: authority, nonceTPM: nonce, expiration: -60, policyRef: Self.reference,
-                signature: signature(Approval(nonceTPM: nonce, expiration: -60, policyRef: Self.reference)))
+                signature: signature(
+                    Approval(nonceTPM: nonce, expiration: -60, policyRef: Self.reference)))
         }
-        #expect(try await digestHere(given, name) == PolicyDigest().signed(by: name, policyRef: Self.reference).bytes)
+        #expect(
+            try await digestHere(given, name)
+                == PolicyDigest().signed(by: name, policyRef: Self.reference).bytes)
     }
 
     @Test func `ESAPI uses a ticket of PolicySigned that TPM2 got`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         let given = try await NativeTPM.connect(to: tcti) { native in
-            let authority = try native.tpm.loadExternal(PublicArea(unmarshalling: area.dropFirst(2)), in: .owner)
+            let authority = try native.tpm.loadExternal(
+                PublicArea(unmarshalling: area.dropFirst(2)), in: .owner)
             defer { try? native.tpm.flushContext(authority.handle) }
             return try native.inSession(.policy) { session in
-                let approval = Approval(nonceTPM: session.nonceTPM, expiration: -60, policyRef: Self.reference)
+                let approval = Approval(
+                    nonceTPM: session.nonceTPM, expiration: -60, policyRef: Self.reference)
                 let (r, s) = try signature(approval)
                 return try native.tpm.policySigned(
-                    approval, signature: .ecdsa(hash: .sha256, r: r, s: s), by: authority, in: session)
+                    approval, signature: .ecdsa(hash: .sha256, r: r, s: s), by: authority,
+                    in: session)
             }
         }
-        #expect(try await digestThere(given, name) == PolicyDigest().signed(by: name, policyRef: Self.reference).bytes)
+        #expect(
+            try await digestThere(given, name)
+                == PolicyDigest().signed(by: name, policyRef: Self.reference).bytes)
     }
 
     @Test func `tickets of PolicySecret, in both directions`() async throws {
@@ -62,7 +72,8 @@ import Testing
         let ours = try await NativeTPM.connect(to: tcti) { native in
             try native.inSession(.policy) { session in
                 try native.tpm.policySecret(
-                    Approval(nonceTPM: session.nonceTPM, expiration: -60, policyRef: Self.reference),
+                    Approval(
+                        nonceTPM: session.nonceTPM, expiration: -60, policyRef: Self.reference),
                     of: Hierarchy.owner, authorizedBy: .emptyPassword, in: session)
             }
         }
@@ -77,7 +88,8 @@ import Testing
             return try esys.name(of: authority)
         }
         let ours = try await NativeTPM.connect(to: tcti) { native in
-            let authority = try native.tpm.loadExternal(PublicArea(unmarshalling: area.dropFirst(2)), in: .owner)
+            let authority = try native.tpm.loadExternal(
+                PublicArea(unmarshalling: area.dropFirst(2)), in: .owner)
             defer { try? native.tpm.flushContext(authority.handle) }
             return try native.tpm.readPublic(authority.handle).name
         }
@@ -111,7 +123,8 @@ import Testing
 
     // MARK: Tickets at work
 
-    private func digestHere(_ given: ESAPI.AuthTicket, _ authority: TPMName) async throws -> [UInt8] {
+    private func digestHere(_ given: ESAPI.AuthTicket, _ authority: TPMName) async throws -> [UInt8]
+    {
         try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { native in
             try native.inSession(.policy) { session in
                 try native.tpm.policyTicket(
@@ -122,7 +135,8 @@ import Testing
         }
     }
 
-    private func digestThere(_ given: ApprovalTicket, _ authority: TPMName) async throws -> [UInt8] {
+    private func digestThere(_ given: ApprovalTicket, _ authority: TPMName) async throws -> [UInt8]
+    {
         let ticket = ESAPI.AuthTicket(
             timeout: MarshallingUnit.sized(given.timeout), ticket: given.ticket.marshalled)
         return try await ESAPI.connect(to: SoftwareTPM.current.tcti) { esys in

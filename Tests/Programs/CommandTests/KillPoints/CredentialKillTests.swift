@@ -6,10 +6,13 @@ import Testing
 
 /// `latchkey credential`, killed at each of its kill points.
 @Suite(
-    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
+    .timeLimit(.minutes(15)))
 struct CredentialKillTests {
     /// A machine with a credential that the command does not change, and its ID.
-    private func withMachine(_ body: (Machine, _ bystander: String) async throws -> Void) async throws {
+    private func withMachine(_ body: (Machine, _ bystander: String) async throws -> Void)
+        async throws
+    {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         try await RotatingServer.withRunning(in: machine.directory) { address in
             var machine = machine
@@ -26,7 +29,8 @@ struct CredentialKillTests {
             + #""refresh_token":"\#(family).0"}"#
     }
 
-    private func add(to machine: Machine, tag: String, pins: [String]? = nil) async throws -> String {
+    private func add(to machine: Machine, tag: String, pins: [String]? = nil) async throws -> String
+    {
         let policy = pins == nil ? [] : ["--policy", "pin"]
         let outcome = try await machine.run(
             ["credential", "add", "--tag", tag, "--json"] + policy, pins: pins, input: answer())
@@ -42,7 +46,8 @@ struct CredentialKillTests {
     /// Checks that the other credential is found and works.
     private func checkOther(_ machine: Machine, _ id: String, _ life: KillPoints.Run) async throws {
         #expect(try await ids(machine, "role=bystander") == [id], "\(life)")
-        // Another run already used its refresh token at the server, so only the stored record is checked.
+        // Another run already used its refresh token at the server, so only the stored record is
+        // checked.
         let shown = try await machine.run("credential", "tag", id, "seen=1")
         #expect(shown.status == 0, "\(life): \(shown.errors)")
     }
@@ -53,7 +58,8 @@ struct CredentialKillTests {
             let option = isGated ? ["--policy", "pin"] : ["--tag", "a=1"]
             let pins = isGated ? ["2580"] : nil
             try await machine.cutShort(
-                isGated ? .credentialAddGated : .credentialAdd, by: "credential", "add", "--tag", "role=new",
+                isGated ? .credentialAddGated : .credentialAdd, by: "credential", "add", "--tag",
+                "role=new",
                 option[0], option[1], pins: pins,
                 input: answer()
             ) { machine, life in
@@ -71,7 +77,9 @@ struct CredentialKillTests {
         }
     }
 
-    @Test func `a refresh leaves the new token or the old one, or reports that the server has consumed it`()
+    @Test
+    func
+        `a refresh leaves the new token or the old one, or reports that the server has consumed it`()
         async throws
     {
         try await withMachine { base, bystander in
@@ -85,10 +93,13 @@ struct CredentialKillTests {
                 check: { machine, life in
                     let id = try #require(try await ids(machine, "role=refreshed").first, "\(life)")
                     let again = try await machine.run("credential", "refresh", id, "--json")
-                    // If the program is killed between the server's answer and the commit, a server that accepts a
-                    // refresh token once has consumed it. The client cannot prevent that.
+                    // If the program is killed between the server's answer and the commit, a server
+                    // that accepts a refresh token once has consumed it. The client cannot prevent
+                    // that.
                     let wasAsked = life.killedBefore != nil && life.effects.network > 1
-                    #expect(again.status == 0 || again.status == 9 && wasAsked, "\(life): \(again.output)")
+                    #expect(
+                        again.status == 0 || again.status == 9 && wasAsked,
+                        "\(life): \(again.output)")
                     try await checkOther(machine, bystander, life)
                 })
         }
@@ -99,7 +110,8 @@ struct CredentialKillTests {
         try await withMachine { base, bystander in
             var id = ""
             try await base.cutShort(
-                command == "revoke" ? .credentialRevoke : .credentialRemove, by: "credential", command,
+                command == "revoke" ? .credentialRevoke : .credentialRemove, by: "credential",
+                command,
                 prepare: {
                     let machine = try base.copy()
                     id = try await add(to: machine, tag: "role=old")

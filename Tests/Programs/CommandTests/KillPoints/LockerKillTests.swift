@@ -5,7 +5,8 @@ import Testing
 
 /// `latchkey locker`, killed at each of its kill points.
 @Suite(
-    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
+    .timeLimit(.minutes(15)))
 struct LockerKillTests {
     private func withMachine(_ body: (Machine) async throws -> Void) async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
@@ -15,7 +16,9 @@ struct LockerKillTests {
             var machine = machine
             machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
             machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-            machine.environment["BROWSER"] = try ScriptedBrowser(user: server.users[0], in: machine.directory).path
+            machine.environment["BROWSER"] = try ScriptedBrowser(
+                user: server.users[0], in: machine.directory
+            ).path
             try await machine.require("vault", "store", "plain", input: "bystander")
             try await body(machine)
         }
@@ -25,7 +28,11 @@ struct LockerKillTests {
     private func enrolled(_ base: Machine) async throws -> (machine: Machine, text: String) {
         let machine = try base.copy()
         try await machine.require("locker", "start", pins: ["2580"])
-        return (machine, try await machine.require("locker", "encrypt", "--level", "base", input: "s3cret").output)
+        return (
+            machine,
+            try await machine.require("locker", "encrypt", "--level", "base", input: "s3cret")
+                .output
+        )
     }
 
     private func status(_ machine: Machine) async throws -> (phase: String?, hasEasyAccess: Bool) {
@@ -33,8 +40,11 @@ struct LockerKillTests {
         return (status["phase"]?.string, status["easyAccessEnabled"] == true)
     }
 
-    /// Checks that the enrolment is complete: it decrypts its texts, and the PIN, if there is one, starts a session.
-    private func check(_ machine: Machine, _ text: String, pin: String, _ life: KillPoints.Run) async throws {
+    /// Checks that the enrolment is complete: it decrypts its texts, and the PIN, if there is one,
+    /// starts a session.
+    private func check(_ machine: Machine, _ text: String, pin: String, _ life: KillPoints.Run)
+        async throws
+    {
         let opened = try await machine.run(["locker", "decrypt"], input: text)
         #expect(opened.output == "s3cret", "\(life): \(opened.errors)")
         let started = try await machine.run("locker", "start", "--level", "easy", pins: [pin])
@@ -44,12 +54,18 @@ struct LockerKillTests {
 
     @Test func `an enrolment is complete, or absent and enrolling works`() async throws {
         try await withMachine { machine in
-            try await machine.cutShort(.lockerEnrolment, by: "locker", "start", pins: ["2580"]) { machine, life in
+            try await machine.cutShort(.lockerEnrolment, by: "locker", "start", pins: ["2580"]) {
+                machine, life in
                 let found = try await status(machine)
                 #expect(
-                    found.phase == "enrolled" || found.phase == "unregistered" && life.killedBefore != nil, "\(life)")
-                if found.phase == "unregistered" { try await machine.require("locker", "start", pins: ["2580"]) }
-                let text = try await machine.run(["locker", "encrypt", "--level", "base"], input: "s3cret").output
+                    found.phase == "enrolled"
+                        || found.phase == "unregistered" && life.killedBefore != nil, "\(life)")
+                if found.phase == "unregistered" {
+                    try await machine.require("locker", "start", pins: ["2580"])
+                }
+                let text = try await machine.run(
+                    ["locker", "encrypt", "--level", "base"], input: "s3cret"
+                ).output
                 try await check(machine, text, pin: "2580", life)
                 try await machine.require("locker", "end", "--mode", "destroy")
             }
@@ -67,10 +83,14 @@ struct LockerKillTests {
                     return (machine, [])
                 },
                 check: { machine, life in
-                    let new = try await machine.run("locker", "start", "--level", "easy", pins: ["1357"])
-                    #expect(new.status == 0 || new.status == 4 && life.killedBefore != nil, "\(life): \(new)")
+                    let new = try await machine.run(
+                        "locker", "start", "--level", "easy", pins: ["1357"])
+                    #expect(
+                        new.status == 0 || new.status == 4 && life.killedBefore != nil,
+                        "\(life): \(new)")
                     try await program(
-                        "tpm2_dictionarylockout", ["-c", "-p", try #require(SoftwareTPM.current.lockoutPassword)],
+                        "tpm2_dictionarylockout",
+                        ["-c", "-p", try #require(SoftwareTPM.current.lockoutPassword)],
                         environment: ["TPM2TOOLS_TCTI": machine.tcti])
                     try await check(machine, text, pin: new.status == 0 ? "1357" : "2580", life)
                     try await machine.require("locker", "end", "--mode", "destroy")
@@ -79,31 +99,41 @@ struct LockerKillTests {
     }
 
     @Test(arguments: ["enable", "disable"])
-    func `easy access is enabled or disabled, and nothing else changes`(command: String) async throws {
+    func `easy access is enabled or disabled, and nothing else changes`(command: String)
+        async throws
+    {
         try await withMachine { base in
             var text = ""
             try await base.cutShort(
-                command == "enable" ? .easyAccessEnable : .easyAccessDisable, by: "locker", "easy-access", command,
+                command == "enable" ? .easyAccessEnable : .easyAccessDisable, by: "locker",
+                "easy-access", command,
                 pins: [command == "enable" ? "1357" : "2580"],
                 prepare: {
                     let (machine, sealed) = try await enrolled(base)
                     text = sealed
                     if command == "enable" {
-                        try await machine.require("locker", "easy-access", "disable", pins: ["2580"])
+                        try await machine.require(
+                            "locker", "easy-access", "disable", pins: ["2580"])
                     }
                     return (machine, [])
                 },
                 check: { machine, life in
                     let found = try await status(machine)
                     #expect(found.phase == "enrolled", "\(life)")
-                    #expect(life.killedBefore != nil || found.hasEasyAccess == (command == "enable"), "\(life)")
+                    #expect(
+                        life.killedBefore != nil || found.hasEasyAccess == (command == "enable"),
+                        "\(life)")
                     var pin = command == "enable" ? "1357" : "2580"
-                    let easy = try await machine.run("locker", "start", "--level", "easy", pins: [pin])
+                    let easy = try await machine.run(
+                        "locker", "start", "--level", "easy", pins: [pin])
                     // If the server removed the key first, this machine learns it now.
-                    #expect(easy.status == 0 || life.killedBefore != nil || command == "disable", "\(life): \(easy)")
+                    #expect(
+                        easy.status == 0 || life.killedBefore != nil || command == "disable",
+                        "\(life): \(easy)")
                     if easy.status != 0 {
                         pin = "8642"
-                        let again = try await machine.run("locker", "easy-access", "enable", pins: [pin])
+                        let again = try await machine.run(
+                            "locker", "easy-access", "enable", pins: [pin])
                         #expect(again.status == 0, "\(life): \(again.errors)")
                     }
                     try await check(machine, text, pin: pin, life)

@@ -5,7 +5,8 @@ import Testing
 
 /// Biometric login, killed at each of its kill points.
 @Suite(
-    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
+    .timeLimit(.minutes(15)))
 struct LoginKillTests {
     /// A machine before the first login, with a vault that the command does not change.
     private func withMachine(_ body: (Machine) async throws -> Void) async throws {
@@ -16,22 +17,27 @@ struct LoginKillTests {
             var machine = machine
             machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
             machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-            machine.environment["BROWSER"] = try ScriptedBrowser(user: server.users[0], in: machine.directory).path
+            machine.environment["BROWSER"] = try ScriptedBrowser(
+                user: server.users[0], in: machine.directory
+            ).path
             try await machine.require("vault", "store", "plain", input: "bystander")
             try await body(machine)
         }
     }
 
-    /// A copy of the machine after a login. Only one copy can use a session: the server accepts each refresh token once.
+    /// A copy of the machine after a login. Only one copy can use a session: the server accepts
+    /// each refresh token once.
     private func loggedIn(_ base: Machine) async throws -> Machine {
         let machine = try base.copy()
         try await machine.require("login")
         return machine
     }
 
-    /// Logs in again if the session was lost between the server's answer and the commit, which no client can prevent.
+    /// Logs in again if the session was lost between the server's answer and the commit, which no
+    /// client can prevent.
     private func resume(_ machine: Machine, _ life: KillPoints.Run) async throws {
-        guard try await machine.run("status", "--json").json()["sessionState"] != "AUTHENTICATED" else { return }
+        guard try await machine.run("status", "--json").json()["sessionState"] != "AUTHENTICATED"
+        else { return }
         #expect(life.killedBefore != nil && life.effects.network > 0, "\(life)")
         try await machine.require("login")
     }
@@ -58,7 +64,9 @@ struct LoginKillTests {
         #expect(try await machine.run("vault", "show", "plain").output == "bystander", "\(life)")
     }
 
-    @Test func `enabling completes, or biometric login stays disabled and enabling works`() async throws {
+    @Test func `enabling completes, or biometric login stays disabled and enabling works`()
+        async throws
+    {
         try await withMachine { base in
             try await base.cutShort(
                 .enable, by: "enable", pins: ["2580"],
@@ -71,7 +79,9 @@ struct LoginKillTests {
                     try await checkLogin(machine, life)
                     // The server limits the devices of one user.
                     try await machine.require("disable")
-                    #expect(try await machine.revocableCount() == 0, "\(life): the hardware keeps nothing")
+                    #expect(
+                        try await machine.revocableCount() == 0,
+                        "\(life): the hardware keeps nothing")
                 })
         }
     }
@@ -80,7 +90,8 @@ struct LoginKillTests {
         try await withMachine { base in
             let machine = try await loggedIn(base)
             try await machine.require("enable", pins: ["2580"])
-            try await machine.cutShort(.authenticate, by: "authenticate", pins: ["2580"]) { machine, life in
+            try await machine.cutShort(.authenticate, by: "authenticate", pins: ["2580"]) {
+                machine, life in
                 #expect(try await isEnabled(machine), "\(life)")
                 try await checkLogin(machine, life)
             }
@@ -110,12 +121,18 @@ struct LoginKillTests {
                         // The server may have removed the key already.
                         #expect([0, 6].contains(disabled.status), "\(life): \(disabled.errors)")
                     }
-                    #expect(try await machine.run("authenticate", pins: ["2580"]).status == 6, "\(life)")
+                    #expect(
+                        try await machine.run("authenticate", pins: ["2580"]).status == 6, "\(life)"
+                    )
                     try await enableAgain(machine, life)
-                    #expect(try await machine.revocableCount() == 1, "\(life): the hardware keeps one key")
+                    #expect(
+                        try await machine.revocableCount() == 1,
+                        "\(life): the hardware keeps one key")
                     try await checkLogin(machine, life)
                     try await machine.require("disable")
-                    #expect(try await machine.revocableCount() == 0, "\(life): the hardware keeps nothing")
+                    #expect(
+                        try await machine.revocableCount() == 0,
+                        "\(life): the hardware keeps nothing")
                 })
         }
     }

@@ -9,7 +9,9 @@ extension Machine {
     /// A copy of the machine and its stored data, with the same environment otherwise.
     func copy() throws -> Machine {
         var copy = try Machine(tcti: nil)
-        let own = copy.environment.filter { ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"].contains($0.key) }
+        let own = copy.environment.filter {
+            ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"].contains($0.key)
+        }
         copy.environment = environment.merging(own) { $1 }
         let folder = "data/latchkey"
         if FileManager.default.fileExists(atPath: directory.path(of: folder)) {
@@ -22,12 +24,14 @@ extension Machine {
     /// Runs the tool and requires success.
     @discardableResult
     func require(
-        _ arguments: String..., pins: [String]? = nil, input: String = "", extra: [String: String] = [:],
+        _ arguments: String..., pins: [String]? = nil, input: String = "",
+        extra: [String: String] = [:],
         sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> Outcome {
         let outcome = try await run(arguments, pins: pins, input: input, extra: extra)
         try #require(
-            outcome.status == 0, "\(arguments.joined(separator: " ")): \(outcome)", sourceLocation: sourceLocation)
+            outcome.status == 0, "\(arguments.joined(separator: " ")): \(outcome)",
+            sourceLocation: sourceLocation)
         return outcome
     }
 
@@ -35,8 +39,10 @@ extension Machine {
     ///
     /// - Parameters:
     ///   - change: The change that the command makes.
-    ///   - prepare: Creates the machine and returns more arguments for the command; nil for a copy of this machine.
-    ///   - check: Checks the state after the command. The TPM has no loaded objects of it, as behind a resource manager.
+    ///   - prepare: Creates the machine and returns more arguments for the command; nil for a copy
+    ///     of this machine.
+    ///   - check: Checks the state after the command. The TPM has no loaded objects of it, as
+    ///     behind a resource manager.
     func cutShort(
         _ change: StateChange, by arguments: String..., pins: [String]? = nil, input: String = "",
         prepare: (() async throws -> (machine: Machine, more: [String]))? = nil,
@@ -59,11 +65,13 @@ extension Machine {
 
     /// The number of the TPM's NV indices for revocable keys, of all machines that use it.
     func revocableCount() async throws -> Int {
-        let listed = try await program("tpm2_getcap", ["handles-nv-index"], environment: ["TPM2TOOLS_TCTI": tcti])
+        let listed = try await program(
+            "tpm2_getcap", ["handles-nv-index"], environment: ["TPM2TOOLS_TCTI": tcti])
         return listed.split(separator: "\n").count { $0.lowercased().contains("0x1804d") }
     }
 
-    /// Flushes the objects and sessions of a killed program, as a resource manager does when a connection ends.
+    /// Flushes the objects and sessions of a killed program, as a resource manager does when a
+    /// connection ends.
     private static func flush(_ tcti: String) throws {
         let connection = try TCTIConnection(tcti)
         defer { connection.close() }

@@ -3,11 +3,13 @@ import LatchkeySimulators
 import LatchkeyTestSupport
 import Testing
 
-/// A Python OAuth 2.0 server that accepts each refresh token once: the token `FAMILY.N` is replaced by `FAMILY.N+1`. It
-/// answers every revocation with success.
+/// A Python OAuth 2.0 server that accepts each refresh token once: the token `FAMILY.N` is replaced
+/// by `FAMILY.N+1`. It answers every revocation with success.
 enum RotatingServer {
     /// Runs `body` with the address of a server.
-    static func withRunning<R>(in directory: TemporaryDirectory, _ body: (String) async throws -> R) async throws -> R {
+    static func withRunning<R>(in directory: TemporaryDirectory, _ body: (String) async throws -> R)
+        async throws -> R
+    {
         let path = try directory.makeScript("rotating-server", script)
         let process = try RunningProgram(URL(filePath: path), [])
         do {

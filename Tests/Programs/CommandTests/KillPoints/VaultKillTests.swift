@@ -10,7 +10,8 @@ struct VaultKillTests {
     private func machine() async throws -> Machine {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         try await machine.require("vault", "store", "plain", input: "bystander")
-        try await machine.require("vault", "store", "gated", "--biometrics", pins: ["2580"], input: "bystander")
+        try await machine.require(
+            "vault", "store", "gated", "--biometrics", pins: ["2580"], input: "bystander")
         return machine
     }
 
@@ -30,7 +31,8 @@ struct VaultKillTests {
         let machine = try await machine()
         let option = isGated ? "--biometrics" : "--quiet"
         try await machine.cutShort(
-            isGated ? .vaultStoreGated : .vaultStore, by: "vault", "store", "app", option, pins: ["2580"],
+            isGated ? .vaultStoreGated : .vaultStore, by: "vault", "store", "app", option,
+            pins: ["2580"],
             input: "s3cret"
         ) { machine, life in
             let state = try await state(machine)
@@ -41,11 +43,14 @@ struct VaultKillTests {
             } else {
                 #expect(state == (isGated ? "locked" : "keychain"), "\(life)")
             }
-            let shown = try await machine.run("vault", "show", "app", pins: isGated ? ["2580"] : nil)
+            let shown = try await machine.run(
+                "vault", "show", "app", pins: isGated ? ["2580"] : nil)
             #expect(shown.output == "s3cret", "\(life): \(shown.errors)")
             try await checkOthers(machine, life)
             try await machine.require("vault", "reset", "app")
-            #expect(try await machine.revocableCount() == 1, "\(life): the hardware keeps the other vault's key")
+            #expect(
+                try await machine.revocableCount() == 1,
+                "\(life): the hardware keeps the other vault's key")
         }
     }
 
@@ -56,38 +61,51 @@ struct VaultKillTests {
         try await machine.require("vault", "store", "app", option, pins: ["2580"], input: "old")
         let pins = isGated ? ["2580"] : nil
         try await machine.cutShort(
-            isGated ? .vaultUpdateGated : .vaultUpdate, by: "vault", "update", "app", pins: pins, input: "new"
+            isGated ? .vaultUpdateGated : .vaultUpdate, by: "vault", "update", "app", pins: pins,
+            input: "new"
         ) { machine, life in
             let shown = try await machine.run("vault", "show", "app", pins: pins).output
-            #expect(shown == "new" || shown == "old" && life.killedBefore != nil, "\(life): \(shown)")
+            #expect(
+                shown == "new" || shown == "old" && life.killedBefore != nil, "\(life): \(shown)")
             try await machine.require("vault", "update", "app", pins: pins, input: "next")
             try await checkOthers(machine, life)
         }
     }
 
     @Test(arguments: [true, false])
-    func `a change of protection leaves the secret under one or the other`(isUpgrade: Bool) async throws {
+    func `a change of protection leaves the secret under one or the other`(isUpgrade: Bool)
+        async throws
+    {
         let base = try await machine()
         let option = isUpgrade ? "--quiet" : "--biometrics"
         let command = isUpgrade ? "upgrade" : "downgrade"
         let states = isUpgrade ? ["keychain", "locked"] : ["locked", "keychain"]
         try await base.cutShort(
-            isUpgrade ? .vaultUpgrade : .vaultDowngrade, by: "vault", command, "app", pins: ["2580"],
+            isUpgrade ? .vaultUpgrade : .vaultDowngrade, by: "vault", command, "app",
+            pins: ["2580"],
             prepare: { (try await holding("app", option, base), []) },
             check: { machine, life in
                 let state = try #require(try await state(machine))
-                #expect(state == states[1] || state == states[0] && life.killedBefore != nil, "\(life): \(state)")
-                let shown = try await machine.run("vault", "show", "app", pins: state == "locked" ? ["2580"] : nil)
+                #expect(
+                    state == states[1] || state == states[0] && life.killedBefore != nil,
+                    "\(life): \(state)")
+                let shown = try await machine.run(
+                    "vault", "show", "app", pins: state == "locked" ? ["2580"] : nil)
                 #expect(shown.output == "s3cret", "\(life): \(shown.errors)")
-                if state == states[0] { try await machine.require("vault", command, "app", pins: ["2580"]) }
+                if state == states[0] {
+                    try await machine.require("vault", command, "app", pins: ["2580"])
+                }
                 try await checkOthers(machine, life)
                 try await machine.require("vault", "reset", "app")
-                #expect(try await machine.revocableCount() == 1, "\(life): the hardware keeps the other vault's key")
+                #expect(
+                    try await machine.revocableCount() == 1,
+                    "\(life): the hardware keeps the other vault's key")
             })
     }
 
     /// A copy of the machine with one more vault, whose key belongs to this copy only.
-    private func holding(_ name: String, _ option: String, _ base: Machine) async throws -> Machine {
+    private func holding(_ name: String, _ option: String, _ base: Machine) async throws -> Machine
+    {
         let machine = try base.copy()
         try await machine.require("vault", "store", name, option, pins: ["2580"], input: "s3cret")
         return machine
@@ -102,11 +120,14 @@ struct VaultKillTests {
                 if try await state(machine) != "empty" {
                     #expect(life.killedBefore != nil, "\(life)")
                     #expect(
-                        try await machine.run("vault", "show", "app", pins: ["2580"]).output == "s3cret", "\(life)")
+                        try await machine.run("vault", "show", "app", pins: ["2580"]).output
+                            == "s3cret", "\(life)")
                 }
                 try await machine.require("vault", "reset", "app")
                 try await checkOthers(machine, life)
-                #expect(try await machine.revocableCount() == 1, "\(life): the hardware keeps the other vault's key")
+                #expect(
+                    try await machine.revocableCount() == 1,
+                    "\(life): the hardware keeps the other vault's key")
             })
     }
 }

@@ -1,14 +1,15 @@
 import Foundation
+import LatchkeyPlatform
 import LatchkeySimulators
 import LatchkeyTestSupport
 import Subprocess
 import SystemPackage
 import Testing
-import LatchkeyPlatform
 
 /// A running `latchkey-agent` of a machine, and the programs that use it.
 ///
-/// Its PIN prompts come from a script that follows pinentry's protocol: it records the texts, and answers with the PIN.
+/// Its PIN prompts come from a script that follows pinentry's protocol: it records the texts, and
+/// answers with the PIN.
 final class SSHAgent: Sendable {
     static let pin = "258025"
 
@@ -27,7 +28,9 @@ final class SSHAgent: Sendable {
         directory = try TemporaryDirectory()
         let script = directory.path(of: "pinentry")
         let answer =
-            hangs ? #"echo "$$" >"$0.pid"; exec sleep 100000"# : #"echo 'D \#(pin)'; echo end >>"$0.turns"; echo OK"#
+            hangs
+            ? #"echo "$$" >"$0.pid"; exec sleep 100000"#
+            : #"echo 'D \#(pin)'; echo end >>"$0.turns"; echo OK"#
         try Data(
             """
             #!/bin/sh
@@ -50,7 +53,9 @@ final class SSHAgent: Sendable {
         // No bus: the prompts must not depend on the machine's presence broker.
         variables["DBUS_SYSTEM_BUS_ADDRESS"] = "unix:path=\(directory.path(of: "no-bus"))"
         variables.merge(extra) { $1 }
-        let program = [Products.agent.string, "--verbose", "--known-hosts", directory.path(of: "known_hosts")]
+        let program = [
+            Products.agent.string, "--verbose", "--known-hosts", directory.path(of: "known_hosts"),
+        ]
         let socket = directory.path(of: "agent")
         process = try RunningProgram(
             URL(filePath: "/usr/bin/env"),
@@ -58,7 +63,9 @@ final class SSHAgent: Sendable {
                 + (starter.map { $0 + [socket] + program } ?? program + ["--socket", socket]))
         // The file exists before the agent listens.
         let isListening: @Sendable () -> Bool = {
-            guard let descriptor = UNIXSocketAddress(path: socket)?.connectedSocket() else { return false }
+            guard let descriptor = UNIXSocketAddress(path: socket)?.connectedSocket() else {
+                return false
+            }
             close(descriptor)
             return true
         }
@@ -77,7 +84,8 @@ final class SSHAgent: Sendable {
         _ machine: Machine, hangs: Bool = false, pin: String = pin, starter: [String]? = nil,
         extra: [String: String] = [:], _ body: (SSHAgent) async throws -> Void
     ) async throws -> String {
-        let agent = try await SSHAgent(machine, hangs: hangs, pin: pin, starter: starter, extra: extra)
+        let agent = try await SSHAgent(
+            machine, hangs: hangs, pin: pin, starter: starter, extra: extra)
         try await withTeardown({ await agent.process.stop() }) { try await body(agent) }
         return await agent.process.remainder().errors
     }
@@ -100,9 +108,11 @@ final class SSHAgent: Sendable {
     /// Creates an SSH key, and writes its public key to a file.
     ///
     /// - Returns: The path of the file.
-    func createKey(_ label: String = "work", _ arguments: [String] = [], pins: [String] = [pin]) async throws -> String
+    func createKey(_ label: String = "work", _ arguments: [String] = [], pins: [String] = [pin])
+        async throws -> String
     {
-        let created = try await machine.run(["key", "create", "--ssh", "--label", label] + arguments, pins: pins)
+        let created = try await machine.run(
+            ["key", "create", "--ssh", "--label", label] + arguments, pins: pins)
         try #require(created.status == 0, "\(created.errors)")
         return try await exportKey(label)
     }
@@ -118,7 +128,8 @@ final class SSHAgent: Sendable {
     /// The environment of the agent's clients.
     var clientEnvironment: [String: String] {
         [
-            "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin", "HOME": directory.path, "SSH_AUTH_SOCK": socket,
+            "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin", "HOME": directory.path,
+            "SSH_AUTH_SOCK": socket,
             "LC_ALL": "C.UTF-8", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null",
         ]
     }
@@ -126,13 +137,19 @@ final class SSHAgent: Sendable {
     /// Runs a client of the agent in the directory.
     func client(_ name: String, _ arguments: [String], input: String = "") async throws -> Outcome {
         let result = try await Subprocess.run(
-            name.hasPrefix("/") ? .path(FilePath(name)) : .name(name), arguments: Arguments(arguments),
-            environment: .custom(Machine.keys(clientEnvironment)), workingDirectory: FilePath(directory.path),
-            input: try .file(with: input.utf8), output: .string(limit: 1 << 20), error: .string(limit: 1 << 20))
-        let status: Int32? = if case .exited(let code) = result.terminationStatus { code } else { nil }
+            name.hasPrefix("/") ? .path(FilePath(name)) : .name(name),
+            arguments: Arguments(arguments),
+            environment: .custom(Machine.keys(clientEnvironment)),
+            workingDirectory: FilePath(directory.path),
+            input: try .file(with: input.utf8), output: .string(limit: 1 << 20),
+            error: .string(limit: 1 << 20))
+        let status: Int32? =
+            if case .exited(let code) = result.terminationStatus { code } else { nil }
         return Outcome(status: status, output: result.standardOutput, errors: result.standardError)
     }
 
     /// Runs a shell script as a client.
-    func shell(_ script: String) async throws -> Outcome { try await client("/bin/sh", ["-ec", script]) }
+    func shell(_ script: String) async throws -> Outcome {
+        try await client("/bin/sh", ["-ec", script])
+    }
 }

@@ -1,12 +1,14 @@
 import Foundation
+import LatchkeyPlatform
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
-import LatchkeyPlatform
 
 /// The agent as a process: its socket, hostile clients, and the life of prompts.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "ssh-add"), .timeLimit(.minutes(15)))
+@Suite(
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "ssh-add"),
+    .timeLimit(.minutes(15)))
 struct SSHAgentProcessTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 
@@ -20,7 +22,9 @@ struct SSHAgentProcessTests {
 
         deinit { close(descriptor) }
 
-        func send(_ bytes: [UInt8]) { _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
+        func send(_ bytes: [UInt8]) {
+            _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+        }
 
         /// Reads until the agent closes the connection, or `count` bytes have arrived.
         func receive(_ count: Int) async -> [UInt8] {
@@ -43,14 +47,17 @@ struct SSHAgentProcessTests {
         try await agent.client("ssh-add", ["-L"]).status == 0
     }
 
-    @Test func `a descriptor that was not open at the start is not a source of PINs`() async throws {
+    @Test func `a descriptor that was not open at the start is not a source of PINs`() async throws
+    {
         let outcome = try await machine().run("--pin-source", "fd:9", program: Products.agent)
         #expect(outcome.status == 1)
         #expect(
-            outcome.errors.contains("descriptor 9 was not open when the program started"), "\(outcome.errors)")
+            outcome.errors.contains("descriptor 9 was not open when the program started"),
+            "\(outcome.errors)")
     }
 
-    @Test func `hostile messages get a failure or a closed connection, and no prompt`() async throws {
+    @Test func `hostile messages get a failure or a closed connection, and no prompt`() async throws
+    {
         try await SSHAgent.withRunning(machine()) { agent in
             _ = try await agent.createKey()
             // Lengths of 0, of more than 256 KiB and of 4 GiB close the connection.
@@ -65,7 +72,10 @@ struct SSHAgentProcessTests {
             var generator = SystemRandomNumberGenerator()
             for type: UInt8 in 0...255 where type != 11 {
                 let body =
-                    [type] + (0..<Int.random(in: 0...64)).map { _ in UInt8.random(in: 0...255, using: &generator) }
+                    [type]
+                    + (0..<Int.random(in: 0...64)).map { _ in
+                        UInt8.random(in: 0...255, using: &generator)
+                    }
                 connection.send([0, 0, 0, UInt8(body.count)] + body)
                 let answer = await connection.receive(5)
                 #expect(answer == failure || answer == [0, 0, 0, 1, 28], "\(body)")
@@ -91,7 +101,9 @@ struct SSHAgentProcessTests {
         }
     }
 
-    @Test func `a client that only closes its sending side gets its answer, then the end`() async throws {
+    @Test func `a client that only closes its sending side gets its answer, then the end`()
+        async throws
+    {
         try await SSHAgent.withRunning(machine()) { agent in
             let connection = try Connection(agent)
             connection.send([0, 0, 0, 1, 11])
@@ -100,7 +112,9 @@ struct SSHAgentProcessTests {
         }
     }
 
-    @Test(.requires(program: "setpriv"), .enabled(if: geteuid() == 0, "needs root, to become another user"))
+    @Test(
+        .requires(program: "setpriv"),
+        .enabled(if: geteuid() == 0, "needs root, to become another user"))
     func `another user's connection is closed`() async throws {
         let log = try await SSHAgent.withRunning(machine()) { agent in
             _ = try await agent.createKey()
@@ -116,7 +130,9 @@ struct SSHAgentProcessTests {
         #expect(log.contains("refused the connection of another user"), "\(log)")
     }
 
-    @Test func `the prompt closes when its client ends, and the next client gets its turn`() async throws {
+    @Test func `the prompt closes when its client ends, and the next client gets its turn`()
+        async throws
+    {
         try await SSHAgent.withRunning(machine(), hangs: true) { agent in
             let key = try await agent.createKey()
             let file = agent.directory.path(of: "pinentry.pid")
@@ -125,7 +141,8 @@ struct SSHAgentProcessTests {
                 let client = try RunningProgram(
                     URL(filePath: "/usr/bin/env"),
                     [
-                        "-i", "PATH=/usr/bin:/bin", "SSH_AUTH_SOCK=\(agent.socket)", "ssh-keygen", "-Y", "sign", "-n",
+                        "-i", "PATH=/usr/bin:/bin", "SSH_AUTH_SOCK=\(agent.socket)", "ssh-keygen",
+                        "-Y", "sign", "-n",
                         "file", "-f", key,
                     ], input: "x")
                 var prompt: pid_t?
@@ -179,7 +196,8 @@ struct SSHAgentProcessTests {
 
     @Test func `an agent does not replace the socket of another one`() async throws {
         try await SSHAgent.withRunning(machine()) { agent in
-            let second = try await agent.machine.run("--socket", agent.socket, program: Products.agent)
+            let second = try await agent.machine.run(
+                "--socket", agent.socket, program: Products.agent)
             #expect(second.status == 7)
             #expect(second.errors.contains("another program serves"))
             let none = try await agent.machine.run(program: Products.agent)
@@ -187,20 +205,26 @@ struct SSHAgentProcessTests {
         }
     }
 
-    @Test(.requires(program: "tpm2_getcap")) func `a signature takes as many TPM commands as latchkey key sign`()
+    @Test(.requires(program: "tpm2_getcap"))
+    func `a signature takes as many TPM commands as latchkey key sign`()
         async throws
     {
         let machine = try machine()
         let path = machine.directory.path(of: "traffic.pcap")
         let tcti = try #require(machine.environment["LATCHKEY_TCTI"])
-        func commands() -> [UInt32] { TPMTraffic((try? Data(contentsOf: URL(filePath: path))) ?? Data()).commands }
-        try await SSHAgent.withRunning(machine, extra: ["LATCHKEY_TCTI": "pcap:\(tcti)", "TCTI_PCAP_FILE": path]) {
+        func commands() -> [UInt32] {
+            TPMTraffic((try? Data(contentsOf: URL(filePath: path))) ?? Data()).commands
+        }
+        try await SSHAgent.withRunning(
+            machine, extra: ["LATCHKEY_TCTI": "pcap:\(tcti)", "TCTI_PCAP_FILE": path]
+        ) {
             agent in
             let key = try await agent.createKey()
             var counts: [Int] = []
             for _ in 0..<3 {
                 let before = commands().count
-                let signed = try await agent.client("ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x")
+                let signed = try await agent.client(
+                    "ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x")
                 #expect(signed.status == 0, "\(signed.errors)")
                 counts.append(commands().count - before)
             }

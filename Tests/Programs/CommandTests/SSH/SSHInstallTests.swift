@@ -6,9 +6,13 @@ import Testing
 /// `latchkey ssh install`, checked with ssh itself.
 @Suite(.requires(program: "ssh"), .timeLimit(.minutes(15)))
 struct SSHInstallTests {
-    private func write(_ text: String, _ path: String) throws { try Data(text.utf8).write(to: URL(filePath: path)) }
+    private func write(_ text: String, _ path: String) throws {
+        try Data(text.utf8).write(to: URL(filePath: path))
+    }
 
-    @Test func `ssh uses the agent after --write, and the earlier configuration stays`() async throws {
+    @Test func `ssh uses the agent after --write, and the earlier configuration stays`()
+        async throws
+    {
         let machine = try Machine(tcti: nil)
         let folder = machine.directory.path(of: ".ssh")
         let target = machine.directory.path(of: "dotfiles-config")
@@ -16,7 +20,8 @@ struct SSHInstallTests {
         try write("User ada\nHost other\n    User bob\n", target)
         #expect(chmod(target, 0o640) == 0)
         // Users keep the file elsewhere, with a symbolic link.
-        try FileManager.default.createSymbolicLink(atPath: "\(folder)/config", withDestinationPath: target)
+        try FileManager.default.createSymbolicLink(
+            atPath: "\(folder)/config", withDestinationPath: target)
 
         let shown = try await machine.run("ssh", "install")
         #expect(shown.output.contains("IdentityAgent /run/user/%i/latchkey/ssh-agent.sock"))
@@ -28,12 +33,16 @@ struct SSHInstallTests {
         }
         let text = try String(contentsOfFile: target, encoding: .utf8)
         #expect(text.components(separatedBy: "IdentityAgent").count == 2)
-        #expect(try FileManager.default.attributesOfItem(atPath: target)[.posixPermissions] as? Int == 0o640)
+        #expect(
+            try FileManager.default.attributesOfItem(atPath: target)[.posixPermissions] as? Int
+                == 0o640)
         for (host, user) in [("git.example.org", "ada"), ("other", "ada")] {
-            let settings = try await program("ssh", ["-G", "-F", target, host], environment: ["HOME": folder])
+            let settings = try await program(
+                "ssh", ["-G", "-F", target, host], environment: ["HOME": folder])
             #expect(
                 settings.contains("\nidentityagent /run/user/%i/latchkey/ssh-agent.sock\n")
-                    || settings.contains("\nidentityagent /run/user/\(getuid())/latchkey/ssh-agent.sock\n"),
+                    || settings.contains(
+                        "\nidentityagent /run/user/\(getuid())/latchkey/ssh-agent.sock\n"),
                 "\(settings)")
             #expect(settings.contains("user \(user)\n"))
         }
@@ -41,20 +50,28 @@ struct SSHInstallTests {
 
     /// ssh refuses its whole configuration if a variable in it is not set, as in cron.
     @Test(arguments: ["    IdentityAgent ", "\tidentityagent=\"", "IdentityAgent  "])
-    func `--write replaces the line of an earlier version, which named a variable`(start: String) async throws {
+    func `--write replaces the line of an earlier version, which named a variable`(start: String)
+        async throws
+    {
         let machine = try Machine(tcti: nil)
         let folder = machine.directory.path(of: ".ssh")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
         let end = start.hasSuffix("\"") ? "\"" : ""
-        func file(_ line: String) -> String { "# IdentityAgent of latchkey-agent\nHost *\n\(line)\n\nUser ada\n" }
-        try write(file("\(start)${XDG_RUNTIME_DIR}/latchkey/ssh-agent.sock\(end)"), "\(folder)/config")
+        func file(_ line: String) -> String {
+            "# IdentityAgent of latchkey-agent\nHost *\n\(line)\n\nUser ada\n"
+        }
+        try write(
+            file("\(start)${XDG_RUNTIME_DIR}/latchkey/ssh-agent.sock\(end)"), "\(folder)/config")
         #expect(try await machine.run("ssh", "install", "--json").json()["isConfigured"] == false)
-        #expect(try await machine.run("ssh", "install", "--write", "--json").json()["isConfigured"] == true)
+        #expect(
+            try await machine.run("ssh", "install", "--write", "--json").json()["isConfigured"]
+                == true)
         let text = try String(contentsOfFile: "\(folder)/config", encoding: .utf8)
         #expect(text == file("    IdentityAgent /run/user/%i/latchkey/ssh-agent.sock"))
         // Nothing listens on port 1, so ssh fails after it has read its configuration.
         let ending = try await program(
-            "sh", ["-c", "ssh -F \"$0\" -p 1 127.0.0.1 2>&1 || true", "\(folder)/config"], environment: ["HOME": folder]
+            "sh", ["-c", "ssh -F \"$0\" -p 1 127.0.0.1 2>&1 || true", "\(folder)/config"],
+            environment: ["HOME": folder]
         )
         #expect(ending.contains("Connection refused"), "\(ending)")
     }
@@ -89,7 +106,8 @@ struct SSHInstallTests {
             try FileManager.default.createDirectory(
                 atPath: machine.directory.path(of: "latchkey"), withIntermediateDirectories: false)
             try FileManager.default.createSymbolicLink(
-                atPath: machine.directory.path(of: "latchkey/ssh-agent.sock"), withDestinationPath: agent.socket)
+                atPath: machine.directory.path(of: "latchkey/ssh-agent.sock"),
+                withDestinationPath: agent.socket)
             #expect(try await check()?["state"] == "ok")
         }
     }

@@ -5,15 +5,20 @@ import Testing
 
 /// Logins of OpenSSH, paramiko and asyncssh with the agent's keys.
 @Suite(
-    .softwareTPM, .requires(program: "swtpm"), .enabled(if: SSHServer.isInstalled, "needs openssh-server"),
+    .softwareTPM, .requires(program: "swtpm"),
+    .enabled(if: SSHServer.isInstalled, "needs openssh-server"),
     .timeLimit(.minutes(15)))
 struct SSHLoginTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 
-    private func text(_ path: String) throws -> String { try String(contentsOfFile: path, encoding: .utf8) }
+    private func text(_ path: String) throws -> String {
+        try String(contentsOfFile: path, encoding: .utf8)
+    }
 
     @Test(arguments: ["ed25519", "ecdsa", "rsa"])
-    func `ssh logs in, and the prompt names server, user and client`(_ hostKeyType: String) async throws {
+    func `ssh logs in, and the prompt names server, user and client`(_ hostKeyType: String)
+        async throws
+    {
         try await SSHAgent.withRunning(machine()) { agent in
             let key = try await agent.createKey()
             let server = try await SSHServer(
@@ -23,7 +28,9 @@ struct SSHLoginTests {
             #expect(agent.prompts.count == 1)
             let prompt = try #require(agent.prompts.first)
             #expect(
-                prompt.contains("log in to “git.example.org” as “\(NSUserName())”, with the SSH key “work” for “ssh”"),
+                prompt.contains(
+                    "log in to “git.example.org” as “\(NSUserName())”, with the SSH key “work” for “ssh”"
+                ),
                 "\(prompt)")
         }
     }
@@ -44,12 +51,15 @@ struct SSHLoginTests {
             let far = try await SSHServer("far", for: agent, authorized: text(key))
             let command = far.login(agent).map { "'\($0)'" }.joined(separator: " ")
             func loginThrough() async throws -> Outcome {
-                try await agent.client("ssh", near.login(agent, ["-A"]) + ["ssh \(command) echo arrived"])
+                try await agent.client(
+                    "ssh", near.login(agent, ["-A"]) + ["ssh \(command) echo arrived"])
             }
             #expect(try await loginThrough().status == 255)
             #expect(agent.prompts.count == 1, "the login to the first server only")
 
-            #expect(try await agent.machine.run("ssh", "restrict", "work", "--allow-forwarding").status == 0)
+            #expect(
+                try await agent.machine.run("ssh", "restrict", "work", "--allow-forwarding").status
+                    == 0)
             let allowed = try await loginThrough()
             #expect(allowed.output == "arrived\n", "\(allowed.errors)")
             #expect(agent.prompts.last?.contains(" to “far”") ?? false)
@@ -65,7 +75,8 @@ struct SSHLoginTests {
             let hosts = agent.directory.path(of: "known_hosts")
             func restrict(_ rules: String...) async throws {
                 let outcome = try await agent.machine.run(
-                    ["ssh", "restrict", "work", "--known-hosts", hosts] + rules.flatMap { ["--host", $0] })
+                    ["ssh", "restrict", "work", "--known-hosts", hosts]
+                        + rules.flatMap { ["--host", $0] })
                 #expect(outcome.status == 0, "\(outcome.errors)")
             }
             func logsIn(to server: SSHServer, _ options: [String] = []) async throws -> Bool {
@@ -73,7 +84,8 @@ struct SSHLoginTests {
             }
             let command = far.login(agent).map { "'\($0)'" }.joined(separator: " ")
             func reachesFar() async throws -> Bool {
-                try await agent.client("ssh", near.login(agent, ["-A"]) + ["ssh \(command) true"]).status == 0
+                try await agent.client("ssh", near.login(agent, ["-A"]) + ["ssh \(command) true"])
+                    .status == 0
             }
             try await restrict("near")
             #expect(try await logsIn(to: near))
@@ -89,34 +101,47 @@ struct SSHLoginTests {
             // Without session-bind, a restricted key signs nothing.
             try await restrict("near")
             #expect(
-                try await agent.client("ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x").status != 0)
+                try await agent.client(
+                    "ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x"
+                ).status != 0)
         }
     }
 
     @Test func `a server accepts the certificate that the agent offers`() async throws {
         try await SSHAgent.withRunning(machine()) { agent in
             let key = try await agent.createKey()
-            try await program("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", agent.directory.path(of: "ca")])
             try await program(
                 "ssh-keygen",
-                ["-q", "-s", agent.directory.path(of: "ca"), "-I", "ada's laptop", "-n", NSUserName(), key])
+                ["-q", "-t", "ed25519", "-N", "", "-f", agent.directory.path(of: "ca")])
+            try await program(
+                "ssh-keygen",
+                [
+                    "-q", "-s", agent.directory.path(of: "ca"), "-I", "ada's laptop", "-n",
+                    NSUserName(), key,
+                ])
             let file = agent.directory.path(of: "work-cert.pub")
             let stored = try await agent.machine.run("ssh", "certificate", "work", file, "--json")
-            #expect(try stored.json()["certificate"]?["keyID"] == "ada's laptop", "\(stored.errors)")
+            #expect(
+                try stored.json()["certificate"]?["keyID"] == "ada's laptop", "\(stored.errors)")
             let server = try await SSHServer(
-                "one", for: agent, authorized: "", authority: text(agent.directory.path(of: "ca.pub")))
-            #expect(try await agent.client("ssh-add", ["-L"]).output.contains("ecdsa-sha2-nistp256-cert-v01"))
+                "one", for: agent, authorized: "",
+                authority: text(agent.directory.path(of: "ca.pub")))
+            #expect(
+                try await agent.client("ssh-add", ["-L"]).output.contains(
+                    "ecdsa-sha2-nistp256-cert-v01"))
             let outcome = try await agent.client("ssh", server.login(agent) + ["echo", "hello"])
             #expect(outcome.output == "hello\n", "\(outcome.errors)")
             // A certificate of another key is not stored.
             _ = try await agent.createKey("other")
             #expect(try await agent.machine.run("ssh", "certificate", "other", file).status != 0)
-            #expect(try await agent.machine.run("ssh", "certificate", "work", "--remove").status == 0)
+            #expect(
+                try await agent.machine.run("ssh", "certificate", "work", "--remove").status == 0)
             #expect(try await agent.client("ssh", server.login(agent) + ["true"]).status == 255)
         }
     }
 
-    @Test(.enabled(if: PythonClients.areInstalled, "needs paramiko and asyncssh; see scripts/setup"))
+    @Test(
+        .enabled(if: PythonClients.areInstalled, "needs paramiko and asyncssh; see scripts/setup"))
     func `paramiko and asyncssh log in`() async throws {
         try await SSHAgent.withRunning(machine()) { agent in
             let key = try await agent.createKey()
@@ -128,7 +153,10 @@ struct SSHLoginTests {
             }
             #expect(agent.prompts.count == 2)
             // These clients do not name the server.
-            #expect(agent.prompts.allSatisfy { $0.contains("log in to a server that the program does not name") })
+            #expect(
+                agent.prompts.allSatisfy {
+                    $0.contains("log in to a server that the program does not name")
+                })
         }
     }
 
@@ -138,7 +166,8 @@ struct SSHLoginTests {
             let key = try await agent.createKey(pins: ["123456", "123456"])
             let server = try await SSHServer("one", for: agent, authorized: text(key))
             for _ in 0..<2 {
-                let outcome = try await agent.client("ssh", server.login(agent) + ["echo", "hello"])
+                let outcome = try await agent.client(
+                    "ssh", server.login(agent) + ["echo", "hello"])
                 #expect(outcome.output == "hello\n", "\(outcome.errors)")
             }
             #expect(agent.prompts.contains { $0.contains("log in to “one”") })
@@ -160,12 +189,15 @@ struct SSHLoginTests {
             let second = try await agent.exportKey("on-token")
             #expect(try await agent.client("ssh-add", ["-L"]).output == text(first) + text(second))
             #expect(
-                try await agent.client("ssh-keygen", ["-Y", "sign", "-n", "file", "-f", first], input: "x").status == 0)
+                try await agent.client(
+                    "ssh-keygen", ["-Y", "sign", "-n", "file", "-f", first], input: "x"
+                ).status == 0)
         }
         // The token's key, with the token's PIN.
         try await SSHAgent.withRunning(withoutToken, pin: "123456") { agent in
             let key = try await agent.exportKey("on-token")
-            let signed = try await agent.client("ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x")
+            let signed = try await agent.client(
+                "ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x")
             #expect(signed.status == 0, "\(signed.errors)")
         }
         withExtendedLifetime(token) {}

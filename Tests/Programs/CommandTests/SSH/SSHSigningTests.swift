@@ -4,7 +4,9 @@ import LatchkeyTesting
 import Testing
 
 /// Signatures of `ssh-keygen -Y` and git, and the other requests of OpenSSH's programs.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "ssh-keygen"), .timeLimit(.minutes(15)))
+@Suite(
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "ssh-keygen"),
+    .timeLimit(.minutes(15)))
 struct SSHSigningTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 
@@ -24,7 +26,10 @@ struct SSHSigningTests {
                 """)
             #expect(outcome.status == 0, "\(outcome.errors)")
             #expect(agent.prompts.count == 2)
-            #expect(agent.prompts.allSatisfy { $0.contains("sign a git commit or tag, with the SSH key “work”") })
+            #expect(
+                agent.prompts.allSatisfy {
+                    $0.contains("sign a git commit or tag, with the SSH key “work”")
+                })
         }
     }
 
@@ -52,7 +57,8 @@ struct SSHSigningTests {
         let (machine, token) = try await Machine.withToken()
         defer { withExtendedLifetime(token) {} }
         try await SSHAgent.withRunning(machine, pin: "123456") { agent in
-            let key = try await agent.createKey("rebase", ["--reuse", "300"], pins: ["123456", "123456"])
+            let key = try await agent.createKey(
+                "rebase", ["--reuse", "300"], pins: ["123456", "123456"])
             for _ in 0..<5 {
                 let signed = try await agent.client(
                     "ssh-keygen", ["-Y", "sign", "-n", "git", "-f", key], input: "commit")
@@ -62,12 +68,16 @@ struct SSHSigningTests {
         }
     }
 
-    @Test func `data of no known form is signed only on request, without a prompt otherwise`() async throws {
+    @Test func `data of no known form is signed only on request, without a prompt otherwise`()
+        async throws
+    {
         try await SSHAgent.withRunning(machine()) { agent in
             let key = try await agent.createKey()
             #expect(try await agent.client("ssh-add", ["-T", key]).status != 0)
             #expect(agent.prompts.isEmpty)
-            #expect(try await agent.machine.run("ssh", "restrict", "work", "--sign-anything").status == 0)
+            #expect(
+                try await agent.machine.run("ssh", "restrict", "work", "--sign-anything").status
+                    == 0)
             let signed = try await agent.client("ssh-add", ["-T", key])
             #expect(signed.status == 0, "\(signed.errors)")
             #expect(agent.prompts.first?.contains("SIGN UNKNOWN DATA") ?? false)
@@ -79,7 +89,8 @@ struct SSHSigningTests {
         let other = machine
         machine.environment["LATCHKEY_TCTI"] = "device:/nonexistent/tpm"
         try await SSHAgent.withRunning(machine) { agent in
-            let created = try await other.run("key", "create", "--ssh", "--label", "work", pins: [SSHAgent.pin])
+            let created = try await other.run(
+                "key", "create", "--ssh", "--label", "work", pins: [SSHAgent.pin])
             #expect(created.status == 0, "\(created.errors)")
             let key = try await agent.exportKey("work")
             let listed = try await agent.client("ssh-add", ["-L"])
@@ -98,21 +109,28 @@ struct SSHSigningTests {
         }
     }
 
-    @Test func `only keys of latchkey ssh are offered, and they do not sign for other commands`() async throws {
+    @Test func `only keys of latchkey ssh are offered, and they do not sign for other commands`()
+        async throws
+    {
         try await SSHAgent.withRunning(machine()) { agent in
             let machine = agent.machine
-            let other = try await machine.run("key", "create", "--label", "other", "--json", pins: [SSHAgent.pin])
+            let other = try await machine.run(
+                "key", "create", "--label", "other", "--json", pins: [SSHAgent.pin])
             #expect(try await agent.client("ssh-add", ["-l"]).status == 1, "no identities")
             let id = try #require(other.json()["id"]?.string)
             #expect(try await machine.run("ssh", "add", id).status == 0)
             #expect(try await agent.client("ssh-add", ["-l"]).status == 0)
-            let refused = try await machine.run("key", "sign", id, "/dev/null", "--json", pins: [SSHAgent.pin])
+            let refused = try await machine.run(
+                "key", "sign", id, "/dev/null", "--json", pins: [SSHAgent.pin])
             #expect(try refused.json()["error"]?["code"] == "conflict")
             #expect(try await machine.run("key", "show", id, "--json").json()["usedBy"] == "ssh")
-            #expect(try await machine.run("pin", "change", id, pins: [SSHAgent.pin, "147014"]).status == 0)
+            #expect(
+                try await machine.run("pin", "change", id, pins: [SSHAgent.pin, "147014"]).status
+                    == 0)
             #expect(try await machine.run("ssh", "remove", id).status == 0)
             #expect(try await agent.client("ssh-add", ["-l"]).status == 1)
-            #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["147014"]).status == 0)
+            #expect(
+                try await machine.run("key", "sign", id, "/dev/null", pins: ["147014"]).status == 0)
         }
     }
 
@@ -120,11 +138,15 @@ struct SSHSigningTests {
         try await SSHAgent.withRunning(machine()) { agent in
             let machine = agent.machine
             #expect(try await machine.run("key", "create", "--ssh", "--policy", "none").status == 2)
-            #expect(try await machine.run("key", "create", "--policy", "none", "--label", "robot").status == 0)
+            #expect(
+                try await machine.run("key", "create", "--policy", "none", "--label", "robot")
+                    .status == 0)
             #expect(try await machine.run("ssh", "add", "robot").status != 0)
-            #expect(try await machine.run("ssh", "add", "robot", "--without-verification").status == 0)
+            #expect(
+                try await machine.run("ssh", "add", "robot", "--without-verification").status == 0)
             let key = try await agent.exportKey("robot")
-            let signed = try await agent.client("ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x")
+            let signed = try await agent.client(
+                "ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x")
             #expect(signed.status == 0, "\(signed.errors)")
             #expect(agent.prompts.isEmpty)
         }
@@ -140,9 +162,12 @@ struct SSHSigningTests {
             }
             let (work, other) = (try await id("work"), try await id("other"))
             func isSigned() async throws -> Bool {
-                try await agent.client("ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x").status == 0
+                try await agent.client(
+                    "ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x"
+                ).status == 0
             }
-            #expect(try await machine.run("ssh", "restrict", "work", "--allow-forwarding").status == 0)
+            #expect(
+                try await machine.run("ssh", "restrict", "work", "--allow-forwarding").status == 0)
             #expect(try await isSigned())
             // The restriction is removed, and a permission added.
             try store(machine, work, attributes: #"{"anything":"1","forwarding":"1"}"#)

@@ -3,15 +3,20 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 
 extension Machine {
-    /// Runs `body` with an identity server and a machine with the test's software TPM and a scripted browser.
+    /// Runs `body` with an identity server and a machine with the test's software TPM and a
+    /// scripted browser.
     static func withServer<R: Sendable>(_ body: (Machine) async throws -> R) async throws -> R {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
-        return try await IdentityProcess.withRunning(database: machine.directory.path(of: "identity.sqlite")) {
+        return try await IdentityProcess.withRunning(
+            database: machine.directory.path(of: "identity.sqlite")
+        ) {
             server in
             var machine = machine
             machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
             machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-            machine.environment["BROWSER"] = try ScriptedBrowser(user: server.users[0], in: machine.directory).path
+            machine.environment["BROWSER"] = try ScriptedBrowser(
+                user: server.users[0], in: machine.directory
+            ).path
             return try await body(machine)
         }
     }

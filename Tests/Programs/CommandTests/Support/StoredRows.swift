@@ -15,7 +15,8 @@ func storedKey(_ machine: Machine, _ id: String) throws -> String {
 func store(_ machine: Machine, _ id: String, _ key: String) throws {
     let database = try DatabaseQueue.raw(at: machine.databasePath)
     try database.write { database in
-        try database.execute(sql: "UPDATE record SET hardwareKey = ? WHERE id = ?", arguments: [key, id])
+        try database.execute(
+            sql: "UPDATE record SET hardwareKey = ? WHERE id = ?", arguments: [key, id])
         #expect(database.changesCount == 1)
     }
 }
@@ -24,7 +25,8 @@ func store(_ machine: Machine, _ id: String, _ key: String) throws {
 func store(_ machine: Machine, _ id: String, attributes: String) throws {
     let database = try DatabaseQueue.raw(at: machine.databasePath)
     try database.write { database in
-        try database.execute(sql: "UPDATE record SET attributes = ? WHERE id = ?", arguments: [attributes, id])
+        try database.execute(
+            sql: "UPDATE record SET attributes = ? WHERE id = ?", arguments: [attributes, id])
         #expect(database.changesCount == 1)
     }
 }

@@ -48,6 +48,10 @@ struct TPMTraffic {
         bytes.indices.contains { bytes[$0...].starts(with: secret) }
     }
 
-    private static func big(_ bytes: ArraySlice<UInt8>) -> UInt32 { bytes.reduce(0) { $0 << 8 | UInt32($1) } }
-    private static func little(_ bytes: ArraySlice<UInt8>) -> UInt32 { big(ArraySlice(bytes.reversed())) }
+    private static func big(_ bytes: ArraySlice<UInt8>) -> UInt32 {
+        bytes.reduce(0) { $0 << 8 | UInt32($1) }
+    }
+    private static func little(_ bytes: ArraySlice<UInt8>) -> UInt32 {
+        big(ArraySlice(bytes.reversed()))
+    }
 }

@@ -10,7 +10,8 @@ import Testing
 enum Products {
     /// SwiftPM's directory, which also has the test bundle.
     static let directory: FilePath = {
-        let root = FilePath(#filePath).removingLastComponent().removingLastComponent().removingLastComponent()
+        let root = FilePath(#filePath).removingLastComponent().removingLastComponent()
+            .removingLastComponent()
             .removingLastComponent().removingLastComponent()
         #if DEBUG
             return root.appending(".build/debug")
@@ -50,8 +51,10 @@ struct Machine: Sendable {
     init(tcti: String?) throws {
         directory = try TemporaryDirectory()
         environment = [
-            "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": directory.path, "TSS2_LOG": "all+NONE", "LC_ALL": "C.UTF-8",
-            "XDG_DATA_HOME": directory.path(of: "data"), "XDG_CONFIG_HOME": directory.path(of: "config"),
+            "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": directory.path, "TSS2_LOG": "all+NONE",
+            "LC_ALL": "C.UTF-8",
+            "XDG_DATA_HOME": directory.path(of: "data"),
+            "XDG_CONFIG_HOME": directory.path(of: "config"),
         ]
         if let tcti { environment["LATCHKEY_TCTI"] = tcti }
         try FileManager.default.createDirectory(
@@ -70,16 +73,21 @@ struct Machine: Sendable {
     ///   - extra: More variables for its environment.
     ///   - program: Another program than `latchkey`.
     func run(
-        _ arguments: String..., pins: [String]? = nil, input: String = "", life: Duration = hangLimit,
-        killedAfter message: String? = nil, extra: [String: String] = [:], program: FilePath = Products.latchkey
+        _ arguments: String..., pins: [String]? = nil, input: String = "",
+        life: Duration = hangLimit,
+        killedAfter message: String? = nil, extra: [String: String] = [:],
+        program: FilePath = Products.latchkey
     ) async throws -> Outcome {
         try await run(
-            arguments, pins: pins, input: input, life: life, killedAfter: message, extra: extra, program: program)
+            arguments, pins: pins, input: input, life: life, killedAfter: message, extra: extra,
+            program: program)
     }
 
     func run(
-        _ arguments: [String], pins: [String]? = nil, input: String = "", life: Duration = hangLimit,
-        killedAfter message: String? = nil, extra: [String: String] = [:], program: FilePath = Products.latchkey
+        _ arguments: [String], pins: [String]? = nil, input: String = "",
+        life: Duration = hangLimit,
+        killedAfter message: String? = nil, extra: [String: String] = [:],
+        program: FilePath = Products.latchkey
     ) async throws -> Outcome {
         var variables = environment.merging(extra) { $1 }
         if let pins {
@@ -89,7 +97,8 @@ struct Machine: Sendable {
             variables["LATCHKEY_PIN_SOURCE"] = "file:\(path)"
         }
         let result = try await Subprocess.run(
-            .path(program), arguments: Arguments(arguments), environment: .custom(Self.keys(variables)),
+            .path(program), arguments: Arguments(arguments),
+            environment: .custom(Self.keys(variables)),
             input: try .file(with: input.utf8), output: .sequence, error: .sequence
         ) { execution in
             let process = execution.processIdentifier.value
@@ -104,8 +113,10 @@ struct Machine: Sendable {
             }
             return try await (output, errors)
         }
-        let status: Int32? = if case .exited(let code) = result.terminationStatus { code } else { nil }
-        return Outcome(status: status, output: result.closureResult.0, errors: result.closureResult.1)
+        let status: Int32? =
+            if case .exited(let code) = result.terminationStatus { code } else { nil }
+        return Outcome(
+            status: status, output: result.closureResult.0, errors: result.closureResult.1)
     }
 
     private static func text(
@@ -120,6 +131,9 @@ struct Machine: Sendable {
     }
 
     static func keys(_ variables: [String: String]) -> [Environment.Key: String] {
-        Dictionary(uniqueKeysWithValues: variables.map { (Environment.Key(stringLiteral: $0.key), $0.value) })
+        Dictionary(
+            uniqueKeysWithValues: variables.map {
+                (Environment.Key(stringLiteral: $0.key), $0.value)
+            })
     }
 }

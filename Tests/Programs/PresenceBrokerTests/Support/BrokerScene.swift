@@ -10,9 +10,11 @@ import Synchronization
 import TPM2
 import Testing
 
-/// A broker in a separate process, and a client in this one: the test's bus, fprintd, reader and TPM.
+/// A broker in a separate process, and a client in this one: the test's bus, fprintd, reader and
+/// TPM.
 struct BrokerScene {
-    static let program = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    static let program = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         .appending(path: ".build/debug/latchkey-presenced")
     static let prompt = PromptContext(reason: "test a finger", container: "tests")
@@ -31,7 +33,8 @@ struct BrokerScene {
     /// - fingers: The user's enrolled fingers.
     /// - service: The user that runs the broker; see ``PresenceBrokerProcess``.
     static func with(
-        timeLimit: Int = PresenceBrokerProcess.longestTimeLimit, enrolled fingers: [String] = ["mine"],
+        timeLimit: Int = PresenceBrokerProcess.longestTimeLimit,
+        enrolled fingers: [String] = ["mine"],
         seesPrints: Bool = true, as service: UInt32? = nil,
         _ body: (BrokerScene) async throws -> Void
     ) async throws {
@@ -51,7 +54,8 @@ struct BrokerScene {
                 try await body(
                     BrokerScene(
                         reader: reader, tpm: tpm, broker: broker, client: client,
-                        keystore: TPMKeystore(tcti: tpm.tcti, anchors: MemoryTrustAnchors()), log: log)))
+                        keystore: TPMKeystore(tcti: tpm.tcti, anchors: MemoryTrustAnchors()),
+                        log: log)))
         } catch {
             outcome = .failure(error)
         }
@@ -70,28 +74,35 @@ struct BrokerScene {
         reader: VirtualFingerprintReader, tpm: SoftwareTPM, broker: PresenceBrokerProcess,
         client: SystemPresenceBroker, keystore: TPMKeystore, log: ProgressLog
     ) {
-        (self.reader, self.tpm, self.broker, self.client, self.keystore) = (reader, tpm, broker, client, keystore)
+        (self.reader, self.tpm, self.broker, self.client, self.keystore) = (
+            reader, tpm, broker, client, keystore
+        )
         progress = log
     }
 
     var presence: ScriptedPresence { ScriptedPresence([], broker: client) }
 
-    func key(_ policy: AccessPolicy, _ presence: ScriptedPresence? = nil) async throws -> HardwareKey {
+    func key(_ policy: AccessPolicy, _ presence: ScriptedPresence? = nil) async throws
+        -> HardwareKey
+    {
         try await keystore.createKey(
-            KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: presence ?? self.presence)
+            KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: presence ?? self.presence
+        )
     }
 
     /// Signs during these events at the reader.
     @discardableResult
     func sign(
-        _ key: HardwareKey, _ presence: ScriptedPresence? = nil, showing touches: VirtualFingerprintReader.Touch...
+        _ key: HardwareKey, _ presence: ScriptedPresence? = nil,
+        showing touches: VirtualFingerprintReader.Touch...
     ) async throws -> ECDSASignature {
         async let shown: Void = show(touches)
         let result: Result<ECDSASignature, KeystoreError>
         do throws(KeystoreError) {
             result = .success(
                 try await keystore.sign(
-                    Self.digest, with: key, for: Self.prompt, authorizedBy: presence ?? self.presence))
+                    Self.digest, with: key, for: Self.prompt,
+                    authorizedBy: presence ?? self.presence))
         } catch {
             result = .failure(error)
         }
@@ -101,10 +112,15 @@ struct BrokerScene {
 
     /// The error with which ``sign(_:_:showing:)`` ends.
     func refusal(
-        _ key: HardwareKey, _ presence: ScriptedPresence? = nil, showing touch: VirtualFingerprintReader.Touch? = nil
+        _ key: HardwareKey, _ presence: ScriptedPresence? = nil,
+        showing touch: VirtualFingerprintReader.Touch? = nil
     ) async throws -> KeystoreError? {
         do {
-            if let touch { try await sign(key, presence, showing: touch) } else { try await sign(key, presence) }
+            if let touch {
+                try await sign(key, presence, showing: touch)
+            } else {
+                try await sign(key, presence)
+            }
             return nil
         } catch let error as KeystoreError {
             return error
@@ -122,12 +138,15 @@ final class ProgressLog: Sendable {
 
     var words: [FingerProgress] { entries.withLock { $0.map(\.0) } }
     var prompts: [String] { entries.withLock { $0.map(\.1) } }
-    func append(_ progress: FingerProgress, _ prompt: String) { entries.withLock { $0.append((progress, prompt)) } }
+    func append(_ progress: FingerProgress, _ prompt: String) {
+        entries.withLock { $0.append((progress, prompt)) }
+    }
 
     /// Waits until a message was sent the given number of times.
     func wait(for progress: FingerProgress, times: Int = 1) async throws {
         try #require(
-            await poll { words.count(where: { $0 == progress }) >= times }, "the broker did not report \(progress)")
+            await poll { words.count(where: { $0 == progress }) >= times },
+            "the broker did not report \(progress)")
     }
 }
 
@@ -137,7 +156,8 @@ extension AsyncStream<PresencePrompt> {
     /// - Throws: An error if `last` does not come, or the stream ends earlier.
     @discardableResult
     func progress(
-        upTo last: FingerProgress, onEach: @escaping @Sendable (PresencePrompt) async -> Void = { _ in }
+        upTo last: FingerProgress,
+        onEach: @escaping @Sendable (PresencePrompt) async -> Void = { _ in }
     ) async throws -> [FingerProgress] {
         let reading = Task {
             var seen: [FingerProgress] = []

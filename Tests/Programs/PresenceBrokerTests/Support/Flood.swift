@@ -2,8 +2,8 @@ import Foundation
 import LatchkeyTestSupport
 import Testing
 
-/// A program of another user with many connections that sends every message that the bus accepts. It implements the
-/// bus's wire format, because no library sends such messages.
+/// A program of another user with many connections that sends every message that the bus accepts.
+/// It implements the bus's wire format, because no library sends such messages.
 struct Flood {
     enum Kind: String {
         /// Calls with one text of 31 MB.
@@ -32,11 +32,14 @@ struct Flood {
     }
 
     private func start(_ kind: Kind, connections: Int) throws -> RunningProgram {
-        let path = try #require(bus.split(separator: "=").last).split(separator: ",").first.map(String.init) ?? ""
+        let path =
+            try #require(bus.split(separator: "=").last).split(separator: ",").first.map(
+                String.init) ?? ""
         return try RunningProgram(
             URL(filePath: "/usr/bin/setpriv"),
             [
-                "--reuid=\(Stranger.nobody)", "--regid=\(Stranger.nobody)", "--clear-groups", "/usr/bin/python3", "-c",
+                "--reuid=\(Stranger.nobody)", "--regid=\(Stranger.nobody)", "--clear-groups",
+                "/usr/bin/python3", "-c",
                 Self.program, path, kind.rawValue, "\(connections)",
             ])
     }

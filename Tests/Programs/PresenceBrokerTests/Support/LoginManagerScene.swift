@@ -9,7 +9,8 @@ import LatchkeyTesting
 import Synchronization
 import Testing
 
-/// A private bus with dbusmock's logind, and records that an observer locks. The test needs the trait `.softwareTPM`.
+/// A private bus with dbusmock's logind, and records that an observer locks. The test needs the
+/// trait `.softwareTPM`.
 struct LoginManagerScene {
     static let manager = "org.freedesktop.login1.Manager"
     private static let name = "org.freedesktop.login1"
@@ -24,7 +25,9 @@ struct LoginManagerScene {
     private let logind: RunningProgram
 
     /// - Parameter session: The session of this process; nil if it is in none.
-    static func with(session: String? = "1", _ body: (LoginManagerScene) async throws -> Void) async throws {
+    static func with(session: String? = "1", _ body: (LoginManagerScene) async throws -> Void)
+        async throws
+    {
         try await TemporaryDirectory.withDirectory { directory in
             // Programs of other users can reach the bus.
             chmod(directory.path, 0o711)
@@ -32,14 +35,17 @@ struct LoginManagerScene {
             let logind = try RunningProgram(
                 URL(filePath: "/usr/bin/env"),
                 [
-                    "DBUS_SYSTEM_BUS_ADDRESS=\(bus.address)", "/usr/bin/python3", "-m", "dbusmock", "--system",
+                    "DBUS_SYSTEM_BUS_ADDRESS=\(bus.address)", "/usr/bin/python3", "-m", "dbusmock",
+                    "--system",
                     "--template", "logind",
                 ])
             try await bus.wait(for: name)
             let store = try await RecordStore(directory: directory.path(of: "store"))
-            let keystore = CountingKeystore(TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: store))
+            let keystore = CountingKeystore(
+                TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: store))
             let records = try RecordContainer(store: store, keystore: keystore)
-            let scene = LoginManagerScene(bus: bus, records: records, keystore: keystore, logind: logind)
+            let scene = LoginManagerScene(
+                bus: bus, records: records, keystore: keystore, logind: logind)
             let outcome: Result<Void, any Error>
             do {
                 try await scene.prepare(session)
@@ -95,7 +101,8 @@ struct LoginManagerScene {
 
     /// Announces sleep, or its end.
     func announceSleep(_ begins: Bool) async throws {
-        try await call("\(Self.mock).EmitSignal", Self.manager, "PrepareForSleep", "b", "[<\(begins)>]")
+        try await call(
+            "\(Self.mock).EmitSignal", Self.manager, "PrepareForSleep", "b", "[<\(begins)>]")
     }
 
     /// Whether a program delays sleep.
@@ -107,17 +114,21 @@ struct LoginManagerScene {
     /// Waits until a program delays sleep, or does not.
     func waitForDelay(_ isExpected: Bool) async throws {
         try #require(
-            await poll { try await isSleepDelayed() == isExpected }, "sleep is \(isExpected ? "not " : "")delayed")
+            await poll { try await isSleepDelayed() == isExpected },
+            "sleep is \(isExpected ? "not " : "")delayed")
     }
 
     func stopLogind() async { await logind.stop(SIGKILL) }
 
     @discardableResult
-    private func call(_ method: String, _ arguments: String..., at object: String = "") async throws -> String {
+    private func call(_ method: String, _ arguments: String..., at object: String = "") async throws
+        -> String
+    {
         let result = try await HelperProgram.run(
             "gdbus",
             [
-                "call", "--address", bus.address, "--dest", Self.name, "--object-path", Self.path + object,
+                "call", "--address", bus.address, "--dest", Self.name, "--object-path",
+                Self.path + object,
                 "--method", method,
             ] + arguments)
         try #require(result.isSuccess, "\(result.text)")

@@ -16,14 +16,18 @@ struct Stranger {
     }
 
     /// Calls a method of the broker.
-    func call(_ method: String, _ arguments: String...) async throws -> (status: Int32, text: String) {
+    func call(_ method: String, _ arguments: String...) async throws -> (
+        status: Int32, text: String
+    ) {
         try await call(method, arguments)
     }
 
-    func call(_ method: String, _ arguments: [String]) async throws -> (status: Int32, text: String) {
+    func call(_ method: String, _ arguments: [String]) async throws -> (status: Int32, text: String)
+    {
         let process = try start(
             [
-                "call", "--address", bus, "--timeout", "300", "--dest", "org.latchkey.Presence1", "--object-path",
+                "call", "--address", bus, "--timeout", "300", "--dest", "org.latchkey.Presence1",
+                "--object-path",
                 "/org/latchkey/Presence1", "--method", "org.latchkey.Presence1.\(method)",
             ] + arguments)
         let written = await process.remainder()
@@ -31,10 +35,13 @@ struct Stranger {
     }
 
     /// Calls a method of the bus.
-    func askBus(_ method: String, _ arguments: String...) async throws -> (status: Int32, text: String) {
+    func askBus(_ method: String, _ arguments: String...) async throws -> (
+        status: Int32, text: String
+    ) {
         let process = try start(
             [
-                "call", "--address", bus, "--dest", "org.freedesktop.DBus", "--object-path", "/org/freedesktop/DBus",
+                "call", "--address", bus, "--dest", "org.freedesktop.DBus", "--object-path",
+                "/org/freedesktop/DBus",
                 "--method", "org.freedesktop.DBus.\(method)",
             ] + arguments)
         let written = await process.remainder()
@@ -43,18 +50,21 @@ struct Stranger {
 
     /// The unique names of all clients of the bus.
     func names() async throws -> [String] {
-        try await askBus("ListNames").text.split(separator: "'").map(String.init).filter { $0.hasPrefix(":") }
+        try await askBus("ListNames").text.split(separator: "'").map(String.init).filter {
+            $0.hasPrefix(":")
+        }
     }
 
     /// The unique name of the owner of a name.
     func owner(of name: String) async throws -> String {
-        try await askBus("GetNameOwner", name).text.split(separator: "'").dropFirst().first.map(String.init) ?? ""
+        try await askBus("GetNameOwner", name).text.split(separator: "'").dropFirst().first.map(
+            String.init) ?? ""
     }
 
     /// Sends a signal to all clients, or to one that may not have subscribed.
     ///
-    /// `gdbus` waits at most 25 s for the bus, and the bus closes a connection that is not authenticated in time, so this tries
-    /// three times to connect.
+    /// `gdbus` waits at most 25 s for the bus, and the bus closes a connection that is not
+    /// authenticated in time, so this tries three times to connect.
     ///
     /// - Returns: The error; empty if the signal was sent.
     func emit(
@@ -69,7 +79,10 @@ struct Stranger {
             let status = await process.wait()
             if status == 0 { return complaint }
             complaint += "(exit \(status))"
-            guard complaint.hasPrefix("Error connecting") || complaint.contains("The connection is closed") else {
+            guard
+                complaint.hasPrefix("Error connecting")
+                    || complaint.contains("The connection is closed")
+            else {
                 break
             }
         }
@@ -78,7 +91,9 @@ struct Stranger {
 
     /// Starts `gdbus`.
     func start(_ arguments: [String]) throws -> RunningProgram {
-        guard geteuid() == 0 else { return try RunningProgram(URL(filePath: "/usr/bin/gdbus"), arguments) }
+        guard geteuid() == 0 else {
+            return try RunningProgram(URL(filePath: "/usr/bin/gdbus"), arguments)
+        }
         return try RunningProgram(
             URL(filePath: "/usr/bin/setpriv"),
             ["--reuid=\(user)", "--regid=\(user)", "--clear-groups", "/usr/bin/gdbus"] + arguments)

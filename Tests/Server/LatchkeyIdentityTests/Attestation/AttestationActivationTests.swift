@@ -19,19 +19,23 @@ import Testing
         let begun = try await server.post(Self.path, json: tpm.activationBody, bearer: bearer)
         try #require(begun.status == 201, "\(begun.body)")
         return (
-            try #require(try begun.json["id"]?.string), Base64URL.encode(try tpm.secret(of: begun.json))
+            try #require(try begun.json["id"]?.string),
+            Base64URL.encode(try tpm.secret(of: begun.json))
         )
     }
 
     private func finish(
         _ server: TestServer, _ id: String, _ secret: String, bearer: String
     ) async throws -> Answer {
-        try await server.post("\(Self.path)/\(id)", json: #"{"secret":"\#(secret)"}"#, bearer: bearer)
+        try await server.post(
+            "\(Self.path)/\(id)", json: #"{"secret":"\#(secret)"}"#, bearer: bearer)
     }
 
     @Test func `a client that opens the challenge gets a certificate, once`() async throws {
-        try await TestServer.runAttested({ _, attestation, _ in attestation.certificateDays = 7 }) { server, tpm in
-            let document = try await server.send(.get, "/.well-known/openid-configuration").success()
+        try await TestServer.runAttested({ _, attestation, _ in attestation.certificateDays = 7 }) {
+            server, tpm in
+            let document = try await server.send(.get, "/.well-known/openid-configuration")
+                .success()
             #expect(document["attestation_endpoint"] == .string(server.origin + "/attestation"))
             #expect(document["attestation_formats_supported"] == ["tpm"])
             #expect(document["attestation_required"] == "none")
@@ -40,9 +44,12 @@ import Testing
             let begun = try await server.post(Self.path, json: tpm.activationBody, bearer: bearer)
             #expect(begun.status == 201)
             #expect(
-                try begun.json.object?.keys.sorted() == ["credential_blob", "encrypted_secret", "expires_at", "id"])
+                try begun.json.object?.keys.sorted() == [
+                    "credential_blob", "encrypted_secret", "expires_at", "id",
+                ])
             #expect(
-                try begun.json["expires_at"]?.string == server.time.now.addingTimeInterval(60).formatted(.iso8601))
+                try begun.json["expires_at"]?.string
+                    == server.time.now.addingTimeInterval(60).formatted(.iso8601))
             #expect(begun.headers[.cacheControl] == "no-store")
 
             let (id, secret) = try await begin(server, tpm, bearer: bearer)
@@ -83,7 +90,8 @@ import Testing
         try await TestServer.runAttested { server, tpm in
             let bearer = try await server.login().access
             let (id, secret) = try await begin(server, tpm, bearer: bearer)
-            try await finish(server, id, Base64URL.encode(Data(count: 32)), bearer: bearer).expectForged()
+            try await finish(server, id, Base64URL.encode(Data(count: 32)), bearer: bearer)
+                .expectForged()
             try await finish(server, id, secret, bearer: bearer).expectForged()
             let late = try await begin(server, tpm, bearer: bearer)
             server.time.advance(by: 60)
@@ -94,7 +102,9 @@ import Testing
 
     @Test func `another user cannot finish or use up an activation`() async throws {
         try await TestServer.runAttested { server, tpm in
-            let (alice, bob) = (try await server.login("alice").access, try await server.login("bob").access)
+            let (alice, bob) = (
+                try await server.login("alice").access, try await server.login("bob").access
+            )
             let (id, secret) = try await begin(server, tpm, bearer: alice)
             try await finish(server, id, secret, bearer: bob).expectForged()
             try await finish(server, id, secret, bearer: alice).success()
@@ -107,7 +117,9 @@ import Testing
             var begun: [(id: String, secret: String)] = []
             for _ in 1...5 { begun.append(try await begin(server, tpm, bearer: bearer)) }
             try await finish(server, begun[0].id, begun[0].secret, bearer: bearer).expectForged()
-            for (id, secret) in begun.dropFirst() { try await finish(server, id, secret, bearer: bearer).success() }
+            for (id, secret) in begun.dropFirst() {
+                try await finish(server, id, secret, bearer: bearer).success()
+            }
         }
     }
 
@@ -132,7 +144,8 @@ import Testing
         }) { server, tpm in
             let bearer = try await server.login().access
             for body in [
-                "{}", "[]", "", #"{"ek_certificates":[]}"#, #"{"ek_certificates":[],"attestation_key":1}"#,
+                "{}", "[]", "", #"{"ek_certificates":[]}"#,
+                #"{"ek_certificates":[],"attestation_key":1}"#,
                 #"{"ek_certificates":"AA","attestation_key":"AA"}"#,
                 #"{"ek_certificates":["="],"attestation_key":"AA"}"#,
                 #"{"ek_certificates":[1],"attestation_key":"AA"}"#,
@@ -142,7 +155,8 @@ import Testing
                 #expect(answer.status == 400)
                 #expect(try answer.json["error"] == "invalid_request", "\(body)")
             }
-            for body in ["{}", #"{"secret":1}"#, #"{"secret":"="}"#, #"{"secret":"AA","id":"AA"}"#] {
+            for body in ["{}", #"{"secret":1}"#, #"{"secret":"="}"#, #"{"secret":"AA","id":"AA"}"#]
+            {
                 let answer = try await server.post(Self.path + "/x", json: body, bearer: bearer)
                 #expect(answer.status == 400)
                 #expect(try answer.json["error"] == "invalid_request", "\(body)")
@@ -158,7 +172,9 @@ import Testing
                 let list = certificates.map { "\"\(Base64URL.encode($0))\"" }.joined(separator: ",")
                 let area = Base64URL.encode(tpm.attestationArea)
                 return try await server.post(
-                    Self.path, json: #"{"ek_certificates":[\#(list)],"attestation_key":"\#(area)"}"#, bearer: bearer)
+                    Self.path,
+                    json: #"{"ek_certificates":[\#(list)],"attestation_key":"\#(area)"}"#,
+                    bearer: bearer)
             }
             // Four certificates of 4096 bytes, padding included.
             let own = try tpm.endorsement
@@ -169,8 +185,12 @@ import Testing
             // A body of 64 KiB.
             let body = try tpm.activationBody
             let padding = String(repeating: " ", count: 65_536 - body.utf8.count)
-            #expect(try await server.post(Self.path, json: body + padding, bearer: bearer).status == 201)
-            #expect(try await server.post(Self.path, json: body + padding + " ", bearer: bearer).status == 413)
+            #expect(
+                try await server.post(Self.path, json: body + padding, bearer: bearer).status == 201
+            )
+            #expect(
+                try await server.post(Self.path, json: body + padding + " ", bearer: bearer).status
+                    == 413)
             // 512 separators: each of these values has one.
             func complex(_ count: Int) -> String {
                 #"{"secret":["# + String(repeating: "0,", count: count - 3) + "0]}"
@@ -187,17 +207,22 @@ import Testing
     @Test func `a challenge needs no session, so that its request is limited too`() async throws {
         try await TestServer.run { server in
             // Five separators, and those of the filler.
-            for (filler, reason) in [(512 - 5, JSONValue("ValidationFailed")), (513 - 5, "InvalidJSON")] {
+            for (filler, reason) in [
+                (512 - 5, JSONValue("ValidationFailed")), (513 - 5, "InvalidJSON"),
+            ] {
                 let more = String(repeating: ",0", count: filler)
                 let answer = try await server.post(
-                    "/oauth2/challenge", json: #"{"purpose":"biometric_request","more":[0\#(more)]}"#)
+                    "/oauth2/challenge",
+                    json: #"{"purpose":"biometric_request","more":[0\#(more)]}"#)
                 let error = try answer.json["error"]
                 #expect(error?["reason"] == reason)
             }
         }
     }
 
-    @Test func `certificates and keys that are not acceptable are refused with the reason`() async throws {
+    @Test func `certificates and keys that are not acceptable are refused with the reason`()
+        async throws
+    {
         try await TestServer.runAttested { server, tpm in
             let bearer = try await server.login().access
             func begin(_ certificate: Data, _ area: Data) async throws -> Answer {
@@ -208,7 +233,8 @@ import Testing
             }
             let chain = try await tpm.activate(on: server, bearer: bearer)
             try await begin(chain[0], tpm.attestationArea).expectRefused(.wrongEndorsement)
-            try await begin(TestTPM().endorsement, tpm.attestationArea).expectRefused(.untrustedEndorsement)
+            try await begin(TestTPM().endorsement, tpm.attestationArea).expectRefused(
+                .untrustedEndorsement)
             try await begin(tpm.endorsement, Data([0])).expectForged()
             try await begin(tpm.endorsement, tpm.attestationArea + [0]).expectForged()
             server.time.advance(by: 2 * 86_400)
@@ -223,7 +249,9 @@ import Testing
             configuration.rateLimits.attestationPerUser = 2
             configuration.rateLimits.attestationPerAddress = 5
         }) { server, tpm in
-            let (alice, bob) = (try await server.login("alice").access, try await server.login("bob").access)
+            let (alice, bob) = (
+                try await server.login("alice").access, try await server.login("bob").access
+            )
             _ = try await begin(server, tpm, bearer: alice)
             _ = try await begin(server, tpm, bearer: alice)
             let limited = try await server.post(Self.path, json: tpm.activationBody, bearer: alice)
@@ -240,11 +268,15 @@ import Testing
     @Test func `a server without attestation announces nothing and has no endpoint`() async throws {
         try await TestServer.run { server in
             let tpm = TestTPM()
-            let document = try await server.send(.get, "/.well-known/openid-configuration").success()
+            let document = try await server.send(.get, "/.well-known/openid-configuration")
+                .success()
             #expect(document.object?.keys.contains { $0.hasPrefix("attestation") } == false)
             let bearer = try await server.login().access
-            #expect(try await server.post(Self.path, json: tpm.activationBody, bearer: bearer).status == 404)
-            #expect(try await server.post(Self.path + "/x", json: "{}", bearer: bearer).status == 404)
+            #expect(
+                try await server.post(Self.path, json: tpm.activationBody, bearer: bearer).status
+                    == 404)
+            #expect(
+                try await server.post(Self.path + "/x", json: "{}", bearer: bearer).status == 404)
         }
     }
 }

@@ -10,7 +10,9 @@ import Testing
 /// The enrolment of presence brokers' approval keys over HTTP.
 @Suite("Enrolment of presence brokers") struct AttestationBrokerTests {
     private static let token = "a-token-of-the-servers-operator"
-    private static let digest = SHA256.hash(data: Data(token.utf8)).map { String(format: "%02x", $0) }.joined()
+    private static let digest = SHA256.hash(data: Data(token.utf8)).map {
+        String(format: "%02x", $0)
+    }.joined()
 
     private func run(
         _ body: @Sendable (TestServer, TestTPM) async throws -> Void
@@ -24,32 +26,42 @@ import Testing
     }
 
     private func challenge(_ server: TestServer) async throws -> String {
-        let answer = try await server.post("/oauth2/challenge", json: #"{"purpose":"approval_key_request"}"#).success()
+        let answer = try await server.post(
+            "/oauth2/challenge", json: #"{"purpose":"approval_key_request"}"#
+        ).success()
         return try #require(answer["result"]?["token"]?.string)
     }
 
     private func enrol(
-        _ server: TestServer, _ tpm: TestTPM, _ certificates: [Data], challenge: String, bearer: String = token,
+        _ server: TestServer, _ tpm: TestTPM, _ certificates: [Data], challenge: String,
+        bearer: String = token,
         statementChallenge: String? = nil
     ) async throws -> Answer {
         let statement = try tpm.approvalKeyStatement(
             challenge: statementChallenge ?? challenge, certificates: certificates)
         return try await server.post(
-            "/attestation/approval-key", json: #"{"challenge":"\#(challenge)","attestation":\#(statement)}"#,
+            "/attestation/approval-key",
+            json: #"{"challenge":"\#(challenge)","attestation":\#(statement)}"#,
             bearer: bearer)
     }
 
-    @Test func `the operator's token enrols the broker of a TPM, and then its fingers count`() async throws {
+    @Test func `the operator's token enrols the broker of a TPM, and then its fingers count`()
+        async throws
+    {
         try await run { server, tpm in
             let bearer = try await server.login().access
             let certificates = try await tpm.activate(on: server, bearer: bearer)
             let device = TestDevice()
-            try await server.setUp(device, .finger(), in: tpm, certificates: certificates, bearer: bearer)
-                .expectRefused(.unknownApprovalKey)
+            try await server.setUp(
+                device, .finger(), in: tpm, certificates: certificates, bearer: bearer
+            )
+            .expectRefused(.unknownApprovalKey)
             let own = try await tpm.activate(on: server, bearer: Self.token)
             let answer = try await enrol(server, tpm, own, challenge: challenge(server))
             #expect(answer.status == 200, "\(answer.body)")
-            #expect(try answer.json["name"]?.string == AttestationConfiguration.text(tpm.approvalKeyName))
+            #expect(
+                try answer.json["name"]?.string
+                    == AttestationConfiguration.text(tpm.approvalKeyName))
             let setup = try await server.setUp(
                 device, .finger(), in: tpm, certificates: certificates, bearer: bearer)
             #expect(setup.status == 200, "\(setup.body)")
@@ -76,27 +88,33 @@ import Testing
         }
     }
 
-    @Test func `a statement for another challenge, and a used challenge, are refused`() async throws {
+    @Test func `a statement for another challenge, and a used challenge, are refused`() async throws
+    {
         try await run { server, tpm in
             let certificates = try await tpm.activate(on: server, bearer: Self.token)
             let token = try await challenge(server)
             let other = try await challenge(server)
-            try await enrol(server, tpm, certificates, challenge: token, statementChallenge: other).expectForged()
+            try await enrol(server, tpm, certificates, challenge: token, statementChallenge: other)
+                .expectForged()
             try await enrol(server, tpm, certificates, challenge: token).expectForged()
             try await enrol(server, tpm, certificates, challenge: server.challenge()).expectForged()
             #expect(try await enrol(server, tpm, certificates, challenge: other).status == 200)
         }
     }
 
-    @Test func `the token permits nothing else, and without its digest there is no endpoint`() async throws {
+    @Test func `the token permits nothing else, and without its digest there is no endpoint`()
+        async throws
+    {
         try await run { server, tpm in
             let device = TestDevice()
             let answer = try await server.biometric(
-                device.setup(challenge: server.challenge(), now: server.time.seconds), bearer: Self.token)
+                device.setup(challenge: server.challenge(), now: server.time.seconds),
+                bearer: Self.token)
             #expect(answer.status == 401, "\(answer.body)")
         }
         try await TestServer.runAttested { server, tpm in
-            let answer = try await server.post("/attestation/approval-key", json: "{}", bearer: Self.token)
+            let answer = try await server.post(
+                "/attestation/approval-key", json: "{}", bearer: Self.token)
             #expect(answer.status == 404)
             let activation = try await server.post(
                 "/attestation/activation", json: tpm.activationBody, bearer: Self.token)
@@ -104,7 +122,10 @@ import Testing
         }
     }
 
-    @Test func `a digest that is none, and a token for listed keys, are errors of the configuration`() throws {
+    @Test
+    func `a digest that is none, and a token for listed keys, are errors of the configuration`()
+        throws
+    {
         var configuration = AttestationConfiguration()
         configuration.simulatedAnchors = ["/anchors"]
         configuration.brokerTokenDigest = "abc"
@@ -118,14 +139,18 @@ import Testing
 
 extension TestTPM {
     /// The JSON of a statement about the approval key, with the challenge as qualifying data.
-    fileprivate func approvalKeyStatement(challenge: String, certificates: [Data]) throws -> String {
+    fileprivate func approvalKeyStatement(challenge: String, certificates: [Data]) throws -> String
+    {
         let certInfo = Data(
             TPMWriter(
-                UInt32(0xff54_4347), UInt16(0x8017), TPM2B([0, 11]), TPM2B(Array(challenge.utf8)), UInt64(1), UInt32(2),
-                UInt32(3), UInt8(1), UInt64(4), TPM2B(Array(Self.tpmName(approvalArea))), TPM2B([0, 11])
+                UInt32(0xff54_4347), UInt16(0x8017), TPM2B([0, 11]), TPM2B(Array(challenge.utf8)),
+                UInt64(1), UInt32(2),
+                UInt32(3), UInt8(1), UInt64(4), TPM2B(Array(Self.tpmName(approvalArea))),
+                TPM2B([0, 11])
             ).bytes)
         let signature = try attestationKey.signature(for: certInfo).derRepresentation
         return Self.json(
-            nil, certInfo: certInfo, signature: signature, area: approvalArea, certificates: certificates)
+            nil, certInfo: certInfo, signature: signature, area: approvalArea,
+            certificates: certificates)
     }
 }

@@ -14,16 +14,21 @@ import Testing
         _ attestation: String, client: String = "", more: String = ""
     ) throws -> ServerConfiguration {
         try ServerConfiguration(
-            json: Data(#"{"clients": [{"client_id": "a"\#(client)}], "attestation": \#(attestation)\#(more)}"#.utf8))
+            json: Data(
+                #"{"clients": [{"client_id": "a"\#(client)}], "attestation": \#(attestation)\#(more)}"#
+                    .utf8))
     }
 
     @Test func `attestation is off by default, and its members have defaults`() throws {
         #expect(try Self.configuration("null").attestation == nil)
         let least = try #require(try Self.configuration(#"{"tpm_anchors": ["/a"]}"#).attestation)
         #expect(least.require == "none" && least.level == .none)
-        #expect(least.tpmAnchors == ["/a"] && least.pivAnchors.isEmpty && least.simulatedAnchors.isEmpty)
+        #expect(
+            least.tpmAnchors == ["/a"] && least.pivAnchors.isEmpty && least.simulatedAnchors.isEmpty
+        )
         #expect(!least.acceptSimulated && least.approvalKeys == .enrolled)
-        #expect(least.certificateDays == 90 && least.maximumReuseSeconds == 0 && least.keepsEndorsement)
+        #expect(
+            least.certificateDays == 90 && least.maximumReuseSeconds == 0 && least.keepsEndorsement)
 
         let all = try Self.configuration(
             """
@@ -39,22 +44,46 @@ import Testing
     }
 
     @Test(arguments: [
-        (#""require": "strong""#, "attestation.require: strong is not one of none, hardware, presence, finger, touch."),
+        (
+            #""require": "strong""#,
+            "attestation.require: strong is not one of none, hardware, presence, finger, touch."
+        ),
         (#""require": 1"#, "attestation.require: of the wrong type."),
         (#""requires": "finger""#, "attestation.requires: unknown member."),
         (#""tpm_anchors": []"#, "attestation: there are no trust anchors."),
         (#""tpm_anchors": "/a""#, "attestation.tpm_anchors: of the wrong type."),
-        (#""accept_simulated": true"#, "attestation.accept_simulated: there are no simulated_anchors."),
+        (
+            #""accept_simulated": true"#,
+            "attestation.accept_simulated: there are no simulated_anchors."
+        ),
         (#""accept_simulated": "yes""#, "attestation.accept_simulated: of the wrong type."),
-        (#""approval_keys": "any""#, #"attestation.approval_keys: must be "enrolled" or a list of Names."#),
+        (
+            #""approval_keys": "any""#,
+            #"attestation.approval_keys: must be "enrolled" or a list of Names."#
+        ),
         (#""approval_keys": ["000b"]"#, "attestation.approval_keys: 000b is not a Name"),
         (#""certificate_days": 0"#, "attestation.certificate_days: must be from 1 to 398."),
         (#""certificate_days": 399"#, "attestation.certificate_days: must be from 1 to 398."),
-        (#""maximum_reuse_seconds": -1"#, "attestation.maximum_reuse_seconds: must be from 0 to 300."),
-        (#""maximum_reuse_seconds": 301"#, "attestation.maximum_reuse_seconds: must be from 0 to 300."),
-        (#""keep_endorsement": "all""#, #"attestation.keep_endorsement: must be "hash" or "none"."#),
-        (#""keep_endorsement": "none""#, #"attestation.keep_endorsement: "none", but enrolled approval keys"#),
-        (#""require": "touch""#, "attestation.require: no key can meet touch with these trust anchors."),
+        (
+            #""maximum_reuse_seconds": -1"#,
+            "attestation.maximum_reuse_seconds: must be from 0 to 300."
+        ),
+        (
+            #""maximum_reuse_seconds": 301"#,
+            "attestation.maximum_reuse_seconds: must be from 0 to 300."
+        ),
+        (
+            #""keep_endorsement": "all""#,
+            #"attestation.keep_endorsement: must be "hash" or "none"."#
+        ),
+        (
+            #""keep_endorsement": "none""#,
+            #"attestation.keep_endorsement: "none", but enrolled approval keys"#
+        ),
+        (
+            #""require": "touch""#,
+            "attestation.require: no key can meet touch with these trust anchors."
+        ),
         (
             #""require": "hardware", "tpm_anchors": [], "simulated_anchors": ["/c"]"#,
             "attestation.require: no key can meet hardware with these trust anchors."
@@ -102,19 +131,27 @@ import Testing
     @Test func `a server does not start with anchors that it cannot read`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let path = directory.path(of: "anchors")
-            try FileManager.default.createDirectory(atPath: path + "/roots", withIntermediateDirectories: true)
+            try FileManager.default.createDirectory(
+                atPath: path + "/roots", withIntermediateDirectories: true)
             try Data("no certificate".utf8).write(to: URL(filePath: path + "/roots/a.pem"))
             let empty = directory.path(of: "empty")
-            try FileManager.default.createDirectory(atPath: empty + "/roots", withIntermediateDirectories: true)
+            try FileManager.default.createDirectory(
+                atPath: empty + "/roots", withIntermediateDirectories: true)
             let correct = "Correct or remove the file or directory."
             for (anchors, message) in [
                 (path, "\(path)/roots/a.pem: the file contains no certificate. \(correct)"),
-                (path + "/none", "\(path)/none: the directory cannot be listed: No such file or directory. \(correct)"),
+                (
+                    path + "/none",
+                    "\(path)/none: the directory cannot be listed: No such file or directory. \(correct)"
+                ),
                 (
                     path + "/roots/a.pem",
                     "\(path)/roots/a.pem: the directory cannot be listed: Not a directory. \(correct)"
                 ),
-                (empty, "no roots in \(empty)/roots. Copy the manufacturer's root certificates into it."),
+                (
+                    empty,
+                    "no roots in \(empty)/roots. Copy the manufacturer's root certificates into it."
+                ),
                 (
                     empty + "/roots",
                     "no roots in \(empty)/roots/roots. Copy the manufacturer's root certificates into it."
@@ -126,7 +163,8 @@ import Testing
                 let error = await #expect(throws: ConfigurationError.self) {
                     try await IdentityServices(
                         configuration, database: await TestDatabase.open(),
-                        hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+                        hasher: PasswordHasher(
+                            cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
                         signingKeyCipher: TestDatabase.cipher())
                 }
                 #expect(error?.description == "attestation.piv_anchors: " + message)
@@ -134,10 +172,12 @@ import Testing
                 // `check` finds the same error before the server is started.
                 let config = directory.path(of: "config.json")
                 try Data(
-                    #"{"clients": [{"client_id": "a"}], "attestation": {"piv_anchors": ["\#(anchors)"]}}"#.utf8
+                    #"{"clients": [{"client_id": "a"}], "attestation": {"piv_anchors": ["\#(anchors)"]}}"#
+                        .utf8
                 ).write(to: URL(filePath: config))
                 let checked = try await SystemProgram(IdentityProcess.program).result(of: [
-                    "check", "--config", config, "--database", directory.path(of: "identity.sqlite"),
+                    "check", "--config", config, "--database",
+                    directory.path(of: "identity.sqlite"),
                 ])
                 #expect(checked.status == 1)
                 #expect(checked.errors == "Error: attestation.piv_anchors: \(message)\n")
@@ -153,7 +193,8 @@ import Testing
             let bearer = try await server.login().access
             func begin(_ tpm: TestTPM) async throws -> Answer {
                 server.time.advance(by: AnchorFiles.interval)
-                return try await server.post("/attestation/activation", json: tpm.activationBody, bearer: bearer)
+                return try await server.post(
+                    "/attestation/activation", json: tpm.activationBody, bearer: bearer)
             }
             #expect(try await begin(tpm).status == 201)
             try await begin(other).expectRefused(.untrustedEndorsement)
@@ -168,7 +209,8 @@ import Testing
             try Data("no certificate".utf8).write(to: URL(filePath: file))
             #expect(try await begin(other).status == 201)
             #expect(try await begin(tpm).status == 201)
-            let message = "Could not read the changed trust anchors: attestation.tpm_anchors: \(file): "
+            let message =
+                "Could not read the changed trust anchors: attestation.tpm_anchors: \(file): "
             #expect(log.text.components(separatedBy: message).count == 2)
             try FileManager.default.removeItem(atPath: file)
             try await begin(other).expectRefused(.untrustedEndorsement)
@@ -179,12 +221,16 @@ import Testing
             try FileManager.default.removeItem(atPath: folder + "/roots/maker.der")
             try await begin(tpm).expectRefused(.untrustedEndorsement)
             #expect(
-                log.text.contains("Trust anchors are missing: attestation.tpm_anchors: no roots in \(folder)/roots."))
+                log.text.contains(
+                    "Trust anchors are missing: attestation.tpm_anchors: no roots in \(folder)/roots."
+                ))
         }
     }
 
     @Test func `the formats are those with anchors`() async throws {
-        try await TestServer.runAttested({ _, attestation, _ in attestation.pivAnchors = attestation.tpmAnchors }) {
+        try await TestServer.runAttested({ _, attestation, _ in
+            attestation.pivAnchors = attestation.tpmAnchors
+        }) {
             server, _ in
             #expect(server.services.attestation?.formats == ["tpm", "piv"])
         }

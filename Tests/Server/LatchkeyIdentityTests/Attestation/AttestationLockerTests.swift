@@ -18,23 +18,28 @@ import Testing
     }
 
     private func enrol(
-        _ server: TestServer, _ key: LockerTestKey, _ kind: TestTPM.Kind?, in tpm: TestTPM, certificates: [Data],
+        _ server: TestServer, _ key: LockerTestKey, _ kind: TestTPM.Kind?, in tpm: TestTPM,
+        certificates: [Data],
         bearer: String
     ) async throws -> Answer {
         let challenge = try #require(try await server.lockerChallenge(for: "enrol"))
         let assertion = try key.assertion(
-            "enrol", audience: server.origin, enrolment: nil, challenge: challenge, now: server.time.seconds)
+            "enrol", audience: server.origin, enrolment: nil, challenge: challenge,
+            now: server.time.seconds)
         let statement = try kind.map {
             try tpm.statement(
-                $0, of: key.key, named: key.kid, challenge: challenge, origin: server.origin, certificates: certificates
+                $0, of: key.key, named: key.kid, challenge: challenge, origin: server.origin,
+                certificates: certificates
             )
         }
         return try await server.post(
-            TestServer.lockerPath, json: body(["assertion": assertion], attestation: statement), bearer: bearer)
+            TestServer.lockerPath, json: body(["assertion": assertion], attestation: statement),
+            bearer: bearer)
     }
 
     private func enableEasyAccess(
-        _ server: TestServer, _ key: LockerTestKey, device: LockerTestKey, _ kind: TestTPM.Kind?, in tpm: TestTPM,
+        _ server: TestServer, _ key: LockerTestKey, device: LockerTestKey, _ kind: TestTPM.Kind?,
+        in tpm: TestTPM,
         certificates: [Data], of id: String, bearer: String
     ) async throws -> Answer {
         let challenge = try #require(try await server.lockerChallenge(for: "easy-access-enable"))
@@ -43,33 +48,45 @@ import Testing
             now: server.time.seconds)
         let statement = try kind.map {
             try tpm.statement(
-                $0, of: key.key, named: key.kid, challenge: challenge, origin: server.origin, certificates: certificates
+                $0, of: key.key, named: key.kid, challenge: challenge, origin: server.origin,
+                certificates: certificates
             )
         }
         return try await server.post(
             "\(TestServer.lockerPath)/\(id)/easy-access",
             json: body(
-                ["assertion": assertion, "device_signature": device.countersignature(of: assertion)],
+                [
+                    "assertion": assertion,
+                    "device_signature": device.countersignature(of: assertion),
+                ],
                 attestation: statement), bearer: bearer)
     }
 
-    @Test func `a device key must be in hardware, an easy-access key must meet the whole requirement`() async throws {
-        try await TestServer.runAttested({ _, attestation, _ in attestation.require = "presence" }) { server, tpm in
+    @Test
+    func `a device key must be in hardware, an easy-access key must meet the whole requirement`()
+        async throws
+    {
+        try await TestServer.runAttested({ _, attestation, _ in attestation.require = "presence" })
+        { server, tpm in
             let bearer = try await server.login().access
             let chain = try await tpm.activate(on: server, bearer: bearer)
             let (device, easyAccess) = (LockerTestKey(), LockerTestKey())
             try await enrol(server, device, nil, in: tpm, certificates: chain, bearer: bearer)
                 .expectRefusal(400, "attestation_required", "an attestation of the key is required")
-            try await enrol(server, device, .imported, in: tpm, certificates: chain, bearer: bearer).expectForged()
-            let answer = try await enrol(server, device, .bare, in: tpm, certificates: chain, bearer: bearer)
+            try await enrol(server, device, .imported, in: tpm, certificates: chain, bearer: bearer)
+                .expectForged()
+            let answer = try await enrol(
+                server, device, .bare, in: tpm, certificates: chain, bearer: bearer)
             #expect(answer.status == 201, "\(answer.body)")
             let id = try #require(try answer.json["enrolment_id"]?.string)
 
             func enable(_ kind: TestTPM.Kind?) async throws -> Answer {
                 try await enableEasyAccess(
-                    server, easyAccess, device: device, kind, in: tpm, certificates: chain, of: id, bearer: bearer)
+                    server, easyAccess, device: device, kind, in: tpm, certificates: chain, of: id,
+                    bearer: bearer)
             }
-            try await enable(nil).expectRefusal(400, "attestation_required", "an attestation of the key is required")
+            try await enable(nil).expectRefusal(
+                400, "attestation_required", "an attestation of the key is required")
             try await enable(.bare).expectRefused(.insufficientPresence)
             let enabled = try await enable(.pin)
             #expect(enabled.status == 204, "\(enabled.body)")
@@ -89,21 +106,28 @@ import Testing
             let bearer = try await server.login().access
             let chain = try await tpm.activate(on: server, bearer: bearer)
             #expect(
-                try await enrol(server, LockerTestKey(), nil, in: tpm, certificates: chain, bearer: bearer).status
+                try await enrol(
+                    server, LockerTestKey(), nil, in: tpm, certificates: chain, bearer: bearer
+                ).status
                     == 201)
             // Enrolments are listed in the order of their times.
             server.time.advance(by: 1)
             #expect(
-                try await enrol(server, LockerTestKey(), .pin, in: tpm, certificates: chain, bearer: bearer).status
+                try await enrol(
+                    server, LockerTestKey(), .pin, in: tpm, certificates: chain, bearer: bearer
+                ).status
                     == 201)
             let assertion = try await server.assertion("enrol", by: LockerTestKey())
             for member in ["1", "\"x\"", "[]"] {
                 let answer = try await server.post(
-                    TestServer.lockerPath, json: body(["assertion": assertion], attestation: member), bearer: bearer)
+                    TestServer.lockerPath,
+                    json: body(["assertion": assertion], attestation: member), bearer: bearer)
                 try answer.expectRefusal(
-                    400, "invalid_request", "the body must have the member assertion, a string, and no other")
+                    400, "invalid_request",
+                    "the body must have the member assertion, a string, and no other")
             }
-            let stored = try #require(try await server.services.locker?.registry.enrolments(of: server.alice.id))
+            let stored = try #require(
+                try await server.services.locker?.registry.enrolments(of: server.alice.id))
             #expect(stored.map { $0.deviceKey.attestation?.presence } == [nil, "pin"])
         }
     }
@@ -113,8 +137,11 @@ import Testing
             let bearer = try await server.login().access
             let assertion = try await server.assertion("enrol", by: LockerTestKey())
             try await server.post(
-                TestServer.lockerPath, json: body(["assertion": assertion], attestation: "{}"), bearer: bearer
-            ).expectRefusal(400, "invalid_request", "the body must have the member assertion, a string, and no other")
+                TestServer.lockerPath, json: body(["assertion": assertion], attestation: "{}"),
+                bearer: bearer
+            ).expectRefusal(
+                400, "invalid_request",
+                "the body must have the member assertion, a string, and no other")
         }
     }
 
@@ -123,12 +150,15 @@ import Testing
             let bearer = try await server.login().access
             let chain = try await tpm.activate(on: server, bearer: bearer)
             try await server.setUp(TestDevice(), bearer: bearer).success()
-            try await server.setUp(TestDevice(), .pin, in: tpm, certificates: chain, bearer: bearer).success()
+            try await server.setUp(TestDevice(), .pin, in: tpm, certificates: chain, bearer: bearer)
+                .success()
             let device = LockerTestKey()
-            let enrolled = try await enrol(server, device, .bare, in: tpm, certificates: chain, bearer: bearer)
+            let enrolled = try await enrol(
+                server, device, .bare, in: tpm, certificates: chain, bearer: bearer)
             let id = try #require(try enrolled.json["enrolment_id"]?.string)
             _ = try await enableEasyAccess(
-                server, LockerTestKey(), device: device, .pin, in: tpm, certificates: chain, of: id, bearer: bearer)
+                server, LockerTestKey(), device: device, .pin, in: tpm, certificates: chain, of: id,
+                bearer: bearer)
 
             let browser = TestBrowser(server: server)
             _ = try await browser.loginToSettings("alice")
@@ -138,7 +168,8 @@ import Testing
             #expect(logins.contains("<small>Login: no proof of hardware</small>"))
             #expect(
                 logins.contains(
-                    "<small>Login: \(hardware), opens with a PIN, whose strength is not known (proven \(day))</small>"))
+                    "<small>Login: \(hardware), opens with a PIN, whose strength is not known (proven \(day))</small>"
+                ))
             let enrolments = try await browser.get("/settings/locker").body
             #expect(
                 enrolments.contains(

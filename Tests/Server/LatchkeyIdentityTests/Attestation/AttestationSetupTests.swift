@@ -21,9 +21,11 @@ import Testing
             let bearer = try await server.login().access
             let chain = try await tpm.activate(on: server, bearer: bearer)
             let device = TestDevice()
-            let answer = try await server.setUp(device, .bare, in: tpm, certificates: chain, bearer: bearer)
+            let answer = try await server.setUp(
+                device, .bare, in: tpm, certificates: chain, bearer: bearer)
             #expect(answer.status == 200 && answer.body.isEmpty)
-            let stored = try #require(try await server.services.devices.devices(of: server.alice.id).first?.attestation)
+            let stored = try #require(
+                try await server.services.devices.devices(of: server.alice.id).first?.attestation)
             #expect(stored.level == "hardware")
             #expect(stored.presence == "none")
             #expect(!stored.isSimulated)
@@ -33,7 +35,9 @@ import Testing
     }
 
     @Test(arguments: ["hardware", "presence", "finger"])
-    func `a set-up without an attestation is refused and uses no challenge`(level: String) async throws {
+    func `a set-up without an attestation is refused and uses no challenge`(level: String)
+        async throws
+    {
         try await TestServer.runAttested(Self.requiring(level)) { server, tpm in
             let bearer = try await server.login().access
             let device = TestDevice()
@@ -46,18 +50,28 @@ import Testing
         }
     }
 
-    @Test func `without a requirement, an attestation is optional, but an invalid one is refused`() async throws {
+    @Test func `without a requirement, an attestation is optional, but an invalid one is refused`()
+        async throws
+    {
         try await TestServer.runAttested { server, tpm in
             let bearer = try await server.login().access
             try await server.setUp(TestDevice(), bearer: bearer).success()
             let chain = try await tpm.activate(on: server, bearer: bearer)
-            try await server.setUp(TestDevice(), .imported, in: tpm, certificates: chain, bearer: bearer)
+            try await server.setUp(
+                TestDevice(), .imported, in: tpm, certificates: chain, bearer: bearer
+            )
+            .expectForged()
+            let jwt = try TestDevice().setup(
+                challenge: await server.challenge(), now: server.time.seconds)
+            try await server.biometric(jwt, bearer: bearer, overriding: ["attestation": "{}"])
                 .expectForged()
-            let jwt = try TestDevice().setup(challenge: await server.challenge(), now: server.time.seconds)
-            try await server.biometric(jwt, bearer: bearer, overriding: ["attestation": "{}"]).expectForged()
-            #expect(try await server.services.devices.devices(of: server.alice.id).map(\.attestation) == [nil])
-            try await server.setUp(TestDevice(), .pin, in: tpm, certificates: chain, bearer: bearer).success()
-            let proofs = try await server.services.devices.devices(of: server.alice.id).compactMap(\.attestation)
+            #expect(
+                try await server.services.devices.devices(of: server.alice.id).map(\.attestation)
+                    == [nil])
+            try await server.setUp(TestDevice(), .pin, in: tpm, certificates: chain, bearer: bearer)
+                .success()
+            let proofs = try await server.services.devices.devices(of: server.alice.id).compactMap(
+                \.attestation)
             #expect(proofs.map(\.presence) == ["pin"])
             #expect(proofs.map(\.level) == ["none"])
         }
@@ -65,17 +79,21 @@ import Testing
 
     @Test func `each requirement accepts the keys of its row only`() async throws {
         for (level, accepted) in [
-            ("hardware", ["bare", "pin", "finger", "reuse"]), ("presence", ["pin", "finger", "reuse"]),
+            ("hardware", ["bare", "pin", "finger", "reuse"]),
+            ("presence", ["pin", "finger", "reuse"]),
             ("finger", ["finger"]),
         ] {
             try await TestServer.runAttested { _, attestation, tpm in
                 attestation.require = level
-                attestation.approvalKeys = .listed([tpm.approvalKeyName.map { String(hexByte: $0) }.joined()])
+                attestation.approvalKeys = .listed([
+                    tpm.approvalKeyName.map { String(hexByte: $0) }.joined()
+                ])
             } body: { server, tpm in
                 let bearer = try await server.login().access
                 let chain = try await tpm.activate(on: server, bearer: bearer)
                 for (name, kind) in [
-                    ("bare", TestTPM.Kind.bare), ("pin", .pin), ("finger", .finger()), ("reuse", .finger(reuse: 1)),
+                    ("bare", TestTPM.Kind.bare), ("pin", .pin), ("finger", .finger()),
+                    ("reuse", .finger(reuse: 1)),
                 ] {
                     let answer = try await server.setUp(
                         TestDevice(), kind, in: tpm, certificates: chain, bearer: bearer)
@@ -85,8 +103,10 @@ import Testing
                         try answer.expectRefused(.insufficientPresence)
                     }
                 }
-                try await server.setUp(TestDevice(), .imported, in: tpm, certificates: chain, bearer: bearer)
-                    .expectForged()
+                try await server.setUp(
+                    TestDevice(), .imported, in: tpm, certificates: chain, bearer: bearer
+                )
+                .expectForged()
             }
         }
     }
@@ -96,11 +116,13 @@ import Testing
             let bearer = try await server.login().access
             let chain = try await tpm.activate(on: server, bearer: bearer)
             func setUp() async throws -> Answer {
-                try await server.setUp(TestDevice(), .finger(), in: tpm, certificates: chain, bearer: bearer)
+                try await server.setUp(
+                    TestDevice(), .finger(), in: tpm, certificates: chain, bearer: bearer)
             }
             try await setUp().expectRefused(.unknownApprovalKey)
             let registry = try #require(server.services.attestation).registry
-            #expect(try await registry.enrol(tpm.approvalKeyName, inTPMOf: tpm.attestationPublicKey))
+            #expect(
+                try await registry.enrol(tpm.approvalKeyName, inTPMOf: tpm.attestationPublicKey))
             try await setUp().success()
             #expect(try await registry.remove(tpm.approvalKeyName))
             try await setUp().expectRefused(.unknownApprovalKey)
@@ -113,11 +135,14 @@ import Testing
         } body: { server, tpm in
             _ = try await tpm.activate(on: server, bearer: server.login().access)
             let registry = try #require(server.services.attestation).registry
-            #expect(try await !registry.enrol(tpm.approvalKeyName, inTPMOf: tpm.attestationPublicKey))
+            #expect(
+                try await !registry.enrol(tpm.approvalKeyName, inTPMOf: tpm.attestationPublicKey))
         }
     }
 
-    @Test func `a simulator meets a requirement only if the operator accepts simulators`() async throws {
+    @Test func `a simulator meets a requirement only if the operator accepts simulators`()
+        async throws
+    {
         for isAccepted in [false, true] {
             try await TestServer.runAttested(
                 { _, attestation, _ in
@@ -127,15 +152,18 @@ import Testing
             ) { server, tpm in
                 let bearer = try await server.login().access
                 let chain = try await tpm.activate(on: server, bearer: bearer)
-                let answer = try await server.setUp(TestDevice(), .pin, in: tpm, certificates: chain, bearer: bearer)
+                let answer = try await server.setUp(
+                    TestDevice(), .pin, in: tpm, certificates: chain, bearer: bearer)
                 if isAccepted { try answer.success() } else { try answer.expectRefused(.simulated) }
-                let stored = try await server.services.devices.devices(of: server.alice.id).first?.attestation
+                let stored = try await server.services.devices.devices(of: server.alice.id).first?
+                    .attestation
                 #expect(stored?.isSimulated == (isAccepted ? true : nil))
             }
         }
     }
 
-    @Test func `an attestation for another challenge, key, name or server is refused`() async throws {
+    @Test func `an attestation for another challenge, key, name or server is refused`() async throws
+    {
         try await TestServer.runAttested { server, tpm in
             let bearer = try await server.login().access
             let chain = try await tpm.activate(on: server, bearer: bearer)
@@ -145,10 +173,13 @@ import Testing
                 device, .pin, in: tpm, certificates: chain, bearer: bearer,
                 statementChallenge: await server.challenge()
             ).expectForged()
-            func send(_ key: P256.Signing.PrivateKey, _ kid: String, _ origin: String) async throws -> Answer {
+            func send(_ key: P256.Signing.PrivateKey, _ kid: String, _ origin: String) async throws
+                -> Answer
+            {
                 let challenge = try await server.challenge()
                 let statement = try tpm.statement(
-                    .pin, of: key, named: kid, challenge: challenge, origin: origin, certificates: chain)
+                    .pin, of: key, named: kid, challenge: challenge, origin: origin,
+                    certificates: chain)
                 return try await server.biometric(
                     device.setup(challenge: challenge, now: server.time.seconds), bearer: bearer,
                     overriding: ["attestation": statement])
@@ -166,12 +197,16 @@ import Testing
             let bearer = try await server.login().access
             let chain = try await tpm.activate(on: server, bearer: bearer)
             for certificates in [[chain[1]], [try tpm.endorsement]] {
-                try await server.setUp(TestDevice(), .pin, in: tpm, certificates: certificates, bearer: bearer)
-                    .expectRefused(.untrustedAttestationKey)
+                try await server.setUp(
+                    TestDevice(), .pin, in: tpm, certificates: certificates, bearer: bearer
+                )
+                .expectRefused(.untrustedAttestationKey)
             }
             // Another TPM signs with its own attestation key.
-            try await server.setUp(TestDevice(), .pin, in: TestTPM(), certificates: chain, bearer: bearer)
-                .expectForged()
+            try await server.setUp(
+                TestDevice(), .pin, in: TestTPM(), certificates: chain, bearer: bearer
+            )
+            .expectForged()
             server.time.advance(by: 91 * 86_400)
             let later = try await server.login().access
             try await server.setUp(TestDevice(), .pin, in: tpm, certificates: chain, bearer: later)
@@ -185,18 +220,27 @@ import Testing
             configuration.clients[0].attestationRequire = "none"
         } body: { server, _ in
             let path = "/.well-known/openid-configuration"
-            #expect(try await server.send(.get, path).success()["attestation_required"] == "hardware")
-            #expect(try await server.send(.get, path + "?client_id=app").success()["attestation_required"] == "none")
-            #expect(try await server.send(.get, path + "?client_id=x").success()["attestation_required"] == "hardware")
+            #expect(
+                try await server.send(.get, path).success()["attestation_required"] == "hardware")
+            #expect(
+                try await server.send(.get, path + "?client_id=app").success()[
+                    "attestation_required"] == "none")
+            #expect(
+                try await server.send(.get, path + "?client_id=x").success()["attestation_required"]
+                    == "hardware")
             try await server.setUp(TestDevice(), bearer: server.login().access).success()
         }
     }
 
-    @Test func `a key that was set up for a client with a weaker requirement does not log in to a stricter one`()
+    @Test
+    func
+        `a key that was set up for a client with a weaker requirement does not log in to a stricter one`()
         async throws
     {
         try await TestServer.runAttested { configuration, attestation, tpm in
-            attestation.approvalKeys = .listed([tpm.approvalKeyName.map { String(hexByte: $0) }.joined()])
+            attestation.approvalKeys = .listed([
+                tpm.approvalKeyName.map { String(hexByte: $0) }.joined()
+            ])
             for level in ["hardware", "presence", "finger"] {
                 var client = configuration.clients[0]
                 client.id = level
@@ -212,13 +256,16 @@ import Testing
             ] as [(TestTPM.Kind?, [String])] {
                 let device = TestDevice()
                 if let kind {
-                    try await server.setUp(device, kind, in: tpm, certificates: chain, bearer: bearer).success()
+                    try await server.setUp(
+                        device, kind, in: tpm, certificates: chain, bearer: bearer
+                    ).success()
                 } else {
                     try await server.setUp(device, bearer: bearer).success()
                 }
                 try await server.authenticate(device).success()
                 for level in ["hardware", "presence", "finger"] {
-                    let answer = try await server.authenticate(device, overriding: ["client_id": level])
+                    let answer = try await server.authenticate(
+                        device, overriding: ["client_id": level])
                     if levels.contains(level) {
                         try answer.success()
                     } else if kind == nil {
@@ -234,10 +281,14 @@ import Testing
 
     @Test func `a server without attestation ignores the member, as before`() async throws {
         try await TestServer.run { server in
-            let jwt = try TestDevice().setup(challenge: await server.challenge(), now: server.time.seconds)
+            let jwt = try TestDevice().setup(
+                challenge: await server.challenge(), now: server.time.seconds)
             let bearer = try await server.login().access
-            try await server.biometric(jwt, bearer: bearer, overriding: ["attestation": "not JSON"]).success()
-            #expect(try await server.services.devices.devices(of: server.alice.id).map(\.attestation) == [nil])
+            try await server.biometric(jwt, bearer: bearer, overriding: ["attestation": "not JSON"])
+                .success()
+            #expect(
+                try await server.services.devices.devices(of: server.alice.id).map(\.attestation)
+                    == [nil])
         }
     }
 }

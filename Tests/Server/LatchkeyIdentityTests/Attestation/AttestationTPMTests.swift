@@ -12,10 +12,12 @@ import Testing
 @testable import latchkey_identity
 
 @Suite(
-    "Attestation with a software TPM", .softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"),
+    "Attestation with a software TPM", .softwareTPM(.endorsementCertificate),
+    .requires(program: "swtpm_setup"),
     .requires(program: "tpm2_activatecredential"))
 struct AttestationTPMTests {
-    private func activate(_ server: TestServer, _ tools: TPMTools, _ area: Data, bearer: String) async throws -> [Data]
+    private func activate(_ server: TestServer, _ tools: TPMTools, _ area: Data, bearer: String)
+        async throws -> [Data]
     {
         try await tools("tpm2_nvread", "0x01C00016", "-o", tools.path("ek.der"))
         let begun = try await server.post(
@@ -27,16 +29,23 @@ struct AttestationTPMTests {
             try #require(try begun.json[name]?.string.flatMap { Base64URL.decode($0) })
         }
         let secret = try await tools.activate(
-            credentialBlob: member("credential_blob"), encryptedSecret: member("encrypted_secret"), key: "aik",
+            credentialBlob: member("credential_blob"), encryptedSecret: member("encrypted_secret"),
+            key: "aik",
             endorsementKey: "0x81010016", needsPolicy: false)
         let id = try #require(try begun.json["id"]?.string)
         let answer = try await server.post(
-            "/attestation/activation/\(id)", json: #"{"secret":"\#(Base64URL.encode(secret))"}"#, bearer: bearer
+            "/attestation/activation/\(id)", json: #"{"secret":"\#(Base64URL.encode(secret))"}"#,
+            bearer: bearer
         ).success()
-        return try #require(answer["x5c"]?.array).map { try #require($0.string.flatMap { Base64URL.decode($0) }) }
+        return try #require(answer["x5c"]?.array).map {
+            try #require($0.string.flatMap { Base64URL.decode($0) })
+        }
     }
 
-    @Test func `a key of the TPM that requires a PIN is set up and logs in, one without a PIN is refused`() async throws
+    @Test
+    func
+        `a key of the TPM that requires a PIN is set up and logs in, one without a PIN is refused`()
+        async throws
     {
         let tpm = try SoftwareTPM.current
         try await TemporaryDirectory.withDirectory { directory in
@@ -59,7 +68,8 @@ struct AttestationTPMTests {
                         continue
                     }
                     #expect(setup.status == 200, "\(setup.body)")
-                    let stored = try await server.services.devices.devices(of: server.alice.id).first?.attestation
+                    let stored = try await server.services.devices.devices(of: server.alice.id)
+                        .first?.attestation
                     #expect(stored?.presence == "pin" && stored?.isSimulated == true)
                     try await server.biometric(
                         key.request("authenticate", server.challenge(), server.time.seconds),
@@ -91,20 +101,24 @@ private struct KeyInTPM {
 
     func setUp(_ server: TestServer, _ chain: [Data], bearer: String) async throws -> Answer {
         let challenge = try await server.challenge()
-        let binding = try TestTPM.Binding(publicKey, named: kid, challenge: challenge, origin: server.origin)
+        let binding = try TestTPM.Binding(
+            publicKey, named: kid, challenge: challenge, origin: server.origin)
         let (certInfo, signature) = try await tools.certifyCreation(
             of: name, by: "aik", qualifyingData: binding.extraData)
         let statement = TestTPM.json(
             binding, certInfo: certInfo, signature: signature, area: area, certificates: chain)
         return try await server.biometric(
-            request("setup", challenge, server.time.seconds), bearer: bearer, overriding: ["attestation": statement])
+            request("setup", challenge, server.time.seconds), bearer: bearer,
+            overriding: ["attestation": statement])
     }
 
     func request(_ action: String, _ challenge: String, _ now: Int) async throws -> String {
-        let input = try TestDevice.signingInput(action, publicKey, named: kid, challenge: challenge, now: now)
+        let input = try TestDevice.signingInput(
+            action, publicKey, named: kid, challenge: challenge, now: now)
         let signature = try await tools.sign(
             Data(SHA256.hash(data: Data(input.utf8))), with: name, pin: Self.pin)
         return input + "."
-            + Base64URL.encode(try P256.Signing.ECDSASignature(derRepresentation: signature).rawRepresentation)
+            + Base64URL.encode(
+                try P256.Signing.ECDSASignature(derRepresentation: signature).rawRepresentation)
     }
 }

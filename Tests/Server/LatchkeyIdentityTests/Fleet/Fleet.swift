@@ -9,8 +9,8 @@ import Testing
 
 @testable import latchkey_identity
 
-/// Three server processes that share a PostgreSQL database, a configuration and a signing key file, and nothing else. Clients
-/// reach them directly: no proxy hides a lost answer.
+/// Three server processes that share a PostgreSQL database, a configuration and a signing key file,
+/// and nothing else. Clients reach them directly: no proxy hides a lost answer.
 actor Fleet {
     static let size = 3
 
@@ -37,12 +37,14 @@ actor Fleet {
             """.utf8
         ).write(to: URL(filePath: configuration))
         arguments = [
-            "--config", configuration, "--database", address, "--port", "0", "--log-level", "critical",
+            "--config", configuration, "--database", address, "--port", "0", "--log-level",
+            "critical",
             "--signing-key-file", try IdentityProcess.signingKeyFile(in: directory),
         ]
     }
 
-    /// Runs `fault` with a fleet while clients use it, then checks that every confirmed device can log in.
+    /// Runs `fault` with a fleet while clients use it, then checks that every confirmed device can
+    /// log in.
     ///
     /// - Parameter address: The address of an empty database.
     static func run(
@@ -54,7 +56,9 @@ actor Fleet {
             try await fleet.start()
             let load = FleetLoad()
             let devices = try await Self.devices(count, on: address)
-            let clients = devices.enumerated().map { FleetClient($0.offset, with: $0.element, of: fleet, load) }
+            let clients = devices.enumerated().map {
+                FleetClient($0.offset, with: $0.element, of: fleet, load)
+            }
             try await load.run(clients) { try await fault(fleet, load) }
         }
     }
@@ -89,12 +93,14 @@ actor Fleet {
         var limits = DatabaseConfiguration.patient
         limits.maximumConnections = 1
         let services = try await IdentityServices(
-            TestServer.configuration, database: IdentityDatabase.open(location: address, configuration: limits),
+            TestServer.configuration,
+            database: IdentityDatabase.open(location: address, configuration: limits),
             hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
             signingKeyCipher: SigningKeyCipher.test())
         var devices: [TestDevice] = []
         for number in 0..<count {
-            let user = try await services.users.add(username: "user\(number)", password: TestServer.password)
+            let user = try await services.users.add(
+                username: "user\(number)", password: TestServer.password)
             let device = TestDevice()
             try await services.devices.add(device.registered(to: user.id, at: services.clock.now))
             devices.append(device)
@@ -108,7 +114,8 @@ extension TestDevice {
     fileprivate func registered(to userID: String, at time: Date) throws -> RegisteredDevice {
         let jwk = try JSONDecoder().decode(JWK.self, from: JSONEncoder().encode(self.jwk))
         return RegisteredDevice(
-            kid: try #require(KeyID(rawValue: kid)), userID: userID, key: try #require(DevicePublicKey(jwk)),
+            kid: try #require(KeyID(rawValue: kid)), userID: userID,
+            key: try #require(DevicePublicKey(jwk)),
             info: try #require(DeviceInfo(Self.deviceInfo)), createdAt: time)
     }
 }

@@ -1,8 +1,8 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyJOSE
+import LatchkeyOAuth
 import LatchkeyRelyingParty
 import LatchkeySimulators
 import LatchkeyTestSupport
@@ -10,8 +10,9 @@ import Testing
 
 /// A user's devices at a fleet. Each request goes to another instance than the one before.
 ///
-/// A request ends with success, with a temporary error, or, if it repeats one whose answer was lost, with the refusal that the
-/// article on operating servers documents. Any other result is an issue of the test.
+/// A request ends with success, with a temporary error, or, if it repeats one whose answer was
+/// lost, with the refusal that the article on operating servers documents. Any other result is an
+/// issue of the test.
 actor FleetClient {
     /// The seconds within which each request ends.
     private static let deadline = 20
@@ -46,7 +47,9 @@ actor FleetClient {
     }
 
     private func useSession() async throws {
-        guard let device = devices.randomElement(using: &random), var tokens = try await login(device) else { return }
+        guard let device = devices.randomElement(using: &random),
+            var tokens = try await login(device)
+        else { return }
         load.add(.login)
         var used = ""
         for _ in 0..<Int.random(in: 1...2, using: &random) {
@@ -73,11 +76,14 @@ actor FleetClient {
         return try await once(Self.biometricForm(request)).map { try Tokens($0.success()) }
     }
 
-    /// Sets up a new device. If the answer is lost, the client does not know whether the device is registered, and forgets it.
+    /// Sets up a new device. If the answer is lost, the client does not know whether the device is
+    /// registered, and forgets it.
     private func setUp(bearer: String) async throws {
         let device = TestDevice()
         let request = try device.setup(challenge: try await challenge(), now: Self.now)
-        guard let answer = try await once(Self.biometricForm(request), bearer: bearer) else { return }
+        guard let answer = try await once(Self.biometricForm(request), bearer: bearer) else {
+            return
+        }
         try answer.success()
         devices.append(device)
         load.add(.setup)
@@ -102,14 +108,17 @@ actor FleetClient {
 
     private func challenge() async throws -> String {
         let answer = try await repeated {
-            try await send(#"{"purpose":"biometric_request"}"#, to: "/oauth2/challenge", type: "application/json")
+            try await send(
+                #"{"purpose":"biometric_request"}"#, to: "/oauth2/challenge",
+                type: "application/json")
         }
         return try #require(try answer.success()["result"]?["token"]?.string)
     }
 
     /// Sends a request with a challenge until there is an answer, and once more after success.
     ///
-    /// - Returns: The success; nil if an earlier attempt, whose answer was lost, used the challenge.
+    /// - Returns: The success; nil if an earlier attempt, whose answer was lost, used the
+    ///   challenge.
     private func once(_ form: String, bearer: String? = nil) async throws -> Answer? {
         var isLost = false
         let answer = try await repeated {
@@ -120,7 +129,8 @@ actor FleetClient {
         guard answer.status == 200 else {
             // The same answer as for an unknown device.
             try answer.expectRefusal(400, "invalid_grant", "InvalidCredentials")
-            try #require(isLost, "a challenge that was not used, or a registered device, is refused")
+            try #require(
+                isLost, "a challenge that was not used, or a registered device, is refused")
             load.add(.usedChallenge)
             return nil
         }
@@ -133,7 +143,8 @@ actor FleetClient {
     // MARK: Requests
 
     /// Repeats a step until it has a result.
-    private func repeated<Value: Sendable>(_ step: () async throws -> Value?) async throws -> Value {
+    private func repeated<Value: Sendable>(_ step: () async throws -> Value?) async throws -> Value
+    {
         let end = ContinuousClock.now + hangLimit
         while ContinuousClock.now < end {
             try Task.checkCancellation()
@@ -147,9 +158,11 @@ actor FleetClient {
 
     /// Sends a request to the next instance.
     ///
-    /// - Returns: nil after a temporary error: no answer, or 503 with `temporarily_unavailable` and `Retry-After`.
+    /// - Returns: nil after a temporary error: no answer, or 503 with `temporarily_unavailable` and
+    ///   `Retry-After`.
     private func send(
-        _ body: String, to path: String = "/oauth2/token", type: String = "application/x-www-form-urlencoded",
+        _ body: String, to path: String = "/oauth2/token",
+        type: String = "application/x-www-form-urlencoded",
         bearer: String? = nil
     ) async throws -> Answer? {
         instance += 1
@@ -157,7 +170,8 @@ actor FleetClient {
         var headers: HTTPFields = [.contentType: type]
         if let bearer { headers[.authorization] = "Bearer \(bearer)" }
         let request = HTTPRequest(
-            method: .post, scheme: "http", authority: String(origin.split(separator: "/")[1]), path: path,
+            method: .post, scheme: "http", authority: String(origin.split(separator: "/")[1]),
+            path: path,
             headerFields: headers)
         do {
             let (response, bytes) = try await transport.send(request, body: Array(body.utf8))
@@ -171,7 +185,9 @@ actor FleetClient {
         } catch let error as KeystoreError {
             try Task.checkCancellation()
             guard error.code == .unavailable else { throw error }
-            #expect(!error.reason.contains("timed out"), "a request did not end within \(Self.deadline) s")
+            #expect(
+                !error.reason.contains("timed out"),
+                "a request did not end within \(Self.deadline) s")
         }
         load.add(.temporaryError)
         // Shorter than Retry-After: a fault lasts less than a second.
@@ -182,12 +198,15 @@ actor FleetClient {
     private static var now: Int { Int(Date().timeIntervalSince1970) }
 
     private static func refreshForm(_ token: String) -> String {
-        TestServer.encode(["client_id": "app", "grant_type": "refresh_token", "refresh_token": token])
+        TestServer.encode([
+            "client_id": "app", "grant_type": "refresh_token", "refresh_token": token,
+        ])
     }
 
     private static func biometricForm(_ request: String) -> String {
         TestServer.encode([
-            "client_id": "app", "grant_type": TestServer.biometricGrant, "jwt": request, "scope": TestServer.fullScope,
+            "client_id": "app", "grant_type": TestServer.biometricGrant, "jwt": request,
+            "scope": TestServer.fullScope,
         ])
     }
 }

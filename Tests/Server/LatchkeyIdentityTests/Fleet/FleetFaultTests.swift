@@ -8,7 +8,9 @@ import LatchkeyTesting
 import Testing
 
 /// Runs `body` with an empty database of a server that this test alone uses, then stops the server.
-func withDatabase(_ server: PostgreSQLServer, _ body: (_ address: String) async throws -> Void) async throws {
+func withDatabase(_ server: PostgreSQLServer, _ body: (_ address: String) async throws -> Void)
+    async throws
+{
     try await withTeardown({
         do { try await server.end() } catch { Issue.record(error) }
     }) {
@@ -16,7 +18,8 @@ func withDatabase(_ server: PostgreSQLServer, _ body: (_ address: String) async 
     }
 }
 
-/// Faults of a fleet and its database while clients log in, rotate refresh tokens and set up devices (``FleetClient``).
+/// Faults of a fleet and its database while clients log in, rotate refresh tokens and set up
+/// devices (``FleetClient``).
 ///
 /// One after the other: each has its own PostgreSQL and three servers.
 @Suite(.serialized, .enabled(if: PostgreSQLServer.isInstalled, "needs the package postgresql"))
@@ -25,11 +28,15 @@ struct FleetFaultTests {
     private static let quiet = ["log_statement": "none"]
 
     /// `FleetKillTests` kills more often.
-    @Test func `clients of killed instances get an answer of others, and no device is lost`() async throws {
+    @Test func `clients of killed instances get an answer of others, and no device is lost`()
+        async throws
+    {
         try await FleetKillTests.kill(10)
     }
 
-    @Test func `after restarts of PostgreSQL, nothing was accepted twice and no device is lost`() async throws {
+    @Test func `after restarts of PostgreSQL, nothing was accepted twice and no device is lost`()
+        async throws
+    {
         let server = PostgreSQLServer(Self.quiet)
         try await withDatabase(server) { address in
             try await Fleet.run(on: address) { _, load in
@@ -43,7 +50,9 @@ struct FleetFaultTests {
         }
     }
 
-    @Test func `after cuts within transactions, nothing was accepted twice and no device is lost`() async throws {
+    @Test func `after cuts within transactions, nothing was accepted twice and no device is lost`()
+        async throws
+    {
         let server = PostgreSQLServer(Self.quiet)
         // Only connections with a transaction, and at every fifth time all.
         func cut(_ address: String, _ number: Int) async throws -> Int {
@@ -72,7 +81,10 @@ struct FleetFaultTests {
     }
 
     /// The servers know both hosts, and find the one that accepts writes.
-    @Test func `after the promotion of a replica, nothing was accepted twice and no device is lost`() async throws {
+    @Test
+    func `after the promotion of a replica, nothing was accepted twice and no device is lost`()
+        async throws
+    {
         let primary = PostgreSQLServer(Self.quiet)
         try await withDatabase(primary) { single in
             let replica = try await primary.synchronousReplica()
@@ -95,8 +107,11 @@ struct FleetFaultTests {
         }
     }
 
-    /// Another program uses the remaining connections of PostgreSQL. The instances continue with their own.
-    @Test func `without further connections to PostgreSQL, the fleet uses those that it has`() async throws {
+    /// Another program uses the remaining connections of PostgreSQL. The instances continue with
+    /// their own.
+    @Test func `without further connections to PostgreSQL, the fleet uses those that it has`()
+        async throws
+    {
         let server = PostgreSQLServer(Self.quiet.merging(["max_connections": "16"]) { $1 })
         try await withDatabase(server) { address in
             try await Fleet.run(on: address, connections: 8) { _, load in
@@ -114,7 +129,9 @@ struct FleetFaultTests {
                     }
                 }
                 #expect(refusal?.code == .unavailable && refusal?.isTemporary == true)
-                #expect(refusal?.message.contains("too many clients") == true, "\(refusal?.message ?? "")")
+                #expect(
+                    refusal?.message.contains("too many clients") == true,
+                    "\(refusal?.message ?? "")")
                 try await load.progress(by: 16)
                 for database in others { database.close() }
             }
@@ -136,14 +153,16 @@ struct FleetFaultTests {
         time.sleep(600)
         """#
 
-    @Test(.requires(program: "python3")) func `clients that do not finish a request hold no connection to PostgreSQL`()
+    @Test(.requires(program: "python3"))
+    func `clients that do not finish a request hold no connection to PostgreSQL`()
         async throws
     {
         let server = PostgreSQLServer(Self.quiet)
         try await withDatabase(server) { address in
             try await Fleet.run(on: address, connections: 2) { fleet, load in
                 let slow = try RunningProgram(
-                    URL(filePath: "/usr/bin/python3"), ["-c", Self.slowClients] + (await fleet.ports))
+                    URL(filePath: "/usr/bin/python3"),
+                    ["-c", Self.slowClients] + (await fleet.ports))
                 let said = await slow.output { $0.contains("holding") }
                 try await withTeardown({ await slow.stop(SIGKILL) }) {
                     #expect(said.contains("holding"))

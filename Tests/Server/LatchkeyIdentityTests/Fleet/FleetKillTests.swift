@@ -6,13 +6,16 @@ import Testing
 struct FleetKillTests {
     /// 500 kills, or a sample.
     @Test(.timeLimit(.minutes(60)))
-    func `after many kills of instances, nothing was accepted twice and no device is lost`() async throws {
+    func `after many kills of instances, nothing was accepted twice and no device is lost`()
+        async throws
+    {
         let count = Repetitions.count(500, sample: 50)
         try await Self.kill(count)
         print("Kill points: instances of a fleet: killed at \(count) of \(count)")
     }
 
-    /// Kills random instances, each when the clients have progressed since the last one was started again.
+    /// Kills random instances, each when the clients have progressed since the last one was started
+    /// again.
     static func kill(_ count: Int) async throws {
         let database = PostgreSQLServer(["log_statement": "none"])
         try await withDatabase(database) { address in

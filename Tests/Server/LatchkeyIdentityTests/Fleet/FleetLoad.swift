@@ -12,9 +12,11 @@ final class FleetLoad: Sendable {
         case refusedReplay = "refused replay"
         /// There was no answer, or the answer was 503 with `Retry-After`.
         case temporaryError = "temporary error"
-        /// A repeated request shows that an earlier attempt, whose answer was lost, used the challenge.
+        /// A repeated request shows that an earlier attempt, whose answer was lost, used the
+        /// challenge.
         case usedChallenge = "challenge used by a lost request"
-        /// A repeated request shows that an earlier attempt, whose answer was lost, used the refresh token. This ends the session.
+        /// A repeated request shows that an earlier attempt, whose answer was lost, used the
+        /// refresh token. This ends the session.
         case endedSession = "session ended by a repeated refresh"
     }
 
@@ -28,7 +30,9 @@ final class FleetLoad: Sendable {
     private let state = Mutex(State())
 
     init() {
-        let given = ProcessInfo.processInfo.environment["LATCHKEY_FLEET_SEED"].flatMap { UInt64($0) }
+        let given = ProcessInfo.processInfo.environment["LATCHKEY_FLEET_SEED"].flatMap {
+            UInt64($0)
+        }
         seed = given ?? .random(in: 0...UInt64(UInt32.max))
     }
 
@@ -39,14 +43,17 @@ final class FleetLoad: Sendable {
 
     func add(_ event: Event) { state.withLock { $0.counts[event, default: 0] += 1 } }
 
-    /// Waits until the clients have rotated this number of further refresh tokens: a challenge, a login and a rotation each.
+    /// Waits until the clients have rotated this number of further refresh tokens: a challenge, a
+    /// login and a rotation each.
     func progress(by count: Int) async throws {
         let goal = self[.refresh] + count
         let isReached = await poll { self[.refresh] >= goal || isOver }
-        try #require(isReached && self[.refresh] >= goal, "the clients make no progress: \(summary)")
+        try #require(
+            isReached && self[.refresh] >= goal, "the clients make no progress: \(summary)")
     }
 
-    /// Runs the clients during `fault` and until they have done everything at least once, and checks their devices.
+    /// Runs the clients during `fault` and until they have done everything at least once, and
+    /// checks their devices.
     func run(_ clients: [FleetClient], during fault: () async throws -> Void) async throws {
         print("Fleet: seed \(seed)")
         let running = clients.map { client in
@@ -71,7 +78,9 @@ final class FleetLoad: Sendable {
         end()
         for client in running {
             let result = await client.result
-            if case .failure(let error) = result, !(error is CancellationError) { Issue.record(error) }
+            if case .failure(let error) = result, !(error is CancellationError) {
+                Issue.record(error)
+            }
         }
         try outcome.get()
         try await withThrowingTaskGroup(of: Void.self) { group in

@@ -30,8 +30,14 @@ import Testing
 
     @Test(arguments: [
         (#""background_scopes": []"#, "extensions.locker.background_scopes"),
-        (#""background_scopes": ["openid", "offline_access"]"#, "extensions.locker.background_scopes"),
-        (#""background_scopes": ["https://authgear.com/scopes/full-access"]"#, "extensions.locker.background_scopes"),
+        (
+            #""background_scopes": ["openid", "offline_access"]"#,
+            "extensions.locker.background_scopes"
+        ),
+        (
+            #""background_scopes": ["https://authgear.com/scopes/full-access"]"#,
+            "extensions.locker.background_scopes"
+        ),
         (#""background_scopes": ["payments"]"#, "extensions.locker.background_scopes"),
         (#""maximum_enrolments": 0"#, "extensions.locker.maximum_enrolments"),
         (#""level_shares": "yes""#, "extensions.locker.level_shares"),
@@ -52,11 +58,13 @@ import Testing
             #expect(json["grant_types_supported"] == ["authorization_code", "refresh_token"])
             for grant in [TestServer.easyAccessGrant, TestServer.backgroundGrant] {
                 try await server.post(
-                    "/oauth2/token", form: ["client_id": "app", "grant_type": grant, "assertion": "x"]
+                    "/oauth2/token",
+                    form: ["client_id": "app", "grant_type": grant, "assertion": "x"]
                 ).expectRefusal(400, "unsupported_grant_type", "grant type is not supported")
             }
             for path in ["", "/x/easy-access", "/x/level-shares", "/x/revoke"] {
-                #expect(try await server.post(TestServer.lockerPath + path, json: "{}").status == 404)
+                #expect(
+                    try await server.post(TestServer.lockerPath + path, json: "{}").status == 404)
             }
             let browser = TestBrowser(server: server)
             _ = try await browser.loginToSettings("alice")
@@ -75,7 +83,8 @@ import Testing
             #expect(device.shares == nil)
             #expect(try await server.easyAccess(device).success()["level_shares"] == nil)
             #expect(try await server.backgroundAccess(device).success()["level_shares"] == nil)
-            #expect(try await server.levelShares(device, bearer: device.tokens.access).status == 404)
+            #expect(
+                try await server.levelShares(device, bearer: device.tokens.access).status == 404)
             let stored = try await server.services.grants.database.read {
                 try $0.row(
                     """
@@ -101,7 +110,8 @@ import Testing
         let key = LockerTestKey()
         let enrolment = LockerEnrolment(
             userID: "u", clientID: "app",
-            deviceKey: LockerKey(kid: try #require(KeyID(rawValue: key.kid)), publicKey: try key.publicKey),
+            deviceKey: LockerKey(
+                kid: try #require(KeyID(rawValue: key.kid)), publicKey: try key.publicKey),
             info: try #require(DeviceInfo(LockerTestKey.deviceInfo)), createdAt: .now)
         let shares = LevelShares()
         try await locker(keepingShares: true).registry.add(enrolment, shares: shares, limit: 1)
@@ -118,7 +128,9 @@ import Testing
     func `limits are configurable and must be at least 1`(name: String) throws {
         func limits(_ limit: Int) throws -> ServerConfiguration.RateLimits {
             try ServerConfiguration(
-                json: Data("{\"clients\": [{\"client_id\": \"a\"}], \"rate_limits\": {\"\(name)\": \(limit)}}".utf8)
+                json: Data(
+                    "{\"clients\": [{\"client_id\": \"a\"}], \"rate_limits\": {\"\(name)\": \(limit)}}"
+                        .utf8)
             ).rateLimits
         }
         let given = try limits(7)
@@ -133,7 +145,9 @@ import Testing
             let first = try await server.enrolledDevice()
             let answers = try await withThrowingTaskGroup(of: Answer.self) { group in
                 for _ in 1...12 {
-                    group.addTask { try await server.perform("enrol", first, bearer: first.tokens.access) }
+                    group.addTask {
+                        try await server.perform("enrol", first, bearer: first.tokens.access)
+                    }
                 }
                 return try await group.reduce(into: []) { $0.append($1) }
             }
@@ -152,10 +166,12 @@ import Testing
             let first = try await server.enrolledDevice()
             _ = try await server.enrolledDevice()
             try await server.perform("enrol", first, bearer: first.tokens.access)
-                .expectRefusal(400, "invalid_request", "the user has as many enrolments as a user may have")
+                .expectRefusal(
+                    400, "invalid_request", "the user has as many enrolments as a user may have")
             _ = try await server.enrolledDevice("bob")
             try await server.revoke(first).expectDone()
-            #expect(try await server.perform("enrol", first, bearer: first.tokens.access).status == 201)
+            #expect(
+                try await server.perform("enrol", first, bearer: first.tokens.access).status == 201)
         }
     }
 }

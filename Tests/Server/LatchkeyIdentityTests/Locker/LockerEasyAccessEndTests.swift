@@ -14,14 +14,17 @@ import Testing
     @Test(arguments: [true, false])
     func `a session and its refresh token end with its key`(byTheDevice: Bool) async throws {
         try await TestServer.run { server in
-            let (device, other) = (try await server.enrolledDevice(), try await server.enrolledDevice("bob"))
+            let (device, other) = (
+                try await server.enrolledDevice(), try await server.enrolledDevice("bob")
+            )
             let session = try Tokens(await server.easyAccess(device, form: Self.full).success())
             let elsewhere = try Tokens(await server.easyAccess(other).success())
             try await server.levelShares(device, bearer: session.access).success()
             if byTheDevice {
                 try await server.perform("easy-access-disable", device).expectDone()
             } else {
-                try await server.disableEasyAccess(device.id, bearer: device.tokens.access).expectDone()
+                try await server.disableEasyAccess(device.id, bearer: device.tokens.access)
+                    .expectDone()
             }
             try await server.levelShares(device, bearer: session.access)
                 .expectRefusal(401, "invalid_token", "the access token is unknown or has expired")
@@ -39,7 +42,8 @@ import Testing
             let device = try await server.enrolledDevice()
             let old = try Tokens(await server.easyAccess(device).success())
             let new = LockerTestKey()
-            try await server.enableEasyAccess(new, of: device, bearer: device.tokens.access).expectDone()
+            try await server.enableEasyAccess(new, of: device, bearer: device.tokens.access)
+                .expectDone()
             let changed = EnrolledDevice(
                 id: device.id, key: device.key, easyAccess: new, tokens: device.tokens, shares: nil)
             let session = try Tokens(await server.easyAccess(changed).success())
@@ -57,11 +61,16 @@ import Testing
             let json = try await server.easyAccess(device).success()
             #expect(json["refresh_token"] == nil)
             #expect(json["scope"] == .string("openid \(Scope.fullAccess)"))
-            #expect(try await server.easyAccess(device, form: Self.full).success()["refresh_token"] != nil)
+            #expect(
+                try await server.easyAccess(device, form: Self.full).success()["refresh_token"]
+                    != nil)
         }
     }
 
-    @Test func `a session of easy access gets shares for 300 seconds, however often it is refreshed`() async throws {
+    @Test
+    func `a session of easy access gets shares for 300 seconds, however often it is refreshed`()
+        async throws
+    {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let session = try Tokens(await server.easyAccess(device, form: Self.full).success())
@@ -70,12 +79,15 @@ import Testing
             server.time.advance(by: 1)
             let refreshed = try Tokens(await server.refresh(#require(session.refresh)).success())
             for bearer in [session.access, refreshed.access] {
-                try await server.levelShares(device, bearer: bearer).expectStrongAuthenticationWanted()
+                try await server.levelShares(device, bearer: bearer)
+                    .expectStrongAuthenticationWanted()
             }
         }
     }
 
-    @Test func `a session of easy access cannot add a biometric identity, which would outlive the enrolment`()
+    @Test
+    func
+        `a session of easy access cannot add a biometric identity, which would outlive the enrolment`()
         async throws
     {
         try await TestServer.run { server in
@@ -89,15 +101,21 @@ import Testing
         }
     }
 
-    @Test func `the removal of a key while its session begins is not reported as a revocation`() async throws {
+    @Test func `the removal of a key while its session begins is not reported as a revocation`()
+        async throws
+    {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let grants = server.services.grants
             let grant = LoginGrant(
-                id: "g", clientID: "app", userID: server.alice.id, deviceID: nil, enrolmentID: device.id,
-                easyAccessKeyID: "removed-key", scope: "openid", amr: .easyAccess, authTime: 0, expiresAt: 9e9,
+                id: "g", clientID: "app", userID: server.alice.id, deviceID: nil,
+                enrolmentID: device.id,
+                easyAccessKeyID: "removed-key", scope: "openid", amr: .easyAccess, authTime: 0,
+                expiresAt: 9e9,
                 idleExpiresAt: 9e9, deviceInfo: nil)
-            #expect(try await !grants.insert(grant, tokens: TokenResponse(accessToken: "a", expiresIn: 60)))
+            #expect(
+                try await !grants.insert(
+                    grant, tokens: TokenResponse(accessToken: "a", expiresIn: 60)))
         }
     }
 
@@ -110,7 +128,8 @@ import Testing
             }
             func rows(_ table: String) async throws -> Int? {
                 try await server.services.grants.database.read {
-                    try $0.row("SELECT count(*) AS count FROM \(SQLText(stringLiteral: table))")?.integer("count")
+                    try $0.row("SELECT count(*) AS count FROM \(SQLText(stringLiteral: table))")?
+                        .integer("count")
                 }
             }
             #expect(try await rows("offline_grant") == 7)
@@ -127,7 +146,9 @@ import Testing
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let many = String(repeating: "openid ", count: 2_000)
-            #expect(try await server.backgroundAccess(device, form: ["scope": many]).success()["scope"] == "openid")
+            #expect(
+                try await server.backgroundAccess(device, form: ["scope": many]).success()["scope"]
+                    == "openid")
             let full = many + Scope.fullAccess
             let json = try await server.easyAccess(device, form: ["scope": full]).success()
             #expect(json["scope"] == .string("openid \(Scope.fullAccess)"))

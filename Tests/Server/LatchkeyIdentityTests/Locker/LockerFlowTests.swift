@@ -12,7 +12,8 @@ import Testing
     @Test func `discovery advertises the locker`() async throws {
         try await TestServer.run { server in
             let json = try await server.send(.get, "/.well-known/openid-configuration").success()
-            #expect(json["locker_enrolment_endpoint"]?.string == server.origin + "/locker/enrolments")
+            #expect(
+                json["locker_enrolment_endpoint"]?.string == server.origin + "/locker/enrolments")
             #expect(json["locker_level_shares_supported"] == true)
             #expect(json["locker_background_scopes_supported"] == ["openid", "profile"])
             #expect(
@@ -38,7 +39,10 @@ import Testing
                 let easy = try await server.easyAccess(device).success()
                 #expect(easy["level_shares"] == device.shares)
                 let background = try await server.backgroundAccess(device).success()
-                #expect(background["level_shares"] == ["background": .string(try #require(shares["background"]))])
+                #expect(
+                    background["level_shares"] == [
+                        "background": .string(try #require(shares["background"]))
+                    ])
                 for bearer in [device.tokens.access, try #require(easy["access_token"]?.string)] {
                     let answer = try await server.levelShares(device, bearer: bearer).success()
                     #expect(answer == .object(["level_shares": try #require(device.shares)]))
@@ -51,7 +55,8 @@ import Testing
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             server.time.advance(by: 1_000)
-            let json = try await server.easyAccess(device, form: ["scope": TestServer.fullScope]).success()
+            let json = try await server.easyAccess(device, form: ["scope": TestServer.fullScope])
+                .success()
             let tokens = try Tokens(json)
             let claims = try tokens.claims
             #expect(claims["sub"] == .string(server.alice.id))
@@ -59,13 +64,16 @@ import Testing
             #expect(claims["auth_time"]?.number == Double(server.time.seconds))
             #expect(json["scope"] == .string(TestServer.fullScope))
             #expect(json["expires_in"] == 1_800)
-            #expect(try await server.userInfo(tokens.access).success()["sub"] == .string(server.alice.id))
+            #expect(
+                try await server.userInfo(tokens.access).success()["sub"]
+                    == .string(server.alice.id))
 
             // A refresh or a new ID token does not make it strong.
             let refreshed = try Tokens(await server.refresh(#require(tokens.refresh)).success())
             #expect(try refreshed.claims["amr"] == ["hwk", "pin"])
             for bearer in [tokens.access, refreshed.access] {
-                try await server.perform("enrol", device, bearer: bearer).expectStrongAuthenticationWanted()
+                try await server.perform("enrol", device, bearer: bearer)
+                    .expectStrongAuthenticationWanted()
                 try await server.perform("easy-access-enable", device, bearer: bearer)
                     .expectStrongAuthenticationWanted()
             }
@@ -75,12 +83,14 @@ import Testing
     @Test func `easy access has the requested scopes, which must include openid`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
-            let narrow = try await server.easyAccess(device, form: ["scope": "openid email"]).success()
+            let narrow = try await server.easyAccess(device, form: ["scope": "openid email"])
+                .success()
             #expect(narrow["scope"] == "openid email" && narrow["refresh_token"] == nil)
             #expect(narrow["level_shares"] == device.shares)
-            try await server.levelShares(device, bearer: narrow["access_token"]?.string).expectRefusal(
-                403, "insufficient_scope",
-                "the access token needs the scope https://authgear.com/scopes/full-access")
+            try await server.levelShares(device, bearer: narrow["access_token"]?.string)
+                .expectRefusal(
+                    403, "insufficient_scope",
+                    "the access token needs the scope https://authgear.com/scopes/full-access")
             try await server.easyAccess(device, form: ["scope": "openid payments"])
                 .expectRefusal(400, "invalid_scope", "specified scope is not allowed: payments")
             try await server.easyAccess(device, form: ["scope": "email"])
@@ -98,7 +108,9 @@ import Testing
             #expect(json["refresh_token"] == nil && json["id_token"] == nil)
             #expect(json["scope"] == "openid email")
             #expect(try await server.userInfo(token).success()["sub"] == .string(server.alice.id))
-            #expect(try await server.backgroundAccess(device, form: ["scope": "email"]).success()["scope"] == "email")
+            #expect(
+                try await server.backgroundAccess(device, form: ["scope": "email"]).success()[
+                    "scope"] == "email")
             for scope in ["profile", "offline_access", Scope.fullAccess] {
                 try await server.backgroundAccess(device, form: ["scope": "openid \(scope)"])
                     .expectRefusal(400, "invalid_scope", "specified scope is not allowed: \(scope)")
@@ -117,7 +129,9 @@ import Testing
             for action in ["enrol", "easy-access-enable", "level-shares"] {
                 let answer = try await server.perform(action, device, bearer: token)
                 try answer.expectRefusal(403, "insufficient_scope", needed)
-                #expect(answer.headers[.wwwAuthenticate]?.hasPrefix("Bearer error=\"insufficient_scope\"") == true)
+                #expect(
+                    answer.headers[.wwwAuthenticate]?.hasPrefix(
+                        "Bearer error=\"insufficient_scope\"") == true)
             }
             try await server.disableEasyAccess(device.id, bearer: token).expectRefusal(
                 403, "insufficient_scope", needed)
@@ -126,13 +140,19 @@ import Testing
             try await server.setUp(TestDevice(), bearer: token)
                 .expectRefusal(401, "invalid_grant", "biometric setup requires authenticated user")
             #expect(
-                try await server.post("/api/identity/biometric/remove", json: #"{"kid":"12345678"}"#, bearer: token)
-                    .status == 401)
-            let form = ["client_id": "app", "grant_type": "urn:authgear:params:oauth:grant-type:id-token"]
+                try await server.post(
+                    "/api/identity/biometric/remove", json: #"{"kid":"12345678"}"#, bearer: token
+                )
+                .status == 401)
+            let form = [
+                "client_id": "app", "grant_type": "urn:authgear:params:oauth:grant-type:id-token",
+            ]
             try await server.post("/oauth2/token", form: form, bearer: token)
                 .expectRefusal(401, "invalid_grant", "valid session is required")
 
-            let withoutOpenID = try await server.backgroundAccess(device, form: ["scope": "profile"]).success()
+            let withoutOpenID = try await server.backgroundAccess(
+                device, form: ["scope": "profile"]
+            ).success()
             try await server.userInfo(#require(withoutOpenID["access_token"]?.string))
                 .expectRefusal(403, "insufficient_scope", "the access token needs the scope openid")
         }
@@ -143,18 +163,23 @@ import Testing
             let device = try await server.enrolledDevice()
             let bearer = device.tokens.access
             let (second, third) = (LockerTestKey(), LockerTestKey())
-            for _ in 1...2 { try await server.enableEasyAccess(second, of: device, bearer: bearer).expectDone() }
+            for _ in 1...2 {
+                try await server.enableEasyAccess(second, of: device, bearer: bearer).expectDone()
+            }
             try await server.enableEasyAccess(third, of: device, bearer: bearer).expectRefusal(
                 409, "easy_access_limit", "an enrolment has at most 2 easy-access keys")
             let session = try Tokens(await server.easyAccess(device).success())
 
-            try await server.disableEasyAccess(device.id, query: "?kid=\(device.easyAccess.kid)", bearer: bearer)
-                .expectDone()
+            try await server.disableEasyAccess(
+                device.id, query: "?kid=\(device.easyAccess.kid)", bearer: bearer
+            )
+            .expectDone()
             try await server.easyAccess(device).expectRefusal(
                 400, "easy_access_revoked", "the enrolment has no such easy-access key")
             #expect(try await server.userInfo(session.access).status == 401)
             let changed = EnrolledDevice(
-                id: device.id, key: device.key, easyAccess: second, tokens: device.tokens, shares: nil)
+                id: device.id, key: device.key, easyAccess: second, tokens: device.tokens,
+                shares: nil)
             try await server.easyAccess(changed).success()
 
             try await server.enableEasyAccess(third, of: device, bearer: bearer).expectDone()
@@ -164,7 +189,9 @@ import Testing
             try await server.easyAccess(changed).expectRefusal(
                 400, "easy_access_revoked", "the enrolment has no such easy-access key")
             #expect(try await server.userInfo(last.access).status == 401)
-            for _ in 1...2 { try await server.disableEasyAccess(device.id, bearer: bearer).expectDone() }
+            for _ in 1...2 {
+                try await server.disableEasyAccess(device.id, bearer: bearer).expectDone()
+            }
             try await server.backgroundAccess(device).success()
             for query in ["?kid=short", "?kid=", "?name=x", "?kid=12345678&kid=87654321"] {
                 try await server.disableEasyAccess(device.id, query: query, bearer: bearer)
@@ -177,20 +204,24 @@ import Testing
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             for key in [
-                device.key, device.key.impostor, LockerTestKey(key: device.key.key), device.easyAccess.impostor,
+                device.key, device.key.impostor, LockerTestKey(key: device.key.key),
+                device.easyAccess.impostor,
             ] {
-                try await server.enableEasyAccess(key, of: device, bearer: device.tokens.access).expectNotAccepted()
+                try await server.enableEasyAccess(key, of: device, bearer: device.tokens.access)
+                    .expectNotAccepted()
             }
         }
     }
 
-    @Test func `a revoked enrolment is refused for all actions, and its sessions end`() async throws {
+    @Test func `a revoked enrolment is refused for all actions, and its sessions end`() async throws
+    {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let other = try await server.enrolledDevice()
             let easy = try Tokens(
                 await server.easyAccess(device, form: ["scope": TestServer.fullScope]).success())
-            let background = try #require(try await server.backgroundAccess(device).success()["access_token"]?.string)
+            let background = try #require(
+                try await server.backgroundAccess(device).success()["access_token"]?.string)
             let elsewhere = try Tokens(await server.easyAccess(other).success())
             let revocation = try await server.assertion("revoke", by: device.key, of: device.id)
 
@@ -205,15 +236,20 @@ import Testing
             try await server.userInfo(elsewhere.access).success()
 
             let bearer = device.tokens.access
-            for action in ["easy-access-enable", "easy-access", "background-access", "level-shares"] {
+            for action in [
+                "easy-access-enable", "easy-access", "background-access", "level-shares",
+            ] {
                 let answer = try await server.perform(action, device, bearer: bearer)
                 try answer.expectRevoked()
-                #expect(answer.headers[.wwwAuthenticate]?.hasPrefix("Bearer error=\"enrolment_revoked\"") == true)
+                #expect(
+                    answer.headers[.wwwAuthenticate]?.hasPrefix(
+                        "Bearer error=\"enrolment_revoked\"") == true)
             }
             try await server.disableEasyAccess(device.id, bearer: bearer).expectRevoked()
             // Without the enrolment, its signature cannot be verified.
             try await server.send(
-                server.assertion("revoke", by: device.key.impostor, of: device.id), as: "revoke", to: device
+                server.assertion("revoke", by: device.key.impostor, of: device.id), as: "revoke",
+                to: device
             ).expectDone()
             try await server.easyAccess(other).success()
         }
@@ -233,7 +269,8 @@ import Testing
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let swapped = EnrolledDevice(
-                id: device.id, key: device.easyAccess, easyAccess: device.key, tokens: device.tokens, shares: nil)
+                id: device.id, key: device.easyAccess, easyAccess: device.key,
+                tokens: device.tokens, shares: nil)
             try await server.easyAccess(swapped).expectRefusal(
                 400, "easy_access_revoked", "the enrolment has no such easy-access key")
             try await server.backgroundAccess(swapped).expectRevoked()

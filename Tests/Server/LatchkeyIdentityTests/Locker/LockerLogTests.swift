@@ -15,7 +15,8 @@ import Testing
             let device = try await server.enrolledDevice()
             let metadata: JSONValue = ["metadata": ["balance": "fourteen-crowns"]]
             let assertion = try await server.assertion(
-                "easy-access", by: device.easyAccess, of: device.id, payload: metadata.object ?? [:])
+                "easy-access", by: device.easyAccess, of: device.id, payload: metadata.object ?? [:]
+            )
             let tokens = try Tokens(
                 await server.send(
                     assertion, as: "easy-access", to: device, form: ["scope": TestServer.fullScope]
@@ -28,15 +29,18 @@ import Testing
 
             let text = log.text
             for entry in [
-                "device enrolled", "easy access enabled", "easy access disabled", "enrolment revoked",
+                "device enrolled", "easy access enabled", "easy access disabled",
+                "enrolment revoked",
                 "challengeRejected", "malformed", device.id,
             ] {
                 #expect(text.contains(entry), "\(entry)")
             }
             let parts = assertion.split(separator: ".").map(String.init)
-            let claims = try JSONDecoder().decode(JSONValue.self, from: #require(Base64URL.decode(parts[1])))
+            let claims = try JSONDecoder().decode(
+                JSONValue.self, from: #require(Base64URL.decode(parts[1])))
             var secrets = [
-                "fourteen-crowns", assertion, parts[2], tokens.access, device.tokens.access, "not.an.assertion",
+                "fourteen-crowns", assertion, parts[2], tokens.access, device.tokens.access,
+                "not.an.assertion",
                 try #require(claims["challenge"]?.string), try #require(tokens.refresh),
             ]
             secrets += try #require(device.shares?.object).values.compactMap(\.string)

@@ -65,7 +65,8 @@ import Testing
         """
 
     @Test func `keep all their data`() async throws {
-        let directory = FileManager.default.temporaryDirectory.appending(path: "identity-\(UUID().uuidString)")
+        let directory = FileManager.default.temporaryDirectory.appending(
+            path: "identity-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }
         let path = directory.appending(path: "identity.sqlite").path()
@@ -73,12 +74,14 @@ import Testing
             "g1": OpaqueToken.bytes(), "g2": OpaqueToken.bytes(), "g3": OpaqueToken.bytes(),
         ]
         try #require(
-            FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]))
+            FileManager.default.createFile(
+                atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]))
         try await DatabaseQueue.raw(at: path).write { database in
             try database.execute(sql: Self.schema)
             for (grant, token) in tokens {
                 try database.execute(
-                    sql: "INSERT INTO access_token VALUES (?, ?, 9e9)", arguments: [OpaqueToken.digest(token), grant])
+                    sql: "INSERT INTO access_token VALUES (?, ?, 9e9)",
+                    arguments: [OpaqueToken.digest(token), grant])
             }
         }
 
@@ -90,7 +93,8 @@ import Testing
             let browser = try #require(try await services.session(bearer: tokens["g1"])).grant
             #expect(browser.isStrong && browser.enrolmentID == nil && browser.authTime == 5)
             let biometric = try #require(try await services.session(bearer: tokens["g2"])).grant
-            #expect(biometric.amr == .biometric && biometric.deviceID == "d2" && !biometric.isStrong)
+            #expect(
+                biometric.amr == .biometric && biometric.deviceID == "d2" && !biometric.isStrong)
 
             // The database does not record this session's key, whose removal must end it.
             #expect(try await services.session(bearer: tokens["g3"]) == nil)
@@ -99,11 +103,14 @@ import Testing
             let key = LockerTestKey()
             let enrolment = LockerEnrolment(
                 userID: "u1", clientID: "app",
-                deviceKey: LockerKey(kid: try #require(KeyID(rawValue: key.kid)), publicKey: try key.publicKey),
+                deviceKey: LockerKey(
+                    kid: try #require(KeyID(rawValue: key.kid)), publicKey: try key.publicKey),
                 info: try #require(DeviceInfo(LockerTestKey.deviceInfo)), createdAt: .now)
             let shares = LevelShares()
             try await registry.add(enrolment, shares: shares, limit: 2)
-            #expect(try await registry.levelShares(of: enrolment, afterAuthenticationOf: "u1") == shares)
+            #expect(
+                try await registry.levelShares(of: enrolment, afterAuthenticationOf: "u1") == shares
+            )
         }
     }
 }

@@ -112,7 +112,8 @@ import Testing
     func `a device is enrolled, used and revoked`() async throws {
         try await TestServer.run { server in
             let bearer = try await server.login().access
-            let output = try await Self.python(Self.script, [server.origin, bearer, String(server.time.seconds)])
+            let output = try await Self.python(
+                Self.script, [server.origin, bearer, String(server.time.seconds)])
             #expect(output == "done")
         }
     }

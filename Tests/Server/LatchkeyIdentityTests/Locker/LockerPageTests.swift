@@ -11,7 +11,9 @@ import Testing
 @Suite("Locker, the page with enrolled devices") struct LockerPageTests {
     @Test func `a user sees the devices and revokes one`() async throws {
         try await TestServer.run { server in
-            let (device, other) = (try await server.enrolledDevice(), try await server.enrolledDevice("bob"))
+            let (device, other) = (
+                try await server.enrolledDevice(), try await server.enrolledDevice("bob")
+            )
             let session = try Tokens(await server.easyAccess(device).success())
             let browser = TestBrowser(server: server)
             _ = try await browser.loginToSettings("alice")
@@ -28,7 +30,9 @@ import Testing
             let answer = try await browser.post("/settings/locker", form)
             #expect(answer.status == 303 && answer.headers[.location] == "/settings/locker?revoked")
             let after = try await browser.get("/settings/locker?revoked").body
-            #expect(after.contains("No device is enrolled.") && after.contains("The device was revoked."))
+            #expect(
+                after.contains("No device is enrolled.")
+                    && after.contains("The device was revoked."))
             #expect(try await browser.post("/settings/locker", form).status == 404)
 
             try await server.easyAccess(device).expectRevoked()
@@ -46,16 +50,22 @@ import Testing
             _ = try await bob.loginToSettings("bob")
             let foreign = try await bob.get("/settings").hiddenField("csrf_token")
             let form = ["x_action": "revoke", "x_enrolment_id": device.id]
-            #expect(try await bob.post("/settings/locker", form.merging(["csrf_token": foreign]) { $1 }).status == 404)
+            #expect(
+                try await bob.post("/settings/locker", form.merging(["csrf_token": foreign]) { $1 })
+                    .status == 404)
             for token in ["", "AAAA", foreign] {
                 #expect(
-                    try await alice.post("/settings/locker", form.merging(["csrf_token": token]) { $1 }).status == 403)
+                    try await alice.post(
+                        "/settings/locker", form.merging(["csrf_token": token]) { $1 }
+                    ).status == 403)
             }
             let own = try await alice.get("/settings").hiddenField("csrf_token")
             for wrong in [["x_action": "remove"], ["x_enrolment_id": ""]] {
                 let answer = try await alice.post(
-                    "/settings/locker", form.merging(["csrf_token": own]) { $1 }.merging(wrong) { $1 })
-                try answer.expectRefusal(400, "invalid_request", "x_action and x_enrolment_id are required")
+                    "/settings/locker",
+                    form.merging(["csrf_token": own]) { $1 }.merging(wrong) { $1 })
+                try answer.expectRefusal(
+                    400, "invalid_request", "x_action and x_enrolment_id are required")
             }
             try await server.easyAccess(device).success()
         }
@@ -70,21 +80,29 @@ import Testing
             try await server.backgroundAccess(used).success()
             let browser = TestBrowser(server: server)
             _ = try await browser.loginToSettings("alice")
-            let entries = try await browser.get("/settings/locker").body.split(separator: "</li>").map(String.init)
+            let entries = try await browser.get("/settings/locker").body.split(separator: "</li>")
+                .map(String.init)
             let first = try #require(entries.first { $0.contains(used.id) })
             let second = try #require(entries.first { $0.contains(unused.id) })
             let minute = server.time.clock.now.formatted(.iso8601).prefix(16)
             let time = "last used \(minute.prefix(10)) \(minute.suffix(5)) UTC"
             #expect(first.contains("\(time) · with easy access"))
             #expect(second.contains("not used yet · without easy access"))
-            #expect(first.contains(">\(used.id.prefix(8))<") && second.contains(">\(unused.id.prefix(8))<"))
+            #expect(
+                first.contains(">\(used.id.prefix(8))<")
+                    && second.contains(">\(unused.id.prefix(8))<"))
         }
     }
 
     @Test func `a device's name does not change the direction of other text`() async throws {
         try await TestServer.run { server in
             let info: JSONValue = [
-                "ios": ["uname": ["machine": "Lin\u{202E}ux\n", "nodename": .string("\u{2066}b" + "x".repeated(500))]]
+                "ios": [
+                    "uname": [
+                        "machine": "Lin\u{202E}ux\n",
+                        "nodename": .string("\u{2066}b" + "x".repeated(500)),
+                    ]
+                ]
             ]
             let assertion = try await server.assertion(
                 "enrol", by: LockerTestKey(), payload: ["device_info": info])

@@ -17,10 +17,13 @@ import Testing
             let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
                 for _ in 1...6 {
                     let assertion = try device.signer(of: action).assertion(
-                        action, audience: server.origin, enrolment: action == "enrol" ? nil : device.id,
+                        action, audience: server.origin,
+                        enrolment: action == "enrol" ? nil : device.id,
                         challenge: challenge, now: server.time.seconds)
                     group.addTask {
-                        try await server.send(assertion, as: action, to: device, bearer: device.tokens.access).status
+                        try await server.send(
+                            assertion, as: action, to: device, bearer: device.tokens.access
+                        ).status
                     }
                 }
                 return try await group.reduce(into: []) { $0.append($1) }
@@ -34,11 +37,14 @@ import Testing
         try await TemporaryDirectory.withDirectory { directory in
             let config = directory.path(of: "config.json")
             try Data(
-                #"{"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}]}"#.utf8
+                #"{"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}]}"#
+                    .utf8
             ).write(to: URL(filePath: config))
             let (database, storage) = try await IdentityProcess.storage(in: directory)
             let arguments = ["--config", config, "--port", "0"] + storage
-            let processes = [try await IdentityProcess(arguments), try await IdentityProcess(arguments)]
+            let processes = [
+                try await IdentityProcess(arguments), try await IdentityProcess(arguments),
+            ]
             try await TestServer.lend(processes[0], database: database) { one in
                 try await TestServer.lend(processes[1], database: database) { two in
                     let device = try await one.enrolledDevice()
@@ -46,18 +52,22 @@ import Testing
                         let challenge = try await one.challenge("locker_request")
                         let assertions = try [one, two].map {
                             try device.key.assertion(
-                                "background-access", audience: $0.origin, enrolment: device.id, challenge: challenge,
+                                "background-access", audience: $0.origin, enrolment: device.id,
+                                challenge: challenge,
                                 now: $0.time.seconds)
                         }
-                        async let first = one.send(assertions[0], as: "background-access", to: device)
-                        async let second = two.send(assertions[1], as: "background-access", to: device)
+                        async let first = one.send(
+                            assertions[0], as: "background-access", to: device)
+                        async let second = two.send(
+                            assertions[1], as: "background-access", to: device)
                         let answers = try await [first, second]
                         #expect(answers.map(\.status).sorted() == [200, 400])
                         try answers.first { $0.status == 400 }?.expectNotAccepted()
                     }
-                    // One process opens the shares that the other sealed, and does not find an enrolment that the other
-                    // deleted.
-                    #expect(try await two.easyAccess(device).success()["level_shares"] == device.shares)
+                    // One process opens the shares that the other sealed, and does not find an
+                    // enrolment that the other deleted.
+                    #expect(
+                        try await two.easyAccess(device).success()["level_shares"] == device.shares)
                     try await two.revoke(device).expectDone()
                     try await one.easyAccess(device).expectRevoked()
                 }
@@ -66,7 +76,9 @@ import Testing
         }
     }
 
-    @Test func `a grant is not stored if its enrolment was deleted during the request`() async throws {
+    @Test func `a grant is not stored if its enrolment was deleted during the request`()
+        async throws
+    {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let locker = try #require(server.services.locker)
@@ -74,10 +86,15 @@ import Testing
             try await locker.registry.remove(enrolment)
             let endpoint = TokenEndpoint(services: server.services)
             let client = server.services.configuration.clients[0]
-            for proof in [GrantProof.easyAccess(enrolment, enrolment.easyAccessKeys[0]), .background(enrolment)] {
+            for proof in [
+                GrantProof.easyAccess(enrolment, enrolment.easyAccessKeys[0]),
+                .background(enrolment),
+            ] {
                 let grant = endpoint.grant(
-                    proof, user: server.alice, client: client, scope: "openid", authTime: 0, deviceInfo: nil)
-                let tokens = try await endpoint.tokens(for: grant, user: server.alice, client: client)
+                    proof, user: server.alice, client: client, scope: "openid", authTime: 0,
+                    deviceInfo: nil)
+                let tokens = try await endpoint.tokens(
+                    for: grant, user: server.alice, client: client)
                 #expect(try await !server.services.grants.insert(grant, tokens: tokens))
                 #expect(try await server.userInfo(tokens.accessToken).status == 401)
             }

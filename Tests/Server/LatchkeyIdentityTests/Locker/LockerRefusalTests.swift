@@ -9,7 +9,8 @@ import Testing
 
 /// The protocol's tables of assertions and errors, over HTTP.
 @Suite("Locker, refusals") struct LockerRefusalTests {
-    @Test(arguments: TestServer.lockerActions) func `a flawed assertion is refused and does not use the challenge`(
+    @Test(arguments: TestServer.lockerActions)
+    func `a flawed assertion is refused and does not use the challenge`(
         action: String
     ) async throws {
         try await TestServer.run(generously) { server in
@@ -20,7 +21,8 @@ import Testing
                 let enrolment = action == "enrol" ? nil : device.id
                 let bearer = try await server.login().access
                 let flawed = try flaw.assertion(
-                    key, action, audience: server.origin, enrolment: enrolment, challenge: challenge,
+                    key, action, audience: server.origin, enrolment: enrolment,
+                    challenge: challenge,
                     now: server.time.seconds)
                 try await server.send(flawed, as: action, to: device, bearer: bearer)
                     .expectNotAccepted(flaw.rawValue)
@@ -30,16 +32,21 @@ import Testing
                     action, audience: server.origin, enrolment: enrolment, challenge: challenge,
                     now: server.time.seconds)
                 let answer = try await server.send(good, as: action, to: device, bearer: bearer)
-                #expect((200...204).contains(answer.status), "\(flaw) took the challenge: \(answer.body)")
+                #expect(
+                    (200...204).contains(answer.status),
+                    "\(flaw) took the challenge: \(answer.body)")
                 if action == "easy-access-enable" {
-                    try await server.disableEasyAccess(device.id, query: "?kid=\(key.kid)", bearer: bearer).expectDone()
+                    try await server.disableEasyAccess(
+                        device.id, query: "?kid=\(key.kid)", bearer: bearer
+                    ).expectDone()
                 }
             }
             #expect(try await server.revoke(device).status == 204)
         }
     }
 
-    @Test(arguments: TestServer.lockerActions) func `an assertion for one action is refused for another`(
+    @Test(arguments: TestServer.lockerActions)
+    func `an assertion for one action is refused for another`(
         action: String
     ) async throws {
         try await TestServer.run(generously) { server in
@@ -47,14 +54,17 @@ import Testing
             for other in TestServer.lockerActions where other != action {
                 let assertion = try await server.assertion(
                     other, by: device.signer(of: other), of: other == "enrol" ? nil : device.id)
-                try await server.send(assertion, as: action, to: device, bearer: device.tokens.access)
-                    .expectNotAccepted("\(other) as \(action)")
+                try await server.send(
+                    assertion, as: action, to: device, bearer: device.tokens.access
+                )
+                .expectNotAccepted("\(other) as \(action)")
             }
         }
     }
 
     @Test(arguments: TestServer.lockerActions.dropLast())
-    func `a challenge is valid once, for 300 seconds, for its purpose`(action: String) async throws {
+    func `a challenge is valid once, for 300 seconds, for its purpose`(action: String) async throws
+    {
         try await TestServer.run(generously) { server in
             let device = try await server.enrolledDevice()
             let key = device.signer(of: action)
@@ -67,14 +77,16 @@ import Testing
                     assertion, as: action, to: device, bearer: server.login().access)
             }
             let (expired, late) = (
-                try await server.challenge("locker_request"), try await server.challenge("locker_request")
+                try await server.challenge("locker_request"),
+                try await server.challenge("locker_request")
             )
             server.time.advance(by: 299)
             #expect((200...204).contains(try await send(late).status))
             try await send(late).expectNotAccepted("used")
             server.time.advance(by: 1)
             try await send(expired).expectNotAccepted("expired")
-            try await send(server.challenge("biometric_request")).expectNotAccepted("for another purpose")
+            try await send(server.challenge("biometric_request")).expectNotAccepted(
+                "for another purpose")
             try await send("0123456789ABCDEFGHJKMNPQRSTVWXYZ").expectNotAccepted("unknown")
         }
     }
@@ -84,11 +96,13 @@ import Testing
             let bearer = try await server.login().access
             let jwt = try TestDevice().setup(
                 challenge: await server.challenge("locker_request"), now: server.time.seconds)
-            try await server.biometric(jwt, bearer: bearer).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+            try await server.biometric(jwt, bearer: bearer).expectRefusal(
+                400, "invalid_grant", "InvalidCredentials")
         }
     }
 
-    @Test(arguments: TestServer.lockerActions) func `a wrong signature is refused and revokes nothing`(
+    @Test(arguments: TestServer.lockerActions)
+    func `a wrong signature is refused and revokes nothing`(
         action: String
     ) async throws {
         try await TestServer.run { server in
@@ -97,20 +111,25 @@ import Testing
             let challenge = try await server.lockerChallenge(for: action)
             let enrolment = action == "enrol" ? nil : device.id
             let draft = key.draft(
-                action, audience: server.origin, enrolment: enrolment, challenge: challenge, now: server.time.seconds)
+                action, audience: server.origin, enrolment: enrolment, challenge: challenge,
+                now: server.time.seconds)
             let forged = try key.impostor.sign(header: draft.header, payload: draft.payload)
             let bearer = device.tokens.access
-            try await server.send(forged, as: action, to: device, bearer: bearer).expectNotAccepted()
+            try await server.send(forged, as: action, to: device, bearer: bearer)
+                .expectNotAccepted()
             if action != "revoke" {
                 let late = try key.sign(header: draft.header, payload: draft.payload)
-                try await server.send(late, as: action, to: device, bearer: bearer).expectNotAccepted("used up")
+                try await server.send(late, as: action, to: device, bearer: bearer)
+                    .expectNotAccepted("used up")
             }
             try await server.easyAccess(device).success()
             try await server.backgroundAccess(device).success()
         }
     }
 
-    @Test(arguments: ["enrol", "easy-access-enable", "easy-access-disable", "level-shares", "revoke"])
+    @Test(arguments: [
+        "enrol", "easy-access-enable", "easy-access-disable", "level-shares", "revoke",
+    ])
     func `a body must be an object with exactly the required members`(action: String) async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
@@ -118,7 +137,8 @@ import Testing
                 switch action {
                 case "enrol": TestServer.lockerPath
                 case "easy-access-enable": "\(TestServer.lockerPath)/\(device.id)/easy-access"
-                case "easy-access-disable": "\(TestServer.lockerPath)/\(device.id)/easy-access/disable"
+                case "easy-access-disable":
+                    "\(TestServer.lockerPath)/\(device.id)/easy-access/disable"
                 default: "\(TestServer.lockerPath)/\(device.id)/\(action)"
                 }
             let member =
@@ -126,7 +146,8 @@ import Testing
                 ? "the body must have the members assertion and device_signature, both strings, and no other"
                 : "the body must have the member assertion, a string, and no other"
             for (json, type, description) in [
-                ("{}", "application/json", member), (#"{"assertion":7}"#, "application/json", member),
+                ("{}", "application/json", member),
+                (#"{"assertion":7}"#, "application/json", member),
                 (#"{"assertion":"x","more":1}"#, "application/json", member),
                 ("[]", "application/json", "request body is not a JSON object"),
                 ("x", "application/json", "request body is not a JSON object"),
@@ -149,10 +170,15 @@ import Testing
             let form = ["client_id": "app", "grant_type": grant]
             try await server.post("/oauth2/token", form: form)
                 .expectRefusal(400, "invalid_request", "assertion is required")
-            try await server.post("/oauth2/token", form: form.merging(["client_id": "robot", "assertion": "x"]) { $1 })
-                .expectRefusal(400, "unauthorized_client", "grant type is not allowed for this client")
-            try await server.post("/oauth2/token", form: form.merging(["client_id": "nobody"]) { $1 })
-                .expectRefusal(400, "invalid_client", "invalid client ID")
+            try await server.post(
+                "/oauth2/token",
+                form: form.merging(["client_id": "robot", "assertion": "x"]) { $1 }
+            )
+            .expectRefusal(400, "unauthorized_client", "grant type is not allowed for this client")
+            try await server.post(
+                "/oauth2/token", form: form.merging(["client_id": "nobody"]) { $1 }
+            )
+            .expectRefusal(400, "invalid_client", "invalid client ID")
         }
     }
 
@@ -161,7 +187,8 @@ import Testing
             $0.rateLimits.lockerPerAddress = 2
         } body: { server in
             func send() async throws -> Answer {
-                try await server.post("\(TestServer.lockerPath)/x/revoke", json: #"{"assertion":"x"}"#)
+                try await server.post(
+                    "\(TestServer.lockerPath)/x/revoke", json: #"{"assertion":"x"}"#)
             }
             for _ in 1...2 { try await send().expectNotAccepted() }
             server.time.advance(by: 20)
@@ -181,7 +208,8 @@ import Testing
         } body: { server in
             let device = try await server.enrolledDevice()
             let impostor = EnrolledDevice(
-                id: device.id, key: device.key.impostor, easyAccess: device.easyAccess.impostor, tokens: device.tokens,
+                id: device.id, key: device.key.impostor, easyAccess: device.easyAccess.impostor,
+                tokens: device.tokens,
                 shares: nil)
             for _ in 1...5 { try await server.easyAccess(impostor).expectNotAccepted() }
             for _ in 1...2 { try await server.easyAccess(device).success() }
@@ -202,7 +230,8 @@ import Testing
             let form = ["client_id": "nobody"]
             _ = try await server.post("/oauth2/token", form: form)
             let refused = try await server.post("/oauth2/token", form: form)
-            try refused.expectRefusal(429, "x_rate_limited", "rate limit exceeded, please try again later.")
+            try refused.expectRefusal(
+                429, "x_rate_limited", "rate limit exceeded, please try again later.")
             #expect(refused.headers[.retryAfter] == "60")
         }
     }

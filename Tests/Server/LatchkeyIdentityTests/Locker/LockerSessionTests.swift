@@ -28,23 +28,27 @@ import Testing
                     try answer.expectRefusal(401, "invalid_token", description)
                     #expect(
                         answer.headers[.wwwAuthenticate]
-                            == "Bearer error=\"invalid_token\", error_description=\"\(description)\"")
+                            == "Bearer error=\"invalid_token\", error_description=\"\(description)\""
+                    )
                 }
             }
             try await server.easyAccess(device).success()
         }
     }
 
-    @Test func `a session without full access is refused and does not use the challenge`() async throws {
+    @Test func `a session without full access is refused and does not use the challenge`()
+        async throws
+    {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let narrow = try await server.login(scope: "openid offline_access").access
             for action in Self.bearerActions {
                 let assertion = try await server.assertion(
                     action, by: device.signer(of: action), of: action == "enrol" ? nil : device.id)
-                try await server.send(assertion, as: action, to: device, bearer: narrow).expectRefusal(
-                    403, "insufficient_scope",
-                    "the access token needs the scope https://authgear.com/scopes/full-access")
+                try await server.send(assertion, as: action, to: device, bearer: narrow)
+                    .expectRefusal(
+                        403, "insufficient_scope",
+                        "the access token needs the scope https://authgear.com/scopes/full-access")
                 let answer = try await server.send(
                     assertion, as: action, to: device, bearer: device.tokens.access)
                 #expect((200...204).contains(answer.status))
@@ -58,16 +62,19 @@ import Testing
             let bob = try await server.login("bob").access
             let description = "the access token and the enrolment belong to different users"
             for action in ["easy-access-enable", "level-shares"] {
-                try await server.perform(action, device, bearer: bob).expectRefusal(401, "invalid_token", description)
+                try await server.perform(action, device, bearer: bob).expectRefusal(
+                    401, "invalid_token", description)
             }
-            try await server.disableEasyAccess(device.id, bearer: bob).expectRefusal(401, "invalid_token", description)
+            try await server.disableEasyAccess(device.id, bearer: bob).expectRefusal(
+                401, "invalid_token", description)
             try await server.easyAccess(device).success()
         }
     }
 
     @Test func `an enrolment belongs to its client`() async throws {
         try await TestServer.run {
-            $0.clients.append(ClientConfiguration(id: "other", redirectURIs: ["http://127.0.0.1/callback"]))
+            $0.clients.append(
+                ClientConfiguration(id: "other", redirectURIs: ["http://127.0.0.1/callback"]))
         } body: { server in
             let device = try await server.enrolledDevice()
             let description = "the enrolment belongs to another client"
@@ -77,9 +84,11 @@ import Testing
                 .expectRefusal(400, "unauthorized_client", description)
             let request = AuthorizationParameters(more: ["client_id": "other"])
             let code = try #require(
-                try await TestBrowser(server: server).login(request, username: "alice").redirectParameter("code"))
+                try await TestBrowser(server: server).login(request, username: "alice")
+                    .redirectParameter("code"))
             let tokens = try Tokens(
-                await server.exchange(code: code, request, overriding: ["client_id": "other"]).success())
+                await server.exchange(code: code, request, overriding: ["client_id": "other"])
+                    .success())
             for action in ["easy-access-enable", "level-shares"] {
                 try await server.perform(action, device, bearer: tokens.access)
                     .expectRefusal(400, "unauthorized_client", description)
@@ -91,14 +100,18 @@ import Testing
     }
 
     @Test(arguments: ["enrol", "easy-access-enable"])
-    func `strong authentication is valid for 300 seconds, and a refresh does not renew it`(action: String) async throws
-    {
+    func `strong authentication is valid for 300 seconds, and a refresh does not renew it`(
+        action: String
+    ) async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             server.time.advance(by: 300)
-            #expect((201...204).contains(try await server.perform(action, device, bearer: device.tokens.access).status))
+            #expect(
+                (201...204).contains(
+                    try await server.perform(action, device, bearer: device.tokens.access).status))
             server.time.advance(by: 1)
-            let refreshed = try Tokens(await server.refresh(#require(device.tokens.refresh)).success())
+            let refreshed = try Tokens(
+                await server.refresh(#require(device.tokens.refresh)).success())
             #expect(try refreshed.claims["auth_time"] == device.tokens.claims["auth_time"])
             for bearer in [device.tokens.access, refreshed.access] {
                 let answer = try await server.perform(action, device, bearer: bearer)
@@ -126,7 +139,8 @@ import Testing
             let code = try #require(try await browser.get(silent.path).redirectParameter("code"))
             let tokens = try Tokens(await server.exchange(code: code, silent).success())
             #expect(try tokens.claims["auth_time"]?.number == Double(loggedIn))
-            try await server.perform("enrol", device, bearer: tokens.access).expectStrongAuthenticationWanted()
+            try await server.perform("enrol", device, bearer: tokens.access)
+                .expectStrongAuthenticationWanted()
 
             // Each of these parameters requires the user to log in again.
             for more in [["prompt": "login"], ["max_age": "300"], ["max_age": "0"]] {
@@ -135,12 +149,16 @@ import Testing
                 #expect(try await browser.get(request.path).status == 200, "\(more)")
                 let again = try await browser.login(request, username: "alice")
                 let fresh = try Tokens(
-                    await server.exchange(code: #require(again.redirectParameter("code")), request).success())
+                    await server.exchange(code: #require(again.redirectParameter("code")), request)
+                        .success())
                 #expect(try fresh.claims["auth_time"]?.number == Double(server.time.seconds))
-                #expect(try await server.perform("enrol", device, bearer: fresh.access).status == 201)
+                #expect(
+                    try await server.perform("enrol", device, bearer: fresh.access).status == 201)
             }
             // Zero requires a login even within the same second.
-            #expect(try await browser.get(AuthorizationParameters(more: ["max_age": "0"]).path).status == 200)
+            #expect(
+                try await browser.get(AuthorizationParameters(more: ["max_age": "0"]).path).status
+                    == 200)
             let both = AuthorizationParameters(more: ["max_age": "0", "prompt": "none"])
             #expect(try await browser.get(both.path).redirectParameter("error") == "login_required")
         }
@@ -153,16 +171,20 @@ import Testing
             try await server.setUp(phone, bearer: device.tokens.access).success()
             let session = try Tokens(await server.authenticate(phone).success())
             for action in Self.bearerActions {
-                try await server.perform(action, device, bearer: session.access).expectStrongAuthenticationWanted()
+                try await server.perform(action, device, bearer: session.access)
+                    .expectStrongAuthenticationWanted()
             }
         }
     }
 
     @Test func `easy access of another device releases no shares`() async throws {
         try await TestServer.run { server in
-            let (device, other) = (try await server.enrolledDevice(), try await server.enrolledDevice())
+            let (device, other) = (
+                try await server.enrolledDevice(), try await server.enrolledDevice()
+            )
             let session = try Tokens(await server.easyAccess(other).success())
-            try await server.levelShares(device, bearer: session.access).expectStrongAuthenticationWanted()
+            try await server.levelShares(device, bearer: session.access)
+                .expectStrongAuthenticationWanted()
             try await server.levelShares(other, bearer: session.access).success()
         }
     }
@@ -172,8 +194,10 @@ import Testing
             let device = try await server.enrolledDevice()
             let session = try Tokens(await server.easyAccess(device).success())
             #expect(try await server.services.users.setDisabled(true, username: "alice"))
-            try await server.easyAccess(device).expectRefusal(400, "invalid_grant", "the user may not log in")
-            try await server.backgroundAccess(device).expectRefusal(400, "invalid_grant", "the user may not log in")
+            try await server.easyAccess(device).expectRefusal(
+                400, "invalid_grant", "the user may not log in")
+            try await server.backgroundAccess(device).expectRefusal(
+                400, "invalid_grant", "the user may not log in")
             #expect(try await server.userInfo(session.access).status == 401)
             #expect(try await server.services.users.setDisabled(false, username: "alice"))
             #expect(try await server.easyAccess(device).success()["level_shares"] == device.shares)
@@ -182,7 +206,9 @@ import Testing
 
     @Test func `an enrolment ends with its user`() async throws {
         try await TestServer.run { server in
-            let (device, other) = (try await server.enrolledDevice("alice"), try await server.enrolledDevice("bob"))
+            let (device, other) = (
+                try await server.enrolledDevice("alice"), try await server.enrolledDevice("bob")
+            )
             let alice = server.alice.id
             try await server.services.grants.database.write {
                 try $0.execute("DELETE FROM \"user\" WHERE id = \(alice)")
@@ -191,7 +217,8 @@ import Testing
             try await server.backgroundAccess(device).expectRevoked()
             let left = try await server.services.grants.database.read { database in
                 try ["latchkey_locker_enrolment", "latchkey_locker_easy_access_key"].map { table in
-                    try database.row("SELECT count(*) AS count FROM \(SQLText(stringLiteral: table))")?
+                    try database.row(
+                        "SELECT count(*) AS count FROM \(SQLText(stringLiteral: table))")?
                         .integer("count")
                 }
             }

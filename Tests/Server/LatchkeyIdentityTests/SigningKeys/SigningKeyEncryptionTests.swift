@@ -10,7 +10,9 @@ import Testing
 
 /// The signing keys in the database, on both storages (`LATCHKEY_TEST_DATABASE`).
 @Suite("Signing keys at rest") struct SigningKeyEncryptionTests {
-    private static func store(_ database: any SQLDatabase, _ cipher: SigningKeyCipher?) -> SigningKeyStore {
+    private static func store(_ database: any SQLDatabase, _ cipher: SigningKeyCipher?)
+        -> SigningKeyStore
+    {
         SigningKeyStore(database: database, clock: database.clock, cipher: cipher)
     }
 
@@ -66,17 +68,22 @@ import Testing
             let other = try IdentityProcess.signingKeyFile(in: directory, byte: 8)
             let wrong = Self.store(database, try SigningKeyCipher(path: other))
             try await expectRefusal(Self.wrongFile(other, rows[0].kid), by: wrong)
-            await #expect(throws: ConfigurationError.self) { try await wrong.rotate(discarding: false) }
+            await #expect(throws: ConfigurationError.self) {
+                try await wrong.rotate(discarding: false)
+            }
             #expect(try await Self.rows(database).count == 2)
 
             try await database.write { database in
                 for (row, from) in [(rows[0], rows[1]), (rows[1], rows[0])] {
                     try database.execute(
-                        "UPDATE signing_key SET private_key = \(from.privateKey) WHERE kid = \(row.kid)")
+                        "UPDATE signing_key SET private_key = \(from.privateKey) WHERE kid = \(row.kid)"
+                    )
                 }
             }
             try await expectRefusal(Self.wrongFile(path, rows[0].kid), by: store)
-            let error = await #expect(throws: ConfigurationError.self) { try await store.keys(signing: .es256) }
+            let error = await #expect(throws: ConfigurationError.self) {
+                try await store.keys(signing: .es256)
+            }
             #expect(error?.description == Self.wrongFile(path, rows[0].kid))
         }
     }
@@ -107,7 +114,8 @@ import Testing
     /// A row as a writer of the database can insert it, without the key file.
     private static func plant(in database: any SQLDatabase) async throws {
         let planted = try StoredSigningKey(
-            SigningKey(.es256), .es256, cipher: nil, createdAt: 1, signsFrom: database.clock.timestamp)
+            SigningKey(.es256), .es256, cipher: nil, createdAt: 1,
+            signsFrom: database.clock.timestamp)
         try await database.write { try planted.insert(in: $0) }
     }
 
@@ -120,7 +128,8 @@ import Testing
         try await Self.plant(in: database)
         try await expectRefusal(Self.plain, by: store)
         for use in [
-            { _ = try await store.keys(signing: .es256) }, { _ = try await store.rotate(discarding: false) },
+            { _ = try await store.keys(signing: .es256) },
+            { _ = try await store.rotate(discarding: false) },
             { try await store.check() },
         ] as [@Sendable () async throws -> Void] {
             let error = await #expect(throws: ConfigurationError.self) { try await use() }
@@ -136,10 +145,12 @@ import Testing
         let planted = P256.Signing.PrivateKey()
         let value = Data(planted.pemRepresentation.utf8)
         try await database.write {
-            try $0.execute("INSERT INTO secret (name, value) VALUES ('id token key ES256', \(value))")
+            try $0.execute(
+                "INSERT INTO secret (name, value) VALUES ('id token key ES256', \(value))")
         }
         try await Self.store(database, TestDatabase.cipher()).prepare(.es256)
-        let kid = Base64URL.encode(MessageDigest(sha256: planted.publicKey.derRepresentation).bytes.prefix(16))
+        let kid = Base64URL.encode(
+            MessageDigest(sha256: planted.publicKey.derRepresentation).bytes.prefix(16))
         let kids = try await Self.rows(database).map(\.kid)
         #expect(kids.count == 1 && !kids.contains(kid))
     }
@@ -177,7 +188,8 @@ import Testing
                 + "that encrypted them.")
         let missing = await #expect(throws: ConfigurationError.self) { try await plain.encrypt() }
         #expect(
-            missing?.description.hasPrefix("signing-keys encrypt needs a SQLite file and a signing key file") == true)
+            missing?.description.hasPrefix(
+                "signing-keys encrypt needs a SQLite file and a signing key file") == true)
     }
 
     @Test func `without a key file, discarding does not replace encrypted keys`() async throws {
@@ -203,8 +215,10 @@ import Testing
         let kid = try #require(try await Self.rows(database).first?.kid)
         try await database.write { database in
             switch column {
-            case "created_at": try database.execute("UPDATE signing_key SET created_at = created_at - 1")
-            case "signs_from": try database.execute("UPDATE signing_key SET signs_from = signs_from + 1")
+            case "created_at":
+                try database.execute("UPDATE signing_key SET created_at = created_at - 1")
+            case "signs_from":
+                try database.execute("UPDATE signing_key SET signs_from = signs_from + 1")
             default: try database.execute("UPDATE signing_key SET algorithm = 'RS256'")
             }
         }
@@ -224,19 +238,25 @@ import Testing
             try await SecretStore(database: database, cipher: cipher).signingKey(name) { key }
         }
         func stored() async throws -> Data? {
-            try await database.read { try $0.row("SELECT value FROM secret WHERE name = \(name)")?.blob("value") }
+            try await database.read {
+                try $0.row("SELECT value FROM secret WHERE name = \(name)")?.blob("value")
+            }
         }
         let cipher = try SigningKeyCipher.test()
         for _ in 1...2 { #expect(try await value(cipher) == key) }
         let sealed = try #require(try await stored())
-        #expect(SigningKeyCipher.isEncrypted(sealed) && sealed.range(of: Data("a private key".utf8)) == nil)
+        #expect(
+            SigningKeyCipher.isEncrypted(sealed)
+                && sealed.range(of: Data("a private key".utf8)) == nil)
         for wrong in [nil, try SigningKeyCipher.test(byte: 8)] {
             await #expect(throws: ConfigurationError.self) { try await value(wrong) }
         }
         #expect(try await stored() == sealed)
 
         // A writer of the database replaces it.
-        try await database.write { try $0.execute("UPDATE secret SET value = \(key) WHERE name = \(name)") }
+        try await database.write {
+            try $0.execute("UPDATE secret SET value = \(key) WHERE name = \(name)")
+        }
         let error = await #expect(throws: ConfigurationError.self) { try await value(cipher) }
         #expect(error?.description == Self.plain)
         try await expectRefusal(Self.plain, by: Self.store(database, cipher))
@@ -249,20 +269,36 @@ import Testing
         let store = Self.store(database, cipher)
         try await store.prepare(.es256)
         for name in AttestationServices.issuerKeys {
-            _ = try await SecretStore(database: database, cipher: cipher).signingKey(name) { Data("old".utf8) }
+            _ = try await SecretStore(database: database, cipher: cipher).signingKey(name) {
+                Data("old".utf8)
+            }
         }
         _ = try await store.rotate(discarding: true)
         for name in AttestationServices.issuerKeys {
-            let key = try await SecretStore(database: database, cipher: cipher).signingKey(name) { Data("new".utf8) }
+            let key = try await SecretStore(database: database, cipher: cipher).signingKey(name) {
+                Data("new".utf8)
+            }
             #expect(key == Data("new".utf8))
         }
     }
 
     @Test(arguments: [
-        (32, 0o604, "cannot be used: its group or others have rights to it. Name a file that you own, with mode 600."),
-        (32, 0o620, "cannot be used: its group or others have rights to it. Name a file that you own, with mode 600."),
-        (4_097, 0o600, "cannot be used: it has more than 4096 bytes. Name a file that you own, with mode 600."),
-        (31, 0o600, "has 31 bytes, fewer than 32. Create one with: (umask 077; head -c 32 /dev/urandom >FILE)"),
+        (
+            32, 0o604,
+            "cannot be used: its group or others have rights to it. Name a file that you own, with mode 600."
+        ),
+        (
+            32, 0o620,
+            "cannot be used: its group or others have rights to it. Name a file that you own, with mode 600."
+        ),
+        (
+            4_097, 0o600,
+            "cannot be used: it has more than 4096 bytes. Name a file that you own, with mode 600."
+        ),
+        (
+            31, 0o600,
+            "has 31 bytes, fewer than 32. Create one with: (umask 077; head -c 32 /dev/urandom >FILE)"
+        ),
     ])
     func `a key file that others can read, or of a wrong length, is refused`(
         count: Int, mode: Int, cause: String
@@ -280,25 +316,35 @@ import Testing
         try await TemporaryDirectory.withDirectory { directory in
             let database = directory.path(of: "identity.sqlite")
             let file = try IdentityProcess.signingKeyFile(in: directory)
-            let server = try await IdentityProcess(["--demo", "--database", database, "--signing-key-file", file])
+            let server = try await IdentityProcess([
+                "--demo", "--database", database, "--signing-key-file", file,
+            ])
             #expect(await server.stop() == 0)
             let program = try IdentityProcess.program
-            let listed = try await SystemProgram(program).result(of: ["signing-keys", "list", "--database", database])
-            #expect(listed.output.contains(#""encrypted":true"#) && listed.output.contains(#""state":"current""#))
+            let listed = try await SystemProgram(program).result(of: [
+                "signing-keys", "list", "--database", database,
+            ])
+            #expect(
+                listed.output.contains(#""encrypted":true"#)
+                    && listed.output.contains(#""state":"current""#))
             let other = try IdentityProcess.signingKeyFile(in: directory, byte: 8)
             for (file, status) in [(file, 0), (other, 1)] as [(String, Int32)] {
                 let checked = try await SystemProgram(program).result(
                     of: ["check", "--database", database, "--signing-key-file", file])
                 #expect(checked.status == status, "\(checked.errors)")
-                #expect(checked.errors.contains("does not decrypt the signing key") == (status == 1))
+                #expect(
+                    checked.errors.contains("does not decrypt the signing key") == (status == 1))
             }
             let refused = try await SystemProgram(program).result(
                 of: ["serve", "--demo", "--database", database, "--port", "0"])
             #expect(refused.status == 1)
             #expect(
-                refused.errors.contains("Could not start the server: the signing keys in the database are encrypted"),
+                refused.errors.contains(
+                    "Could not start the server: the signing keys in the database are encrypted"),
                 "\(refused.errors)")
-            let rotated = try await SystemProgram(program, environment: [SigningKeyOption.variable: file]).result(
+            let rotated = try await SystemProgram(
+                program, environment: [SigningKeyOption.variable: file]
+            ).result(
                 of: ["signing-keys", "rotate", "--database", database])
             #expect(rotated.output.contains(#""state":"next""#), "\(rotated.errors)")
         }

@@ -12,7 +12,8 @@ import Testing
 @Suite("Rotation of signing keys") struct SigningKeyRotationTests {
     private static func store(_ server: TestServer) throws -> SigningKeyStore {
         SigningKeyStore(
-            database: server.services.database, clock: server.time.clock, cipher: try TestDatabase.cipher())
+            database: server.services.database, clock: server.time.clock,
+            cipher: try TestDatabase.cipher())
     }
 
     /// The key IDs in the key set, as clients read it.
@@ -36,7 +37,8 @@ import Testing
         configure(&configuration)
         return try await IdentityServices(
             configuration, database: server.services.database,
-            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)), clock: server.time.clock,
+            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+            clock: server.time.clock,
             signingKeyCipher: TestDatabase.cipher())
     }
 
@@ -44,12 +46,17 @@ import Testing
     private static func signer(of services: IdentityServices) async throws -> String {
         let token = try await services.signer.sign(
             IDToken(
-                issuer: "http://127.0.0.1", audience: ["app"], subject: "s", issuedAt: 1, expiresAt: 2, authTime: 1,
-                sessionID: "i", amr: nil, nonce: nil, isAnonymous: false, isVerified: false, canReauthenticate: true))
+                issuer: "http://127.0.0.1", audience: ["app"], subject: "s", issuedAt: 1,
+                expiresAt: 2, authTime: 1,
+                sessionID: "i", amr: nil, nonce: nil, isAnonymous: false, isVerified: false,
+                canReauthenticate: true))
         return try signer(of: token)
     }
 
-    @Test func `a new key is published before it signs, and the old one until its tokens have expired`() async throws {
+    @Test
+    func `a new key is published before it signs, and the old one until its tokens have expired`()
+        async throws
+    {
         try await TestServer.run { server in
             let store = try Self.store(server)
             let other = try await Self.instance(server)
@@ -115,11 +122,13 @@ import Testing
         }
     }
 
-    @Test func `discarding replaces all keys at once, also without the old key file`() async throws {
+    @Test func `discarding replaces all keys at once, also without the old key file`() async throws
+    {
         try await TestServer.run { server in
             let old = try #require(try await server.login().id)
             let store = SigningKeyStore(
-                database: server.services.database, clock: server.time.clock, cipher: try .test(byte: 9))
+                database: server.services.database, clock: server.time.clock,
+                cipher: try .test(byte: 9))
             let lines = try await store.rotate(discarding: true)
             #expect(lines.map(\.state) == [.current] && lines.allSatisfy(\.encrypted))
             try await store.prepare(.es256)
@@ -155,17 +164,21 @@ import Testing
         }
     }
 
-    @Test func `after a change of the algorithm, tokens of the earlier one are valid`() async throws {
+    @Test func `after a change of the algorithm, tokens of the earlier one are valid`() async throws
+    {
         try await TestServer.run { server in
             let old = try #require(try await server.login().id)
             let first = try await Self.published(server)
             let changed = try await Self.instance(server) { $0.idTokenSigningAlg = .rs256 }
             let kid = try await Self.signer(of: changed)
             let published = try await changed.signer.published()
-            #expect(published.compactMap(\.kid) == first + [kid] && published.map(\.kty) == ["EC", "RSA"])
+            #expect(
+                published.compactMap(\.kid) == first + [kid]
+                    && published.map(\.kty) == ["EC", "RSA"])
             #expect(try await changed.signer.verify(old)?.subject == server.alice.id)
 
-            // The instances with the earlier configuration publish the new key too, and sign with the earlier algorithm.
+            // The instances with the earlier configuration publish the new key too, and sign with
+            // the earlier algorithm.
             server.time.advance(by: SigningKeySchedule.serverCache)
             #expect(try await Self.published(server) == first + [kid])
             let token = try #require(try await server.login().id)
@@ -196,8 +209,12 @@ import Testing
                     VALUES ('k', 'XS1', \(damaged), 1, 1)
                     """)
             }
-            let error = await #expect(throws: ConfigurationError.self) { try await store.rotate(discarding: false) }
-            #expect(error?.description.hasPrefix("the signing key k is for the unknown algorithm XS1") == true)
+            let error = await #expect(throws: ConfigurationError.self) {
+                try await store.rotate(discarding: false)
+            }
+            #expect(
+                error?.description.hasPrefix("the signing key k is for the unknown algorithm XS1")
+                    == true)
             #expect(try await store.rotate(discarding: true).map(\.state) == [.current])
         }
     }
@@ -209,11 +226,15 @@ import Testing
             let next = try #require(try await store.rotate(discarding: false).last?.kid)
             #expect(try await store.remove(next) == .removed)
             let new = try #require(try await store.rotate(discarding: true).first?.kid)
-            try await server.services.database.write { try $0.execute("UPDATE signing_key SET signs_from = 1") }
-            let entries = try await AuditLog(database: server.services.database).entries(after: 3, limit: 10)
+            try await server.services.database.write {
+                try $0.execute("UPDATE signing_key SET signs_from = 1")
+            }
+            let entries = try await AuditLog(database: server.services.database).entries(
+                after: 3, limit: 10)
             #expect(
                 entries.map { [$0.event, $0.subject] } == [
-                    ["signingKey.added", next], ["signingKey.removed", next], ["signingKey.removed", old],
+                    ["signingKey.added", next], ["signingKey.removed", next],
+                    ["signingKey.removed", old],
                     ["signingKey.added", new], ["signingKey.changed", new],
                 ])
         }

@@ -24,17 +24,21 @@ struct Answer: Sendable {
 
     /// A query parameter of the redirect.
     func redirectParameter(_ name: String) throws -> String? {
-        let location = try #require(headers[.location], "not a redirect: \(status) \(body.prefix(200))")
+        let location = try #require(
+            headers[.location], "not a redirect: \(status) \(body.prefix(200))")
         return URLComponents(string: location)?.queryItems?.first { $0.name == name }?.value
     }
 
     /// Expects exactly this error of the token endpoint.
     func expectRefusal(
-        _ status: Int, _ error: String, _ description: String, sourceLocation: SourceLocation = #_sourceLocation
+        _ status: Int, _ error: String, _ description: String,
+        sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
         #expect(self.status == status, "\(body)", sourceLocation: sourceLocation)
         #expect(headers[.contentType] == "application/json", sourceLocation: sourceLocation)
-        let expected = JSONValue.object(["error": .string(error), "error_description": .string(description)])
+        let expected = JSONValue.object([
+            "error": .string(error), "error_description": .string(description),
+        ])
         #expect(try json == expected, sourceLocation: sourceLocation)
     }
 

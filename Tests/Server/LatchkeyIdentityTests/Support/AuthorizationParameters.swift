@@ -11,7 +11,8 @@ struct AuthorizationParameters: Sendable {
     var more: [String: String] = [:]
 
     init(
-        redirectURI: String = TestServer.redirectURI, scope: String = TestServer.fullScope, more: [String: String] = [:]
+        redirectURI: String = TestServer.redirectURI, scope: String = TestServer.fullScope,
+        more: [String: String] = [:]
     ) {
         self.redirectURI = redirectURI
         self.scope = scope
@@ -22,8 +23,10 @@ struct AuthorizationParameters: Sendable {
         "/oauth2/authorize?"
             + TestServer.encode(
                 [
-                    "response_type": "code", "client_id": "app", "redirect_uri": redirectURI, "scope": scope,
-                    "code_challenge": challenge, "code_challenge_method": "S256", "state": "state-1",
+                    "response_type": "code", "client_id": "app", "redirect_uri": redirectURI,
+                    "scope": scope,
+                    "code_challenge": challenge, "code_challenge_method": "S256",
+                    "state": "state-1",
                     "nonce": "nonce-1",
                 ].merging(more) { $1 }.filter { !$0.value.isEmpty })
     }

@@ -8,9 +8,11 @@ extension SoftwareTPM {
     nonisolated func anchors(in directory: TemporaryDirectory) throws -> String {
         let path = directory.path(of: "anchors")
         for (folder, file) in [
-            ("roots", rootCertificatePath), ("intermediates", stateDirectory + "/ca/issuercert.pem"),
+            ("roots", rootCertificatePath),
+            ("intermediates", stateDirectory + "/ca/issuercert.pem"),
         ] {
-            try FileManager.default.createDirectory(atPath: "\(path)/\(folder)", withIntermediateDirectories: true)
+            try FileManager.default.createDirectory(
+                atPath: "\(path)/\(folder)", withIntermediateDirectories: true)
             try FileManager.default.copyItem(atPath: file, toPath: "\(path)/\(folder)/ca.pem")
         }
         return path

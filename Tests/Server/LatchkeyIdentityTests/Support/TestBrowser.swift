@@ -22,7 +22,8 @@ final class TestBrowser {
     func post(_ path: String, _ form: [String: String]) async throws -> Answer {
         var headers = cookieHeader
         headers[.contentType] = "application/x-www-form-urlencoded"
-        return remember(try await server.send(.post, path, headers: headers, body: TestServer.encode(form)))
+        return remember(
+            try await server.send(.post, path, headers: headers, body: TestServer.encode(form)))
     }
 
     /// Opens the authorization page, fills in the form and sends it.
@@ -33,25 +34,34 @@ final class TestBrowser {
         return try await post(
             request.path,
             [
-                "csrf_token": page.hiddenField("csrf_token"), "username": username, "password": password,
+                "csrf_token": page.hiddenField("csrf_token"), "username": username,
+                "password": password,
                 "action": "login",
             ])
     }
 
     /// Logs in on the server's own page.
-    func loginToSettings(_ username: String, password: String = TestServer.password) async throws -> Answer {
+    func loginToSettings(_ username: String, password: String = TestServer.password) async throws
+        -> Answer
+    {
         let page = try await get("/login")
         return try await post(
-            "/login", ["csrf_token": page.hiddenField("csrf_token"), "username": username, "password": password])
+            "/login",
+            [
+                "csrf_token": page.hiddenField("csrf_token"), "username": username,
+                "password": password,
+            ])
     }
 
     private var cookieHeader: HTTPFields {
-        cookies.isEmpty ? [:] : [.cookie: cookies.map { "\($0.key)=\($0.value)" }.joined(separator: "; ")]
+        cookies.isEmpty
+            ? [:] : [.cookie: cookies.map { "\($0.key)=\($0.value)" }.joined(separator: "; ")]
     }
 
     private func remember(_ answer: Answer) -> Answer {
         for header in answer.headers[values: .setCookie] {
-            let pair = header.prefix { $0 != ";" }.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let pair = header.prefix { $0 != ";" }.split(
+                separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             if header.contains("Max-Age=0") {
                 cookies[String(pair[0])] = nil
             } else {

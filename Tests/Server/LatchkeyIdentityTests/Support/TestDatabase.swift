@@ -6,7 +6,8 @@ import Testing
 
 @testable import latchkey_identity
 
-/// The storage of the tests: SQLite in memory, or PostgreSQL with `LATCHKEY_TEST_DATABASE=postgresql`.
+/// The storage of the tests: SQLite in memory, or PostgreSQL with
+/// `LATCHKEY_TEST_DATABASE=postgresql`.
 enum TestDatabase {
     /// A new, empty database with the server's tables.
     static func open() async throws -> any SQLDatabase {
@@ -16,7 +17,9 @@ enum TestDatabase {
     }
 
     /// The encryption of signing keys that PostgreSQL requires; nil for SQLite. Always the same.
-    static func cipher() throws -> SigningKeyCipher? { try PostgreSQLServer.isSelected ? SigningKeyCipher.test() : nil }
+    static func cipher() throws -> SigningKeyCipher? {
+        try PostgreSQLServer.isSelected ? SigningKeyCipher.test() : nil
+    }
 }
 
 extension DatabaseConfiguration {

@@ -13,7 +13,9 @@ struct TestDevice: Sendable {
     }
 
     static let deviceInfo = JSONValue.object([
-        "ios": .object(["uname": .object(["machine": .string("Linux Test"), "nodename": .string("bench")])])
+        "ios": .object([
+            "uname": .object(["machine": .string("Linux Test"), "nodename": .string("bench")])
+        ])
     ])
 
     var kid = UUID().uuidString
@@ -25,7 +27,8 @@ struct TestDevice: Sendable {
             case .es256(let key):
                 let point = key.publicKey.x963Representation
                 return [
-                    "kty": .string("EC"), "crv": .string("P-256"), "alg": .string("ES256"), "kid": .string(kid),
+                    "kty": .string("EC"), "crv": .string("P-256"), "alg": .string("ES256"),
+                    "kid": .string(kid),
                     "x": .string(Base64URL.encode(point.dropFirst().prefix(32))),
                     "y": .string(Base64URL.encode(point.suffix(32))),
                 ]
@@ -49,30 +52,37 @@ struct TestDevice: Sendable {
 
     /// A set-up request. `header` and `payload` replace members; null removes one.
     func setup(
-        challenge: String, now: Int, header: [String: JSONValue] = [:], payload: [String: JSONValue] = [:]
+        challenge: String, now: Int, header: [String: JSONValue] = [:],
+        payload: [String: JSONValue] = [:]
     ) throws -> String {
         try request(
-            "setup", challenge, now, header: ["jwk": .object(jwk)].merging(header) { $1 }, payload: payload)
+            "setup", challenge, now, header: ["jwk": .object(jwk)].merging(header) { $1 },
+            payload: payload)
     }
 
     func authentication(
-        challenge: String, now: Int, header: [String: JSONValue] = [:], payload: [String: JSONValue] = [:]
+        challenge: String, now: Int, header: [String: JSONValue] = [:],
+        payload: [String: JSONValue] = [:]
     ) throws -> String {
         try request("authenticate", challenge, now, header: header, payload: payload)
     }
 
     private func request(
-        _ action: String, _ challenge: String, _ now: Int, header: [String: JSONValue], payload: [String: JSONValue]
+        _ action: String, _ challenge: String, _ now: Int, header: [String: JSONValue],
+        payload: [String: JSONValue]
     ) throws -> String {
         let header: [String: JSONValue] = [
-            "typ": .string("vnd.authgear.biometric-request"), "alg": .string(algorithm), "kid": .string(kid),
+            "typ": .string("vnd.authgear.biometric-request"), "alg": .string(algorithm),
+            "kid": .string(kid),
         ].merging(header) { $1 }
         let payload: [String: JSONValue] = [
-            "iat": .number(Double(now)), "exp": .number(Double(now + 60)), "challenge": .string(challenge),
+            "iat": .number(Double(now)), "exp": .number(Double(now + 60)),
+            "challenge": .string(challenge),
             "action": .string(action), "device_info": Self.deviceInfo,
         ].merging(payload) { $1 }
         let input = try JWS.signingInput(
-            header: header.filter { $0.value != .null }, payload: payload.filter { $0.value != .null })
+            header: header.filter { $0.value != .null },
+            payload: payload.filter { $0.value != .null })
         return input + "." + Base64URL.encode(try signature(over: input))
     }
 
@@ -86,7 +96,8 @@ struct TestDevice: Sendable {
 
     /// The text that a P-256 key outside this process signs: a set-up or authentication request.
     static func signingInput(
-        _ action: String, _ key: P256.Signing.PublicKey, named kid: String, challenge: String, now: Int
+        _ action: String, _ key: P256.Signing.PublicKey, named kid: String, challenge: String,
+        now: Int
     ) throws -> String {
         var header: [String: JSONValue] = [
             "typ": "vnd.authgear.biometric-request", "alg": "ES256", "kid": .string(kid),
@@ -101,7 +112,8 @@ struct TestDevice: Sendable {
         return try JWS.signingInput(
             header: header,
             payload: [
-                "iat": .number(Double(now)), "exp": .number(Double(now + 60)), "challenge": .string(challenge),
+                "iat": .number(Double(now)), "exp": .number(Double(now + 60)),
+                "challenge": .string(challenge),
                 "action": .string(action), "device_info": deviceInfo,
             ])
     }

@@ -31,7 +31,8 @@ struct EnrolledDevice: Sendable {
 extension TestServer {
     static let lockerPath = "/locker/enrolments"
     static let lockerActions = [
-        "enrol", "easy-access-enable", "easy-access-disable", "easy-access", "background-access", "level-shares",
+        "enrol", "easy-access-enable", "easy-access-disable", "easy-access", "background-access",
+        "level-shares",
         "revoke",
     ]
     static let easyAccessGrant = "urn:latchkey:params:oauth:grant-type:easy-access"
@@ -39,11 +40,13 @@ extension TestServer {
 
     /// An assertion with a new challenge.
     func assertion(
-        _ action: String, by key: LockerTestKey, of enrolment: String? = nil, header: [String: JSONValue] = [:],
+        _ action: String, by key: LockerTestKey, of enrolment: String? = nil,
+        header: [String: JSONValue] = [:],
         payload: [String: JSONValue] = [:]
     ) async throws -> String {
         try key.assertion(
-            action, audience: origin, enrolment: enrolment, challenge: try await lockerChallenge(for: action),
+            action, audience: origin, enrolment: enrolment,
+            challenge: try await lockerChallenge(for: action),
             now: time.seconds, header: header, payload: payload)
     }
 
@@ -51,7 +54,8 @@ extension TestServer {
         action == "revoke" ? nil : try await challenge("locker_request")
     }
 
-    /// Sends an assertion to its action's endpoint, with the device's signature if the action requires one.
+    /// Sends an assertion to its action's endpoint, with the device's signature if the action
+    /// requires one.
     func send(
         _ assertion: String, as action: String, to device: EnrolledDevice, bearer: String? = nil,
         client: String = "app",
@@ -62,14 +66,18 @@ extension TestServer {
         case "enrol": try await enrol(assertion, bearer: bearer)
         case "easy-access-enable":
             try await enableEasyAccess(
-                assertion, deviceSignature: device.key.countersignature(of: assertion), of: device.id, bearer: bearer)
-        case "easy-access": try await token(Self.easyAccessGrant, assertion, client: client, form: form)
-        case "background-access": try await token(Self.backgroundGrant, assertion, client: client, form: form)
+                assertion, deviceSignature: device.key.countersignature(of: assertion),
+                of: device.id, bearer: bearer)
+        case "easy-access":
+            try await token(Self.easyAccessGrant, assertion, client: client, form: form)
+        case "background-access":
+            try await token(Self.backgroundGrant, assertion, client: client, form: form)
         case "easy-access-disable":
             try await post("\(Self.lockerPath)/\(device.id)/easy-access/disable", json: json)
         default:
             try await post(
-                "\(Self.lockerPath)/\(device.id)/\(action)", json: json, bearer: action == "revoke" ? nil : bearer)
+                "\(Self.lockerPath)/\(device.id)/\(action)", json: json,
+                bearer: action == "revoke" ? nil : bearer)
         }
     }
 
@@ -78,7 +86,9 @@ extension TestServer {
     ) async throws -> Answer {
         try await post(
             "/oauth2/token",
-            form: ["client_id": client, "grant_type": grant, "assertion": assertion].merging(form) { $1 })
+            form: ["client_id": client, "grant_type": grant, "assertion": assertion].merging(form) {
+                $1
+            })
     }
 
     /// Logs in, enrols a device, and enables easy access.
@@ -88,7 +98,8 @@ extension TestServer {
         let answer = try await enrol(assertion("enrol", by: key), bearer: tokens.access)
         try #require(answer.status == 201, "\(answer.body)")
         let device = EnrolledDevice(
-            id: try #require(try answer.json["enrolment_id"]?.string), key: key, easyAccess: easyAccess, tokens: tokens,
+            id: try #require(try answer.json["enrolment_id"]?.string), key: key,
+            easyAccess: easyAccess, tokens: tokens,
             shares: try answer.json["level_shares"])
         let enabled = try await enableEasyAccess(easyAccess, of: device, bearer: tokens.access)
         try #require(enabled.status == 204, "\(enabled.body)")
@@ -99,9 +110,12 @@ extension TestServer {
         try await post(Self.lockerPath, json: json(["assertion": assertion]), bearer: bearer)
     }
 
-    func enableEasyAccess(_ key: LockerTestKey, of device: EnrolledDevice, bearer: String?) async throws -> Answer {
+    func enableEasyAccess(_ key: LockerTestKey, of device: EnrolledDevice, bearer: String?)
+        async throws -> Answer
+    {
         try await send(
-            assertion("easy-access-enable", by: key, of: device.id), as: "easy-access-enable", to: device,
+            assertion("easy-access-enable", by: key, of: device.id), as: "easy-access-enable",
+            to: device,
             bearer: bearer)
     }
 
@@ -111,17 +125,20 @@ extension TestServer {
     ) async throws -> Answer {
         var body = ["assertion": assertion]
         body["device_signature"] = deviceSignature
-        return try await post("\(Self.lockerPath)/\(id)/easy-access", json: json(body), bearer: bearer)
+        return try await post(
+            "\(Self.lockerPath)/\(id)/easy-access", json: json(body), bearer: bearer)
     }
 
     private func json(_ body: [String: String]) throws -> String {
         String(decoding: try JSONEncoder().encode(body), as: UTF8.self)
     }
 
-    func disableEasyAccess(_ id: String, query: String = "", bearer: String?) async throws -> Answer {
+    func disableEasyAccess(_ id: String, query: String = "", bearer: String?) async throws -> Answer
+    {
         var headers: HTTPFields = [:]
         if let bearer { headers[.authorization] = "Bearer \(bearer)" }
-        return try await send(.delete, "\(Self.lockerPath)/\(id)/easy-access\(query)", headers: headers)
+        return try await send(
+            .delete, "\(Self.lockerPath)/\(id)/easy-access\(query)", headers: headers)
     }
 
     func easyAccess(
@@ -150,7 +167,9 @@ extension TestServer {
         form: [String: String] = [:]
     ) async throws -> Answer {
         try await send(
-            assertion(action, by: device.signer(of: action), of: action == "enrol" ? nil : device.id), as: action,
+            assertion(
+                action, by: device.signer(of: action), of: action == "enrol" ? nil : device.id),
+            as: action,
             to: device, bearer: bearer, client: client, form: form)
     }
 }
@@ -159,7 +178,9 @@ extension Answer {
     static let notAccepted = "the assertion is not accepted"
 
     /// Expects that the assertion is not accepted.
-    func expectNotAccepted(_ comment: String = "", sourceLocation: SourceLocation = #_sourceLocation) throws {
+    func expectNotAccepted(
+        _ comment: String = "", sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
         #expect(status == 400, "\(comment) \(body)", sourceLocation: sourceLocation)
         try expectRefusal(400, "invalid_grant", Self.notAccepted, sourceLocation: sourceLocation)
     }
@@ -173,11 +194,13 @@ extension Answer {
     /// Expects `easy_access_revoked`.
     func expectEasyAccessRevoked(sourceLocation: SourceLocation = #_sourceLocation) throws {
         try expectRefusal(
-            400, "easy_access_revoked", "the enrolment has no such easy-access key", sourceLocation: sourceLocation)
+            400, "easy_access_revoked", "the enrolment has no such easy-access key",
+            sourceLocation: sourceLocation)
     }
 
     /// Expects `insufficient_user_authentication`.
-    func expectStrongAuthenticationWanted(sourceLocation: SourceLocation = #_sourceLocation) throws {
+    func expectStrongAuthenticationWanted(sourceLocation: SourceLocation = #_sourceLocation) throws
+    {
         try expectRefusal(
             403, "insufficient_user_authentication", "the user has to be authenticated again",
             sourceLocation: sourceLocation)

@@ -5,14 +5,17 @@ import Testing
 @testable import latchkey_identity
 
 extension TestServer {
-    /// Runs `body` with the program as the test's server, with its two users in the program's database.
+    /// Runs `body` with the program as the test's server, with its two users in the program's
+    /// database.
     ///
     /// - Parameter database: The location of ``IdentityProcess/storage(in:)``.
     static func lend<Value: Sendable>(
-        _ process: IdentityProcess, database: String, _ body: @Sendable (TestServer) async throws -> Value
+        _ process: IdentityProcess, database: String,
+        _ body: @Sendable (TestServer) async throws -> Value
     ) async throws -> Value {
         let services = try await IdentityServices(
-            configuration, database: IdentityDatabase.open(location: database, configuration: .patient),
+            configuration,
+            database: IdentityDatabase.open(location: database, configuration: .patient),
             hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
             signingKeyCipher: TestDatabase.cipher())
         for name in ["alice", "bob"] where try await services.users.user(named: name) == nil {

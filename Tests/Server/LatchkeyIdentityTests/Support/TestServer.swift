@@ -3,8 +3,8 @@ import FoundationEssentials
 import HTTPTypes
 import Hummingbird
 import Latchkey
-import LatchkeyOAuth
 import LatchkeyJOSE
+import LatchkeyOAuth
 import LatchkeyRelyingParty
 import LatchkeyTestSupport
 import Logging
@@ -13,7 +13,8 @@ import Testing
 
 @testable import latchkey_identity
 
-/// The real server on a free port, with a new database (``TestDatabase``), two users and a clock that the test controls.
+/// The real server on a free port, with a new database (``TestDatabase``), two users and a clock
+/// that the test controls.
 struct TestServer: Sendable {
     static let redirectURI = "http://127.0.0.1:4711/callback"
     /// A redirect URI of a single site, for which a browser session is sufficient.
@@ -29,12 +30,15 @@ struct TestServer: Sendable {
     let bob: User
     private let transport = CurlTransport(timeout: 300)
 
-    /// A configuration with one native client, `app`. As on deployed Authgear servers, biometric requests need no
-    /// audience.
+    /// A configuration with one native client, `app`. As on deployed Authgear servers, biometric
+    /// requests need no audience.
     static var configuration: ServerConfiguration {
         var configuration = ServerConfiguration(clients: [
             ClientConfiguration(
-                id: "app", redirectURIs: ["http://127.0.0.1/callback", "com.example.app://done", siteRedirectURI])
+                id: "app",
+                redirectURIs: [
+                    "http://127.0.0.1/callback", "com.example.app://done", siteRedirectURI,
+                ])
         ])
         configuration.extensions.biometricAudience = false
         configuration.rateLimits.tokenPerAddress = 1_000
@@ -58,7 +62,8 @@ struct TestServer: Sendable {
         let time = SettableClock.atWholeSecond()
         let services = try await IdentityServices(
             configuration, database: await TestDatabase.open(),
-            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)), clock: time.clock,
+            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+            clock: time.clock,
             signingKeyCipher: TestDatabase.cipher())
         let alice = try await services.users.add(username: "alice", password: password)
         let bob = try await services.users.add(username: "bob", password: password)
@@ -67,7 +72,8 @@ struct TestServer: Sendable {
         let group = ServiceGroup(
             configuration: .init(
                 services: [
-                    IdentityServer.application(services, host: "127.0.0.1", port: 0, logger: logger) {
+                    IdentityServer.application(services, host: "127.0.0.1", port: 0, logger: logger)
+                    {
                         ready.yield($0)
                         ready.finish()
                     }
@@ -79,7 +85,8 @@ struct TestServer: Sendable {
             let outcome: Result<Void, any Error>
             do {
                 try await body(
-                    TestServer(origin: origin, services: services, time: time, alice: alice, bob: bob))
+                    TestServer(
+                        origin: origin, services: services, time: time, alice: alice, bob: bob))
                 outcome = .success(())
             } catch {
                 outcome = .failure(error)
@@ -95,20 +102,25 @@ struct TestServer: Sendable {
         _ method: HTTPRequest.Method, _ path: String, headers: HTTPFields = [:], body: String = ""
     ) async throws -> Answer {
         let request = HTTPRequest(
-            method: method, scheme: "http", authority: String(origin.split(separator: "/")[1]), path: path,
+            method: method, scheme: "http", authority: String(origin.split(separator: "/")[1]),
+            path: path,
             headerFields: headers)
         let (response, bytes) = try await transport.send(request, body: Array(body.utf8))
         return Answer(
-            status: response.status.code, headers: response.headerFields, body: String(decoding: bytes, as: UTF8.self))
+            status: response.status.code, headers: response.headerFields,
+            body: String(decoding: bytes, as: UTF8.self))
     }
 
-    func post(_ path: String, form: [String: String], bearer: String? = nil) async throws -> Answer {
+    func post(_ path: String, form: [String: String], bearer: String? = nil) async throws -> Answer
+    {
         var headers: HTTPFields = [.contentType: "application/x-www-form-urlencoded"]
         if let bearer { headers[.authorization] = "Bearer \(bearer)" }
         return try await send(.post, path, headers: headers, body: Self.encode(form))
     }
 
-    func post(_ path: String, json: String, bearer: String? = nil, type: String = "application/json") async throws
+    func post(
+        _ path: String, json: String, bearer: String? = nil, type: String = "application/json"
+    ) async throws
         -> Answer
     {
         var headers: HTTPFields = [.contentType: type]
@@ -127,7 +139,8 @@ struct TestServer: Sendable {
     // MARK: Common steps
 
     func challenge(_ purpose: String = "biometric_request") async throws -> String {
-        let answer = try await post("/oauth2/challenge", json: #"{"purpose":"\#(purpose)"}"#).success()
+        let answer = try await post("/oauth2/challenge", json: #"{"purpose":"\#(purpose)"}"#)
+            .success()
         return try #require(answer["result"]?["token"]?.string)
     }
 
@@ -155,16 +168,21 @@ struct TestServer: Sendable {
     func refresh(_ refreshToken: String, client: String = "app") async throws -> Answer {
         try await post(
             "/oauth2/token",
-            form: ["client_id": client, "grant_type": "refresh_token", "refresh_token": refreshToken])
+            form: [
+                "client_id": client, "grant_type": "refresh_token", "refresh_token": refreshToken,
+            ])
     }
 
     /// Sends a biometric request without changes.
     func biometric(
-        _ jwt: String, bearer: String? = nil, client: String = "app", overriding changes: [String: String] = [:]
+        _ jwt: String, bearer: String? = nil, client: String = "app",
+        overriding changes: [String: String] = [:]
     ) async throws -> Answer {
         try await post(
             "/oauth2/token",
-            form: ["client_id": client, "grant_type": Self.biometricGrant, "jwt": jwt].merging(changes) { $1 },
+            form: ["client_id": client, "grant_type": Self.biometricGrant, "jwt": jwt].merging(
+                changes
+            ) { $1 },
             bearer: bearer)
     }
 
@@ -172,7 +190,9 @@ struct TestServer: Sendable {
         try await biometric(device.setup(challenge: challenge(), now: time.seconds), bearer: bearer)
     }
 
-    func authenticate(_ device: TestDevice, overriding changes: [String: String] = [:]) async throws -> Answer {
+    func authenticate(_ device: TestDevice, overriding changes: [String: String] = [:]) async throws
+        -> Answer
+    {
         try await biometric(
             device.authentication(challenge: challenge(), now: time.seconds),
             overriding: ["scope": Self.fullScope].merging(changes) { $1 })

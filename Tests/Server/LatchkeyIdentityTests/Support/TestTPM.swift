@@ -13,7 +13,8 @@ import X509
 
 @testable import latchkey_identity
 
-/// A client with a TPM in memory: it opens challenges with its endorsement key and signs statements with its attestation key.
+/// A client with a TPM in memory: it opens challenges with its endorsement key and signs statements
+/// with its attestation key.
 struct TestTPM: Sendable {
     private let maker = P256.Signing.PrivateKey()
     private let endorsementKey = P256.Signing.PrivateKey()
@@ -34,15 +35,19 @@ struct TestTPM: Sendable {
     // MARK: Certificates
 
     private static let name = DistinguishedName([
-        RelativeDistinguishedName(RelativeDistinguishedName.Attribute(type: [2, 5, 4, 3], utf8String: "Test maker"))
+        RelativeDistinguishedName(
+            RelativeDistinguishedName.Attribute(type: [2, 5, 4, 3], utf8String: "Test maker"))
     ])
 
     private func certificate(
-        _ key: P256.Signing.PublicKey, _ subject: DistinguishedName, _ extensions: Certificate.Extensions
+        _ key: P256.Signing.PublicKey, _ subject: DistinguishedName,
+        _ extensions: Certificate.Extensions
     ) throws -> Data {
         let certificate = try Certificate(
-            version: .v3, serialNumber: Certificate.SerialNumber(), publicKey: Certificate.PublicKey(key),
-            notValidBefore: Date() - 300, notValidAfter: Date() + 86_400, issuer: Self.name, subject: subject,
+            version: .v3, serialNumber: Certificate.SerialNumber(),
+            publicKey: Certificate.PublicKey(key),
+            notValidBefore: Date() - 300, notValidAfter: Date() + 86_400, issuer: Self.name,
+            subject: subject,
             signatureAlgorithm: .ecdsaWithSHA256, extensions: extensions,
             issuerPrivateKey: Certificate.PrivateKey(maker))
         var serializer = DER.Serializer()
@@ -59,7 +64,8 @@ struct TestTPM: Sendable {
             ]
             let tpm = DistinguishedName(
                 attributes.map {
-                    RelativeDistinguishedName(RelativeDistinguishedName.Attribute(type: $0.0, utf8String: $0.1))
+                    RelativeDistinguishedName(
+                        RelativeDistinguishedName.Attribute(type: $0.0, utf8String: $0.1))
                 })
             return try certificate(
                 endorsementKey.publicKey, DistinguishedName(),
@@ -76,7 +82,9 @@ struct TestTPM: Sendable {
         get throws {
             try certificate(
                 maker.publicKey, Self.name,
-                Certificate.Extensions { Critical(BasicConstraints.isCertificateAuthority(maxPathLength: 0)) })
+                Certificate.Extensions {
+                    Critical(BasicConstraints.isCertificateAuthority(maxPathLength: 0))
+                })
         }
     }
 
@@ -85,18 +93,22 @@ struct TestTPM: Sendable {
     /// - Returns: The path of the directory.
     func anchors(in directory: TemporaryDirectory) throws -> String {
         let path = directory.path(of: UUID().uuidString)
-        try FileManager.default.createDirectory(atPath: path + "/roots", withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(
+            atPath: path + "/roots", withIntermediateDirectories: true)
         try root.write(to: URL(filePath: path + "/roots/maker.der"))
         return path
     }
 
     // MARK: Keys
 
-    private static func area(_ key: P256.Signing.PublicKey, _ attributes: UInt32, policy: [UInt8] = []) -> Data {
+    private static func area(
+        _ key: P256.Signing.PublicKey, _ attributes: UInt32, policy: [UInt8] = []
+    ) -> Data {
         let point = Array(key.x963Representation.dropFirst())
         return Data(
             PublicArea(
-                nameAlgorithm: .sha256, attributes: ObjectAttributes(rawValue: attributes), authPolicy: policy,
+                nameAlgorithm: .sha256, attributes: ObjectAttributes(rawValue: attributes),
+                authPolicy: policy,
                 detail: .ecc(
                     ECCParameters(scheme: .ecdsaSHA256),
                     ECCPoint(x: Array(point.prefix(32)), y: Array(point.suffix(32))))
@@ -109,7 +121,9 @@ struct TestTPM: Sendable {
     var attestationArea: Data { Self.area(attestationKey.publicKey, 0x0005_0472) }
 
     var attestationPublicKey: PublicKey {
-        get throws { try PublicKey(x963Representation: attestationKey.publicKey.x963Representation) }
+        get throws {
+            try PublicKey(x963Representation: attestationKey.publicKey.x963Representation)
+        }
     }
 
     var approvalArea: Data { Self.area(approvalKey.publicKey, 0x0004_0472) }
@@ -118,7 +132,9 @@ struct TestTPM: Sendable {
     var approvalKeyName: Data { Self.tpmName(approvalArea) }
 
     /// The public area of a key and the JSON of its branches.
-    private func area(_ kind: Kind, _ key: P256.Signing.PublicKey) -> (area: Data, presence: String?) {
+    private func area(_ kind: Kind, _ key: P256.Signing.PublicKey) -> (
+        area: Data, presence: String?
+    ) {
         switch kind {
         case .bare: return (Self.area(key, 0x0004_0472), nil)
         case .pin: return (Self.area(key, 0x0004_0072), nil)
@@ -128,12 +144,14 @@ struct TestTPM: Sendable {
             let reference = TPMWriter(
                 TPM2B(text), UInt32(1000), TPM2B(Array("biometry-any".utf8)), reuse, TPM2B())
             let digest = PolicyDigest().signed(
-                by: TPMName(bytes: Array(approvalKeyName)), policyRef: Array(SHA256.hash(data: reference.bytes)))
+                by: TPMName(bytes: Array(approvalKeyName)),
+                policyRef: Array(SHA256.hash(data: reference.bytes)))
             let branch =
                 #"{"type":"signed","key":"\#(Base64URL.encode(approvalArea))","user":1000,"requirement":"biometry-any","#
                 + #""reuse":\#(reuse)}"#
             return (
-                Self.area(key, 0x0004_04b2, policy: digest.bytes), #"{"version":1,"branches":[\#(branch)]}"#
+                Self.area(key, 0x0004_04b2, policy: digest.bytes),
+                #"{"version":1,"branches":[\#(branch)]}"#
             )
         }
     }
@@ -158,15 +176,21 @@ struct TestTPM: Sendable {
         let blob = try bytes("credential_blob")
         var reader = TPMReader(try bytes("encrypted_secret"))
         let (x, y) = (try reader.readSized(maximum: 32), try reader.readSized(maximum: 32))
-        let own = try P256.KeyAgreement.PrivateKey(rawRepresentation: endorsementKey.rawRepresentation)
+        let own = try P256.KeyAgreement.PrivateKey(
+            rawRepresentation: endorsementKey.rawRepresentation)
         let seed = KeyDerivation.kdfe(
             sharedSecret: try own.sharedSecretFromKeyAgreement(
                 with: P256.KeyAgreement.PublicKey(x963Representation: [4] + x + y)),
             label: "IDENTITY", partyU: x, partyV: Array(own.publicKey.rawRepresentation.prefix(32)))
-        let message = [0, 0, 0, 1] + Array("STORAGE".utf8) + [0] + Self.tpmName(attestationArea) + [0, 0, 0, 128]
-        let key = SymmetricKey(data: Data(HMAC<SHA256>.authenticationCode(for: message, using: seed)).prefix(16))
+        let message =
+            [0, 0, 0, 1] + Array("STORAGE".utf8) + [0] + Self.tpmName(attestationArea) + [
+                0, 0, 0, 128,
+            ]
+        let key = SymmetricKey(
+            data: Data(HMAC<SHA256>.authenticationCode(for: message, using: seed)).prefix(16))
         let plain = try AES._CFB.decrypt(
-            blob.dropFirst(34), using: key, iv: AES._CFB.IV(ivBytes: [UInt8](repeating: 0, count: 16)))
+            blob.dropFirst(34), using: key,
+            iv: AES._CFB.IV(ivBytes: [UInt8](repeating: 0, count: 16)))
         return plain.dropFirst(2)
     }
 
@@ -174,14 +198,17 @@ struct TestTPM: Sendable {
     ///
     /// - Returns: The certificates, the attestation key's first.
     func activate(on server: TestServer, bearer: String) async throws -> [Data] {
-        let begun = try await server.post("/attestation/activation", json: activationBody, bearer: bearer)
+        let begun = try await server.post(
+            "/attestation/activation", json: activationBody, bearer: bearer)
         try #require(begun.status == 201, "\(begun.body)")
         let id = try #require(try begun.json["id"]?.string)
         let secret = Base64URL.encode(try secret(of: begun.json))
         let answer = try await server.post(
             "/attestation/activation/\(id)", json: #"{"secret":"\#(secret)"}"#, bearer: bearer
         ).success()
-        return try #require(answer["x5c"]?.array).map { try #require($0.string.flatMap { Base64URL.decode($0) }) }
+        return try #require(answer["x5c"]?.array).map {
+            try #require($0.string.flatMap { Base64URL.decode($0) })
+        }
     }
 
     // MARK: Statements
@@ -192,18 +219,22 @@ struct TestTPM: Sendable {
     ///   - kid: The name of the key in the signed request.
     ///   - challenge: The token in the signed request.
     func statement(
-        _ kind: Kind, of key: P256.Signing.PrivateKey, named kid: String, challenge: String, origin: String,
+        _ kind: Kind, of key: P256.Signing.PrivateKey, named kid: String, challenge: String,
+        origin: String,
         certificates: [Data]
     ) throws -> String {
         let (area, presence) = area(kind, key.publicKey)
         let binding = try Binding(key.publicKey, named: kid, challenge: challenge, origin: origin)
         let certInfo = Data(
             TPMWriter(
-                UInt32(0xff54_4347), UInt16(0x8017), TPM2B([0, 11]), TPM2B(Array(binding.extraData)), UInt64(1),
-                UInt32(2), UInt32(3), UInt8(1), UInt64(4), TPM2B(Array(Self.tpmName(area))), TPM2B([0, 11])
+                UInt32(0xff54_4347), UInt16(0x8017), TPM2B([0, 11]),
+                TPM2B(Array(binding.extraData)), UInt64(1),
+                UInt32(2), UInt32(3), UInt8(1), UInt64(4), TPM2B(Array(Self.tpmName(area))),
+                TPM2B([0, 11])
             ).bytes)
         return Self.json(
-            binding, certInfo: certInfo, signature: try attestationKey.signature(for: certInfo).derRepresentation,
+            binding, certInfo: certInfo,
+            signature: try attestationKey.signature(for: certInfo).derRepresentation,
             area: area, certificates: certificates, presence: presence)
     }
 
@@ -212,10 +243,13 @@ struct TestTPM: Sendable {
         let authenticatorData: Data
         let clientData: Data
 
-        init(_ key: P256.Signing.PublicKey, named kid: String, challenge: String, origin: String) throws {
+        init(_ key: P256.Signing.PublicKey, named kid: String, challenge: String, origin: String)
+            throws
+        {
             let point = key.x963Representation.dropFirst()
             let host = try #require(URL(string: origin)?.host())
-            var data = Data(SHA256.hash(data: Data(host.utf8))) + [0x45, 0, 0, 0, 0] + Data(count: 16)
+            var data =
+                Data(SHA256.hash(data: Data(host.utf8))) + [0x45, 0, 0, 0, 0] + Data(count: 16)
             data += Data([0, UInt8(kid.utf8.count)]) + Data(kid.utf8)
             data += Data([0xa5, 1, 2, 3, 0x26, 0x20, 1, 0x21, 0x58, 0x20]) + point.prefix(32)
             data += Data([0x22, 0x58, 0x20]) + point.suffix(32)
@@ -234,9 +268,12 @@ struct TestTPM: Sendable {
     ///
     /// - Parameter binding: Nil for a statement whose qualifying data is the challenge.
     static func json(
-        _ binding: Binding?, certInfo: Data, signature: Data, area: Data, certificates: [Data], presence: String? = nil
+        _ binding: Binding?, certInfo: Data, signature: Data, area: Data, certificates: [Data],
+        presence: String? = nil
     ) -> String {
-        var object = cbor(5, binding == nil ? 2 : 3) + text("fmt") + text("tpm") + text("attStmt") + cbor(5, 6)
+        var object =
+            cbor(5, binding == nil ? 2 : 3) + text("fmt") + text("tpm") + text("attStmt")
+            + cbor(5, 6)
         object += text("alg") + cbor(1, 6) + text("sig") + bytes(signature)
         object += text("ver") + text("2.0") + text("x5c") + cbor(4, certificates.count)
         for certificate in certificates { object += bytes(certificate) }
@@ -263,15 +300,21 @@ struct TestTPM: Sendable {
 extension TestServer {
     /// Starts a server that trusts a TPM's maker, and runs `body`.
     static func runAttested(
-        _ configure: (inout ServerConfiguration, inout AttestationConfiguration, TestTPM) -> Void = { _, _, _ in },
-        isSimulated: Bool = false, logger: Logger? = nil, body: @Sendable (TestServer, TestTPM) async throws -> Void
+        _ configure: (inout ServerConfiguration, inout AttestationConfiguration, TestTPM) -> Void =
+            { _, _, _ in },
+        isSimulated: Bool = false, logger: Logger? = nil,
+        body: @Sendable (TestServer, TestTPM) async throws -> Void
     ) async throws {
         let tpm = TestTPM()
         try await TemporaryDirectory.withDirectory { directory in
             let anchors = [try tpm.anchors(in: directory)]
             func configured(_ configuration: inout ServerConfiguration) {
                 var attestation = AttestationConfiguration()
-                if isSimulated { attestation.simulatedAnchors = anchors } else { attestation.tpmAnchors = anchors }
+                if isSimulated {
+                    attestation.simulatedAnchors = anchors
+                } else {
+                    attestation.tpmAnchors = anchors
+                }
                 configure(&configuration, &attestation, tpm)
                 configuration.attestation = attestation
             }
@@ -281,13 +324,15 @@ extension TestServer {
 
     /// Sets up biometric login with a key in the TPM.
     func setUp(
-        _ device: TestDevice, _ kind: TestTPM.Kind, in tpm: TestTPM, certificates: [Data], bearer: String,
+        _ device: TestDevice, _ kind: TestTPM.Kind, in tpm: TestTPM, certificates: [Data],
+        bearer: String,
         statementChallenge: String? = nil, client: String = "app"
     ) async throws -> Answer {
         guard case .es256(let key) = device.key else { throw UnsupportedKey() }
         let challenge = try await challenge()
         let statement = try tpm.statement(
-            kind, of: key, named: device.kid, challenge: statementChallenge ?? challenge, origin: origin,
+            kind, of: key, named: device.kid, challenge: statementChallenge ?? challenge,
+            origin: origin,
             certificates: certificates)
         return try await biometric(
             device.setup(challenge: challenge, now: time.seconds), bearer: bearer, client: client,
@@ -299,7 +344,9 @@ extension TestServer {
 
 extension Answer {
     /// Expects `attestation_refused` with this reason.
-    func expectRefused(_ reason: AttestationError.Code, sourceLocation: SourceLocation = #_sourceLocation) throws {
+    func expectRefused(
+        _ reason: AttestationError.Code, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
         #expect(status == 400, "\(body)", sourceLocation: sourceLocation)
         #expect(
             try json == [

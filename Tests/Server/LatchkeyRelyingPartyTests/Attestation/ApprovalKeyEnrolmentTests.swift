@@ -34,14 +34,23 @@ import Testing
             extraData: Data(challenge.utf8), name: AttestationRig.tpmName(of: area))
         let members: [(String, CBOR)] = [
             ("ver", .text("2.0")), ("alg", .negative(7)),
-            ("x5c", .array([.bytes(try rig.attestationKeyCertificate()), .bytes(try rig.authorityCertificate())])),
-            ("sig", .bytes(try rig.signature(certInfo))), ("certInfo", .bytes(certInfo)), ("pubArea", .bytes(area)),
+            (
+                "x5c",
+                .array([
+                    .bytes(try rig.attestationKeyCertificate()),
+                    .bytes(try rig.authorityCertificate()),
+                ])
+            ),
+            ("sig", .bytes(try rig.signature(certInfo))), ("certInfo", .bytes(certInfo)),
+            ("pubArea", .bytes(area)),
         ]
         let object = CBOR.map([("fmt", .text("tpm")), ("attStmt", .map(members))]).encoded
-        return try AttestationStatement(json: ForgedStatement.json(object, clientData: nil, presence: nil))
+        return try AttestationStatement(
+            json: ForgedStatement.json(object, clientData: nil, presence: nil))
     }
 
-    private func enrol(_ challenge: String, statementChallenge: String? = nil) async throws -> Data {
+    private func enrol(_ challenge: String, statementChallenge: String? = nil) async throws -> Data
+    {
         try await registry.enrol(
             statement(about: statementChallenge ?? challenge), challenge: challenge, of: challenges,
             verifiedBy: rig.verifier(), acceptsSimulated: false)
@@ -51,11 +60,15 @@ import Testing
         _ code: AttestationError.Code, sourceLocation: SourceLocation = #_sourceLocation,
         _ body: () async throws -> Void
     ) async {
-        let error = await #expect(throws: AttestationError.self, sourceLocation: sourceLocation) { try await body() }
+        let error = await #expect(throws: AttestationError.self, sourceLocation: sourceLocation) {
+            try await body()
+        }
         #expect(error?.code == code, "\(String(describing: error))", sourceLocation: sourceLocation)
     }
 
-    @Test func `a statement enrols its key with an unused challenge for this purpose only`() async throws {
+    @Test func `a statement enrols its key with an unused challenge for this purpose only`()
+        async throws
+    {
         try await record()
         let own = try await challenges.issue(.approvalKeyRequest).token
         let other = try await challenges.issue(.approvalKeyRequest).token
@@ -89,11 +102,14 @@ import Testing
         #expect(try await !registry.isEnrolled(name))
     }
 
-    @Test(arguments: [0, 31, 33]) func `a digest or Name of another length is refused`(count: Int) async throws {
+    @Test(arguments: [0, 31, 33]) func `a digest or Name of another length is refused`(count: Int)
+        async throws
+    {
         let key = try PublicKey(x963Representation: rig.attestationKey.publicKey.x963Representation)
         await expect(.malformed) {
             try await registry.record(
-                key, in: Data(repeating: 1, count: count), isSimulated: false, until: time.now + 100)
+                key, in: Data(repeating: 1, count: count), isSimulated: false, until: time.now + 100
+            )
         }
         #expect(try await !registry.enrol(name, inTPMOf: key))
         try await record()

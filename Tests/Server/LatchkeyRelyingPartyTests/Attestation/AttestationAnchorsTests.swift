@@ -29,7 +29,8 @@ import X509
     }
 
     private func path(
-        _ name: String, _ anchors: AttestationAnchors.Group, simulated: AttestationAnchors.Group = .none,
+        _ name: String, _ anchors: AttestationAnchors.Group,
+        simulated: AttestationAnchors.Group = .none,
         others: [String] = [],
         time: Int64 = now
     ) throws -> CertificatePath {
@@ -47,7 +48,10 @@ import X509
         try withDirectory(files) { directory in
             let anchors = try AttestationAnchors(directory: directory)
             #expect(anchors.tpm.roots.count == 25)
-            #expect(anchors.tpm.roots.filter { $0.der.range(of: Data("Nuvoton Technology".utf8)) != nil }.count == 11)
+            #expect(
+                anchors.tpm.roots.filter {
+                    $0.der.range(of: Data("Nuvoton Technology".utf8)) != nil
+                }.count == 11)
             #expect(anchors.piv.roots.isEmpty)
             #expect(anchors.simulated.roots.isEmpty)
         }
@@ -56,9 +60,11 @@ import X509
     @Test func `PEM files with several certificates and DER files load`() throws {
         let der = try AttestationVectors.bytes("aik.ca")
         let pem =
-            "-----BEGIN CERTIFICATE-----\n" + der.base64EncodedString(options: .lineLength64Characters)
+            "-----BEGIN CERTIFICATE-----\n"
+            + der.base64EncodedString(options: .lineLength64Characters)
             + "\n-----END CERTIFICATE-----\n"
-        try withDirectory(["roots/a.pem": Data((pem + pem).utf8), "intermediates/b.DER": der]) { directory in
+        try withDirectory(["roots/a.pem": Data((pem + pem).utf8), "intermediates/b.DER": der]) {
+            directory in
             let group = try AttestationAnchors.Group(directory: directory)
             #expect(group.roots.map(\.der) == [der, der])
             #expect(group.intermediates.map(\.der) == [der])
@@ -66,7 +72,8 @@ import X509
     }
 
     @Test(arguments: [
-        ("roots/readme.txt", ""), ("roots/a.pem", ""), ("roots/a.pem", "-----BEGIN CERTIFICATE-----\nAAAA"),
+        ("roots/readme.txt", ""), ("roots/a.pem", ""),
+        ("roots/a.pem", "-----BEGIN CERTIFICATE-----\nAAAA"),
         ("roots/a.der", "0\u{1}"), ("other/a.der", ""), ("roots/a.pem/b", ""),
     ]) func `an unknown or unreadable file is an error`(path: String, content: String) throws {
         try withDirectory([path: Data(content.utf8)]) { directory in
@@ -74,14 +81,19 @@ import X509
                 try AttestationAnchors.Group(directory: directory)
             }
             #expect(error?.path.hasPrefix(directory) == true)
-            #expect(throws: AttestationAnchorError.self) { try AttestationAnchors(directory: directory) }
+            #expect(throws: AttestationAnchorError.self) {
+                try AttestationAnchors(directory: directory)
+            }
         }
     }
 
     @Test func `an unreadable path is reported in the system's words`() throws {
         try withDirectory(["roots/a.pem/b": Data()]) { directory in
             for (path, cause) in [
-                (directory + "/none", "\(directory)/none: the directory cannot be listed: No such file or directory"),
+                (
+                    directory + "/none",
+                    "\(directory)/none: the directory cannot be listed: No such file or directory"
+                ),
                 (directory, "\(directory)/roots/a.pem: the file cannot be read: Is a directory"),
             ] {
                 let error = #expect(throws: AttestationAnchorError.self) {
@@ -94,13 +106,15 @@ import X509
 
     @Test func `a certificate that is not a CA's is no anchor`() throws {
         #expect(throws: AttestationAnchorError.self) {
-            try AttestationAnchors.Group(roots: [AttestationVectors.bytes("ek.p256-L2.certificate")])
+            try AttestationAnchors.Group(roots: [AttestationVectors.bytes("ek.p256-L2.certificate")]
+            )
         }
     }
 
     @Test func `endorsement certificates lead to their roots`() throws {
         let local = try AttestationAnchors.Group(
-            roots: [AttestationVectors.bytes("ek.root")], intermediates: [AttestationVectors.bytes("ek.issuer")])
+            roots: [AttestationVectors.bytes("ek.root")],
+            intermediates: [AttestationVectors.bytes("ek.issuer")])
         for name in ["ek.p384-H3.certificate", "ek.rsa2048-L1.certificate"] {
             let found = try path(name, local)
             #expect(found.certificates.count == 3)
@@ -115,11 +129,14 @@ import X509
 
     @Test func `the sender's certificates complete a path but never end it`() throws {
         let root = try AttestationAnchors.Group(roots: [AttestationVectors.bytes("ek.root")])
-        #expect(try path("ek.p384-H3.certificate", root, others: ["ek.issuer"]).certificates.count == 3)
+        #expect(
+            try path("ek.p384-H3.certificate", root, others: ["ek.issuer"]).certificates.count == 3)
         for others in [[], ["ek.root"], ["aik.ca"]] {
             expectUntrusted { try path("ek.p384-H3.certificate", root, others: others) }
         }
-        expectUntrusted { try path("ek.p384-H3.certificate", .none, others: ["ek.issuer", "ek.root"]) }
+        expectUntrusted {
+            try path("ek.p384-H3.certificate", .none, others: ["ek.issuer", "ek.root"])
+        }
     }
 
     @Test func `a chain that is not valid now is refused as expired`() throws {
@@ -140,13 +157,15 @@ import X509
         let rig = AttestationRig()
         let leaf = try HardwareCertificate(try rig.attestationKeyCertificate())
         func path(_ root: Data, depth: Int = 0) throws -> CertificatePath {
-            let anchors = AttestationAnchors.Group(roots: [try HardwareCertificate(root)], intermediates: [])
+            let anchors = AttestationAnchors.Group(
+                roots: [try HardwareCertificate(root)], intermediates: [])
             return try CertificatePath(
                 from: leaf, to: anchors, simulated: .none, others: [], at: Self.now, depth: depth)
         }
         #expect(try path(rig.authorityCertificate()).certificates.count == 2)
         expectUntrusted { try path(rig.authorityCertificate(), depth: 1) }
-        #expect(try path(rig.authorityCertificate(pathLength: nil), depth: 1).certificates.count == 2)
+        #expect(
+            try path(rig.authorityCertificate(pathLength: nil), depth: 1).certificates.count == 2)
         expectUntrusted { try path(rig.authorityCertificate(pathLength: nil), depth: 4) }
         expectUntrusted { try path(rig.authorityCertificate(usage: .init(digitalSignature: true))) }
         expectUntrusted { try path(AttestationRig().authorityCertificate()) }
@@ -163,10 +182,13 @@ import X509
         let rig = AttestationRig()
         let leaf = try HardwareCertificate(try rig.attestationKeyCertificate())
         let genuine = try HardwareCertificate(try rig.authorityCertificate())
-        let other = try (0..<20).map { _ in try HardwareCertificate(try AttestationRig().authorityCertificate()) }
+        let other = try (0..<20).map { _ in
+            try HardwareCertificate(try AttestationRig().authorityCertificate())
+        }
         func path(_ roots: [HardwareCertificate]) throws -> CertificatePath {
             try CertificatePath(
-                from: leaf, to: .init(roots: roots, intermediates: []), simulated: .none, others: [], at: Self.now)
+                from: leaf, to: .init(roots: roots, intermediates: []), simulated: .none,
+                others: [], at: Self.now)
         }
         #expect(try path(Array(other.prefix(11)) + [genuine]).certificates.last == genuine)
         expectUntrusted { try path(Array(other.prefix(12)) + [genuine]) }
@@ -174,22 +196,33 @@ import X509
 
     @Test func `padding after a certificate is removed`() throws {
         let certificate = try AttestationVectors.bytes("ek.rsa2048-L1.certificate")
-        #expect(HardwareCertificate.withoutPadding(certificate + Data(repeating: 0xff, count: 64)) == certificate)
+        #expect(
+            HardwareCertificate.withoutPadding(certificate + Data(repeating: 0xff, count: 64))
+                == certificate)
         #expect(HardwareCertificate.withoutPadding(certificate) == certificate)
-        #expect(throws: HardwareCertificate.Malformed.self) { try HardwareCertificate(certificate + Data([0xff])) }
+        #expect(throws: HardwareCertificate.Malformed.self) {
+            try HardwareCertificate(certificate + Data([0xff]))
+        }
     }
 
     @Test func `a certificate with too many nodes is refused before it is parsed`() {
-        let body = Data([UInt8](repeating: 0, count: 2000).enumerated().map { $0.offset.isMultiple(of: 2) ? 5 : 0 })
+        let body = Data(
+            [UInt8](repeating: 0, count: 2000).enumerated().map {
+                $0.offset.isMultiple(of: 2) ? 5 : 0
+            })
         let error = #expect(throws: HardwareCertificate.Malformed.self) {
             try HardwareCertificate(Data([0x30, 0x82, 0x07, 0xd0]) + body)
         }
         #expect(error?.description.contains("nodes") == true)
-        #expect(throws: HardwareCertificate.Malformed.self) { try HardwareCertificate(Data(count: 4097)) }
+        #expect(throws: HardwareCertificate.Malformed.self) {
+            try HardwareCertificate(Data(count: 4097))
+        }
     }
 
-    /// The signed part cannot change; the rest is the signature, and a change of it does not verify either.
-    @Test(arguments: ["ek.p256-L2", "aik"]) func `every prefix and every changed byte of a certificate is refused`(
+    /// The signed part cannot change; the rest is the signature, and a change of it does not verify
+    /// either.
+    @Test(arguments: ["ek.p256-L2", "aik"])
+    func `every prefix and every changed byte of a certificate is refused`(
         name: String
     ) throws {
         let bytes = try AttestationVectors.bytes(name + ".certificate")
@@ -198,7 +231,8 @@ import X509
             guard let certificate = try? HardwareCertificate(bytes) else { return false }
             return
                 (try? CertificatePath(
-                    from: certificate, to: anchors, simulated: .none, others: [], at: Self.now)) != nil
+                    from: certificate, to: anchors, simulated: .none, others: [], at: Self.now))
+                != nil
         }
         #expect(isTrusted(bytes))
         for count in 0..<bytes.count { #expect(!isTrusted(bytes.prefix(count)), "\(count) bytes") }
@@ -214,7 +248,11 @@ import X509
     private func expectUntrusted(
         sourceLocation: SourceLocation = #_sourceLocation, _ body: () throws -> CertificatePath
     ) {
-        let error = #expect(throws: CertificatePath.Failure.self, sourceLocation: sourceLocation) { try body() }
-        if case .expired? = error { Issue.record("the path is expired", sourceLocation: sourceLocation) }
+        let error = #expect(throws: CertificatePath.Failure.self, sourceLocation: sourceLocation) {
+            try body()
+        }
+        if case .expired? = error {
+            Issue.record("the path is expired", sourceLocation: sourceLocation)
+        }
     }
 }

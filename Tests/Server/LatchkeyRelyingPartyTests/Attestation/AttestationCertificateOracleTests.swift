@@ -43,25 +43,33 @@ struct AttestationCertificateOracleTests {
     }
 
     @Test(.enabled("needs python3 with the module cryptography", isAvailable))
-    func `an issued certificate has the form that WebAuthn requires, and its authority's signature`() async throws {
+    func
+        `an issued certificate has the form that WebAuthn requires, and its authority's signature`()
+        async throws
+    {
         let rig = AttestationRig()
         func issuer() throws -> AttestationIssuer {
-            let made = try AttestationIssuer.generate(name: "Example AIK CA", at: AttestationRig.time)
+            let made = try AttestationIssuer.generate(
+                name: "Example AIK CA", at: AttestationRig.time)
             return try AttestationIssuer(certificate: made.certificate, privateKey: made.privateKey)
         }
         let authority = try issuer()
-        // The certificate of a TPM's key has the TPM's attributes. The purpose of the key is not used here.
+        // The certificate of a TPM's key has the TPM's attributes. The purpose of the key is not
+        // used here.
         let attributes = try #require(
             TPMAttributes(HardwareCertificate(rig.attestationKeyCertificate())))
         let key = try PublicKey(x963Representation: rig.attestationKey.publicKey.x963Representation)
-        let issued = try authority.issuer.issue(for: key, in: attributes, at: AttestationRig.time, days: 90)
+        let issued = try authority.issuer.issue(
+            for: key, in: attributes, at: AttestationRig.time, days: 90)
         let arguments = { (certificate: Data) in
             [issued, certificate, key.x963Representation].map { $0.base64EncodedString() }
         }
         let answer = try await Self.python(Self.script, arguments(authority.certificate))
         #expect(answer == "90 id:49424D00 swtpm id:20191023")
         let other = try issuer()
-        await #expect(throws: Failed.self) { try await Self.python(Self.script, arguments(other.certificate)) }
+        await #expect(throws: Failed.self) {
+            try await Self.python(Self.script, arguments(other.certificate))
+        }
     }
 
     private struct Failed: Error {}

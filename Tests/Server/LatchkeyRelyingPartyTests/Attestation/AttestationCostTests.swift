@@ -10,19 +10,21 @@ import X509
 
 @testable import LatchkeyRelyingParty
 
-/// The CPU time of the most expensive requests that the verifier and the authority accept from a client.
+/// The CPU time of the most expensive requests that the verifier and the authority accept from a
+/// client.
 ///
-/// The unit is one verification on P-384, the slowest signature of a supported kind. A release build verifies one in 0.65 ms, so
-/// that a request with this many units takes less than 16 ms.
+/// The unit is one verification on P-384, the slowest signature of a supported kind. A release
+/// build verifies one in 0.65 ms, so that a request with this many units takes less than 16 ms.
 @Suite("Cost of attestation requests", .serialized) struct AttestationCostTests {
-    /// One search verifies 12 signatures. The rest is parsing, which a debug build does slowly: 18 to 19 units in all, and 30
-    /// with a second search.
+    /// One search verifies 12 signatures. The rest is parsing, which a debug build does slowly: 18
+    /// to 19 units in all, and 30 with a second search.
     private static let maximumUnits = 24.0
 
     private let name = DistinguishedName(
         (0..<25).map {
             RelativeDistinguishedName(
-                RelativeDistinguishedName.Attribute(type: [2, 5, 4, 3], utf8String: "Hostile \($0)"))
+                RelativeDistinguishedName.Attribute(
+                    type: [2, 5, 4, 3], utf8String: "Hostile \($0)"))
         })
     private let authority = P384.Signing.PrivateKey()
     private let key = P256.Signing.PrivateKey()
@@ -30,17 +32,22 @@ import X509
 
     /// A certificate by ``authority`` that is as long as a request permits.
     private func certificate(
-        _ key: Certificate.PublicKey, subject: DistinguishedName, length: Int, _ extensions: Certificate.Extensions
+        _ key: Certificate.PublicKey, subject: DistinguishedName, length: Int,
+        _ extensions: Certificate.Extensions
     ) throws -> Data {
         func make(filler: Int) throws -> Data {
             var extensions = extensions
             try extensions.append(
                 Certificate.Extension(
-                    oid: [1, 2, 3, 4], critical: false, value: [UInt8](repeating: 0, count: filler)[...]))
+                    oid: [1, 2, 3, 4], critical: false,
+                    value: [UInt8](repeating: 0, count: filler)[...]))
             let certificate = try Certificate(
-                version: .v3, serialNumber: Certificate.SerialNumber(bytes: [1, 2, 3, UInt8.random(in: 0...255)]),
-                publicKey: key, notValidBefore: AttestationRig.time - 300, notValidAfter: AttestationRig.time + 86_400,
-                issuer: name, subject: subject, signatureAlgorithm: .ecdsaWithSHA384, extensions: extensions,
+                version: .v3,
+                serialNumber: Certificate.SerialNumber(bytes: [1, 2, 3, UInt8.random(in: 0...255)]),
+                publicKey: key, notValidBefore: AttestationRig.time - 300,
+                notValidAfter: AttestationRig.time + 86_400,
+                issuer: name, subject: subject, signatureAlgorithm: .ecdsaWithSHA384,
+                extensions: extensions,
                 issuerPrivateKey: Certificate.PrivateKey(authority))
             var serializer = DER.Serializer()
             try certificate.serialize(into: &serializer)
@@ -50,7 +57,8 @@ import X509
         return try make(filler: length - 16 - make(filler: 256).count + 256)
     }
 
-    /// Certificates with the same name and key, so that each one can be the issuer of each other one.
+    /// Certificates with the same name and key, so that each one can be the issuer of each other
+    /// one.
     private func authorities(_ count: Int, length: Int) throws -> [Data] {
         try (0..<count).map { _ in
             try certificate(
@@ -82,8 +90,9 @@ import X509
         return cpuTime - start
     }
 
-    /// Compares the CPU time with that of one verification on P-384 with its certificate. Both are measured in turn, and the
-    /// shortest times count, because other programs on the machine make the others longer.
+    /// Compares the CPU time with that of one verification on P-384 with its certificate. Both are
+    /// measured in turn, and the shortest times count, because other programs on the machine make
+    /// the others longer.
     private func expectCheap(_ name: String, _ body: () throws -> Void) throws {
         let certificate = try HardwareCertificate(authorities(1, length: 4096)[0])
         var (unit, cost) = (Double.infinity, Double.infinity)
@@ -91,7 +100,9 @@ import X509
             unit = min(
                 unit,
                 Self.cost {
-                    #expect(CertificateKey(publicKeyInfo: certificate.publicKeyInfo)?.isIssuer(of: certificate) == true)
+                    #expect(
+                        CertificateKey(publicKeyInfo: certificate.publicKeyInfo)?.isIssuer(
+                            of: certificate) == true)
                 })
             cost = min(cost, try Self.cost(body))
         }
@@ -111,9 +122,11 @@ import X509
         let made = try AttestationIssuer.generate(name: "Example AIK CA", at: AttestationRig.time)
         let server = EndorsementAuthority(
             anchors: AttestationAnchors(tpm: try .init(roots: [rig.authorityCertificate()])),
-            issuer: try AttestationIssuer(certificate: made.certificate, privateKey: made.privateKey),
+            issuer: try AttestationIssuer(
+                certificate: made.certificate, privateKey: made.privateKey),
             simulatedIssuer: nil, certificateDays: 1, clock: WallClock { AttestationRig.time })
-        let area = AttestationRig.area(key.publicKey, attributes: ObjectAttributes(rawValue: 0x0005_0472))
+        let area = AttestationRig.area(
+            key.publicKey, attributes: ObjectAttributes(rawValue: 0x0005_0472))
         for leaves in 1...3 {
             let chain =
                 try (0..<leaves).map { _ in try leaf(purpose: [2, 23, 133, 8, 1], length: 2048) }
@@ -121,7 +134,8 @@ import X509
             #expect(chain.allSatisfy { (1950...2048).contains($0.count) })
             try expectCheap("activation with \(leaves) endorsements") {
                 #expect(
-                    code { _ = try server.challenge(endorsement: chain, attestationKey: area) } == .untrustedEndorsement
+                    code { _ = try server.challenge(endorsement: chain, attestationKey: area) }
+                        == .untrustedEndorsement
                 )
             }
         }
@@ -129,14 +143,18 @@ import X509
 
     @Test func `the largest statement costs one search`() throws {
         var forged = ForgedStatement(
-            certificates: try [leaf(purpose: [2, 23, 133, 8, 3], length: 2048)] + authorities(3, length: 2048),
-            area: AttestationRig.area(rig.key.publicKey, attributes: ObjectAttributes(rawValue: 0x0004_04b2)))
+            certificates: try [leaf(purpose: [2, 23, 133, 8, 3], length: 2048)]
+                + authorities(3, length: 2048),
+            area: AttestationRig.area(
+                rig.key.publicKey, attributes: ObjectAttributes(rawValue: 0x0004_04b2)))
         forged.signature = Data(count: 70)
         var json = try forged.json(rig)
         json += Data(repeating: 0x20, count: AttestationStatement.maximumBytes - json.count)
         let anchors = try rig.anchors()
         try expectCheap("statement of \(json.count) bytes") {
-            guard case .tpm(let statement) = try AttestationStatement(json: json).content else { return }
+            guard case .tpm(let statement) = try AttestationStatement(json: json).content else {
+                return
+            }
             #expect(
                 code {
                     _ = try AttestationKeyCertificate(
@@ -153,20 +171,26 @@ import X509
             requirement: "biometry-current-set", set: set, counter: (tests.counter(), 7))
         let info = Base64URL.encode(
             TPMWriter(
-                UInt32(0xff54_4347), UInt16(0x8014), TPM2B([0, 11]), TPM2B([UInt8](repeating: 1, count: 32)), UInt64(1),
-                UInt32(2), UInt32(3), UInt8(1), UInt64(4), TPM2B([0, 11]), UInt16(0), TPM2B(UInt64(7).marshalled)
+                UInt32(0xff54_4347), UInt16(0x8014), TPM2B([0, 11]),
+                TPM2B([UInt8](repeating: 1, count: 32)), UInt64(1),
+                UInt32(2), UInt32(3), UInt8(1), UInt64(4), TPM2B([0, 11]), UInt16(0),
+                TPM2B(UInt64(7).marshalled)
             ).bytes)
         let more = #","certInfo":"\#(info)","sig":"\#(Base64URL.encode(Data(count: 72)))"}"#
         let json = branch.json.replacing(#""value":7}"#, with: #""value":7"# + more)
         let statement = try tests.statement(
-            0x0004_04b2, policy: #require(PolicyDigest.or([PolicyDigest](repeating: branch.digest, count: 8))).bytes,
+            0x0004_04b2,
+            policy: #require(PolicyDigest.or([PolicyDigest](repeating: branch.digest, count: 8)))
+                .bytes,
             presence: AttestationVerifierTests.presence([String](repeating: json, count: 8)))
         let bytes = try statement.json(tests.rig)
         let signer = try AttestationKeyCertificate(
             statement.certificates, anchors: tests.rig.anchors(),
             time: Int64(AttestationVectors.time.timeIntervalSince1970))
         try expectCheap("statement with eight counters") {
-            guard case .tpm(let parsed) = try AttestationStatement(json: bytes).content else { return }
+            guard case .tpm(let parsed) = try AttestationStatement(json: bytes).content else {
+                return
+            }
             let policy = try DeclaredPolicy(parsed.branches, endsWithAuthValue: false)
             #expect(policy.certifiedCounters.count == 8)
             for (_, _, certification) in policy.certifiedCounters {

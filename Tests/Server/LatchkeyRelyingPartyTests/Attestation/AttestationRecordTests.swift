@@ -8,13 +8,16 @@ import Testing
 
 @Suite("Stored proofs and approval keys") struct AttestationRecordTests {
     private static func verdict(
-        _ hardware: AttestationVerdict.Hardware, _ presence: AssuranceLevel.EnforcedPresence?, reuse: Int = 0,
+        _ hardware: AttestationVerdict.Hardware, _ presence: AssuranceLevel.EnforcedPresence?,
+        reuse: Int = 0,
         diesWithFingers: Bool = false
     ) throws -> AttestationVerdict {
         AttestationVerdict(
-            publicKey: try PublicKey(x963Representation: P256.Signing.PrivateKey().publicKey.x963Representation),
+            publicKey: try PublicKey(
+                x963Representation: P256.Signing.PrivateKey().publicKey.x963Representation),
             hardware: hardware, presence: presence, provesPIN: .none, reuseSeconds: reuse,
-            diesWithFingers: diesWithFingers, approvalKey: Data([0, 11]), certificateSerial: Data([1, 2]))
+            diesWithFingers: diesWithFingers, approvalKey: Data([0, 11]),
+            certificateSerial: Data([1, 2]))
     }
 
     private static let tpm = AttestationVerdict.Hardware.tpm(
@@ -32,7 +35,8 @@ import Testing
                     + "until the enrolled fingers change"
             ),
             (
-                .simulated(.tpm(manufacturer: "id:00001014", model: "swtpm", version: "1")), .fingerOrPIN, 0, false,
+                .simulated(.tpm(manufacturer: "id:00001014", model: "swtpm", version: "1")),
+                .fingerOrPIN, 0, false,
                 "key in a simulated TPM of id:00001014 (swtpm, firmware 1), opens with a fingerprint or a PIN"
             ),
             (
@@ -48,7 +52,8 @@ import Testing
                 "key in a YubiKey (firmware 5.4.3), opens with a touch and a PIN"
             ),
             (
-                .simulated(.yubiKey(firmware: "5.7.1", serial: nil)), AssuranceLevel.EnforcedPresence.none, 0, false,
+                .simulated(.yubiKey(firmware: "5.7.1", serial: nil)),
+                AssuranceLevel.EnforcedPresence.none, 0, false,
                 "key in a simulated YubiKey (firmware 5.7.1), opens without user verification"
             ),
             (
@@ -57,17 +62,21 @@ import Testing
             ),
         ] as [(AttestationVerdict.Hardware, AssuranceLevel.EnforcedPresence?, Int, Bool, String)])
     func `a proof is stored completely and described in words`(
-        hardware: AttestationVerdict.Hardware, presence: AssuranceLevel.EnforcedPresence?, reuse: Int,
+        hardware: AttestationVerdict.Hardware, presence: AssuranceLevel.EnforcedPresence?,
+        reuse: Int,
         diesWithFingers: Bool, text: String
     ) throws {
-        let verdict = try Self.verdict(hardware, presence, reuse: reuse, diesWithFingers: diesWithFingers)
+        let verdict = try Self.verdict(
+            hardware, presence, reuse: reuse, diesWithFingers: diesWithFingers)
         let record = AttestationRecord(verdict, for: .presence, at: AttestationRig.time)
         #expect(record.text == text)
         #expect(record.level == "presence" && record.presence == presence?.rawValue)
         #expect(record.isSimulated == verdict.isSimulated)
         #expect(record.approvalKey == "AAs" && record.certificateSerial == "AQI")
         #expect(record.time == AttestationRig.time.timeIntervalSince1970)
-        #expect(try CanonicalJSON.decode(AttestationRecord.self, from: CanonicalJSON.text(record)) == record)
+        #expect(
+            try CanonicalJSON.decode(AttestationRecord.self, from: CanonicalJSON.text(record))
+                == record)
     }
 
     @Test func `the client learns the reason only if an operator can help`() {
@@ -76,7 +85,8 @@ import Testing
             let error = AttestationError(code, "detail").oauthError
             let isHelpful = [
                 .unsupportedFormat, .untrustedEndorsement, .wrongEndorsement, .certificateExpired,
-                .untrustedAttestationKey, .wrongPolicy, .unknownApprovalKey, .insufficientPresence, .simulated,
+                .untrustedAttestationKey, .wrongPolicy, .unknownApprovalKey, .insufficientPresence,
+                .simulated,
             ].contains(code)
             #expect(error.status == 400)
             #expect(error.error == (isHelpful ? "attestation_refused" : "invalid_grant"))
@@ -85,20 +95,24 @@ import Testing
         }
     }
 
-    @Test func `an approval key is known in its TPM only, while an attestation key's certificate is valid`()
+    @Test
+    func
+        `an approval key is known in its TPM only, while an attestation key's certificate is valid`()
         async throws
     {
         let database = try await TestDatabase.open(DatabaseApprovalKeyRegistry.migrations)
         let time = SettableClock(stoppedAt: AttestationRig.time)
         let registry = DatabaseApprovalKeyRegistry(database, clock: time.clock)
         func key() throws -> PublicKey {
-            try PublicKey(x963Representation: P256.Signing.PrivateKey().publicKey.x963Representation)
+            try PublicKey(
+                x963Representation: P256.Signing.PrivateKey().publicKey.x963Representation)
         }
         let (broker, user, other, unknown) = (try key(), try key(), try key(), try key())
         let (here, there) = (Data(repeating: 1, count: 32), Data(repeating: 2, count: 32))
         let name = Data([0, 11]) + Data(repeating: 9, count: 32)
         for (key, endorsement) in [(broker, here), (user, here), (other, there)] {
-            try await registry.record(key, in: endorsement, isSimulated: false, until: AttestationRig.time + 100)
+            try await registry.record(
+                key, in: endorsement, isSimulated: false, until: AttestationRig.time + 100)
         }
         #expect(try await !registry.isApprovalKey(name, inTPMOf: user))
         #expect(try await !registry.enrol(name, inTPMOf: unknown))
@@ -112,7 +126,8 @@ import Testing
         time.advance(by: 100)
         #expect(try await !registry.isApprovalKey(name, inTPMOf: user))
         #expect(try await !registry.enrol(name, inTPMOf: user))
-        // A new certificate of the same TPM is sufficient, and expired attestation keys are deleted.
+        // A new certificate of the same TPM is sufficient, and expired attestation keys are
+        // deleted.
         let renewed = try key()
         try await registry.record(renewed, in: here, isSimulated: false, until: time.now + 100)
         #expect(try await registry.isApprovalKey(name, inTPMOf: renewed))
@@ -125,7 +140,9 @@ import Testing
         #expect(try await registry.isApprovalKey(name, inTPMOf: renewed))
         try await registry.record(other, in: there, isSimulated: true, until: time.now + 100)
         try await registry.record(other, in: here, isSimulated: false, until: time.now + 100)
-        #expect(try await registry.isApprovalKey(name, inTPMOf: other), "the control: a TPM's replaces a simulator's")
+        #expect(
+            try await registry.isApprovalKey(name, inTPMOf: other),
+            "the control: a TPM's replaces a simulator's")
         #expect(try await registry.isEnrolled(name))
         #expect(try await registry.all().map(\.name) == [name])
         #expect(try await registry.remove(name))

@@ -7,7 +7,8 @@ import X509
 
 @testable import LatchkeyRelyingParty
 
-/// A client without a TPM: it forges the statements of a TPM whose attestation key it has, so that each field can be wrong alone.
+/// A client without a TPM: it forges the statements of a TPM whose attestation key it has, so that
+/// each field can be wrong alone.
 struct AttestationRig {
     static let time = AttestationVectors.time
     static let challenge = Data("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)
@@ -22,7 +23,9 @@ struct AttestationRig {
 
     static let name = distinguishedName("Example AIK CA")
 
-    func authorityCertificate(pathLength: Int? = 0, usage: KeyUsage = KeyUsage(keyCertSign: true)) throws -> Data {
+    func authorityCertificate(pathLength: Int? = 0, usage: KeyUsage = KeyUsage(keyCertSign: true))
+        throws -> Data
+    {
         try Self.certificate(
             authority.publicKey, subject: Self.name, by: authority, issuer: Self.name,
             extensions: Certificate.Extensions {
@@ -33,22 +36,27 @@ struct AttestationRig {
 
     static func tpmName(_ without: Int? = nil) throws -> GeneralName {
         let attributes: [(ASN1ObjectIdentifier, String)] = [
-            ([2, 23, 133, 2, 1], "id:49424D00"), ([2, 23, 133, 2, 2], "swtpm"), ([2, 23, 133, 2, 3], "id:20191023"),
+            ([2, 23, 133, 2, 1], "id:49424D00"), ([2, 23, 133, 2, 2], "swtpm"),
+            ([2, 23, 133, 2, 3], "id:20191023"),
         ]
         return .directoryName(
             DistinguishedName(
                 attributes.enumerated().filter { $0.offset != without }.map {
-                    RelativeDistinguishedName(RelativeDistinguishedName.Attribute(type: $1.0, utf8String: $1.1))
+                    RelativeDistinguishedName(
+                        RelativeDistinguishedName.Attribute(type: $1.0, utf8String: $1.1))
                 }))
     }
 
     static func attestationKeyExtensions(
-        purpose: ASN1ObjectIdentifier = [2, 23, 133, 8, 3], without: Int? = nil, isAuthority: Bool = false,
+        purpose: ASN1ObjectIdentifier = [2, 23, 133, 8, 3], without: Int? = nil,
+        isAuthority: Bool = false,
         more: [Certificate.Extension] = []
     ) throws -> Certificate.Extensions {
         var extensions = try Certificate.Extensions {
             Critical(
-                isAuthority ? BasicConstraints.isCertificateAuthority(maxPathLength: nil) : .notCertificateAuthority)
+                isAuthority
+                    ? BasicConstraints.isCertificateAuthority(maxPathLength: nil)
+                    : .notCertificateAuthority)
             Critical(SubjectAlternativeNames([try tpmName(without)]))
             try ExtendedKeyUsage([ExtendedKeyUsage.Usage(oid: purpose)])
         }
@@ -57,21 +65,26 @@ struct AttestationRig {
     }
 
     func attestationKeyCertificate(
-        subject: DistinguishedName = DistinguishedName(), extensions: Certificate.Extensions? = nil, start: Date = time,
+        subject: DistinguishedName = DistinguishedName(), extensions: Certificate.Extensions? = nil,
+        start: Date = time,
         by issuer: P256.Signing.PrivateKey? = nil
     ) throws -> Data {
         try Self.certificate(
-            attestationKey.publicKey, subject: subject, by: issuer ?? authority, issuer: Self.name, start: start,
+            attestationKey.publicKey, subject: subject, by: issuer ?? authority, issuer: Self.name,
+            start: start,
             extensions: extensions ?? Self.attestationKeyExtensions())
     }
 
     static func certificate(
-        _ key: P256.Signing.PublicKey, subject: DistinguishedName, by issuerKey: P256.Signing.PrivateKey,
+        _ key: P256.Signing.PublicKey, subject: DistinguishedName,
+        by issuerKey: P256.Signing.PrivateKey,
         issuer: DistinguishedName, start: Date = time, extensions: Certificate.Extensions
     ) throws -> Data {
         let certificate = try Certificate(
-            version: .v3, serialNumber: Certificate.SerialNumber(), publicKey: Certificate.PublicKey(key),
-            notValidBefore: start - 300, notValidAfter: start + 86_400 * 90, issuer: issuer, subject: subject,
+            version: .v3, serialNumber: Certificate.SerialNumber(),
+            publicKey: Certificate.PublicKey(key),
+            notValidBefore: start - 300, notValidAfter: start + 86_400 * 90, issuer: issuer,
+            subject: subject,
             signatureAlgorithm: .ecdsaWithSHA256, extensions: extensions,
             issuerPrivateKey: Certificate.PrivateKey(issuerKey))
         var serializer = DER.Serializer()
@@ -79,23 +92,28 @@ struct AttestationRig {
         return Data(serializer.serializedBytes)
     }
 
-    func anchors() throws -> AttestationAnchors { AttestationAnchors(aik: try .init(roots: [authorityCertificate()])) }
+    func anchors() throws -> AttestationAnchors {
+        AttestationAnchors(aik: try .init(roots: [authorityCertificate()]))
+    }
 
     func verifier(
         _ anchors: AttestationAnchors? = nil, knowsApprovalKey: Bool = true, time: Date = time
     ) throws -> AttestationVerifier {
         AttestationVerifier(
             anchors: try anchors ?? self.anchors(),
-            approvalKeys: ListedApprovalKeys(knowsApprovalKey ? [Data(Self.tpmName(of: approvalArea()))] : []),
+            approvalKeys: ListedApprovalKeys(
+                knowsApprovalKey ? [Data(Self.tpmName(of: approvalArea()))] : []),
             clock: WallClock { time })
     }
 
     static func expectation(
-        _ requirement: AttestationRequirement = .init(.none), challenge: Data = challenge, origin: String = origin,
+        _ requirement: AttestationRequirement = .init(.none), challenge: Data = challenge,
+        origin: String = origin,
         rpID: String = rpID, keyID: Data = keyID, requiresNewKey: Bool = false
     ) -> AttestationExpectation {
         AttestationExpectation(
-            challenge: challenge, binding: .webAuthn(rpID: rpID, origin: origin, credentialID: keyID),
+            challenge: challenge,
+            binding: .webAuthn(rpID: rpID, origin: origin, credentialID: keyID),
             requirement: requirement, requiresNewKey: requiresNewKey)
     }
 
@@ -119,7 +137,8 @@ extension AttestationRig {
             PublicArea(
                 nameAlgorithm: nameAlgorithm, attributes: attributes, authPolicy: policy,
                 detail: .ecc(
-                    ECCParameters(scheme: scheme), ECCPoint(x: Array(point.prefix(32)), y: Array(point.suffix(32))))
+                    ECCParameters(scheme: scheme),
+                    ECCPoint(x: Array(point.prefix(32)), y: Array(point.suffix(32))))
             ).marshalled)
     }
 
@@ -130,11 +149,13 @@ extension AttestationRig {
     static func tpmName(of area: Data) -> [UInt8] { [0x00, 0x0b] + Array(SHA256.hash(data: area)) }
 
     static func certInfo(
-        type: UInt16 = 0x8017, extraData: Data, name: [UInt8], second: [UInt8] = [0, 11], magic: UInt32 = 0xff54_4347
+        type: UInt16 = 0x8017, extraData: Data, name: [UInt8], second: [UInt8] = [0, 11],
+        magic: UInt32 = 0xff54_4347
     ) -> Data {
         Data(
             TPMWriter(
-                magic, type, TPM2B([0, 11]), TPM2B(Array(extraData)), UInt64(1), UInt32(2), UInt32(3), UInt8(1),
+                magic, type, TPM2B([0, 11]), TPM2B(Array(extraData)), UInt64(1), UInt32(2),
+                UInt32(3), UInt8(1),
                 UInt64(4),
                 TPM2B(name), TPM2B(second)
             ).bytes)
@@ -169,10 +190,12 @@ struct ForgedStatement {
         let x = Data(rig.key.publicKey.x963Representation.dropFirst().prefix(32))
         let y = Data(rig.key.publicKey.x963Representation.suffix(32))
         let head =
-            Data(SHA256.hash(data: Data(AttestationRig.rpID.utf8))) + Data([flags, 0, 0, 0, 0]) + Data(count: 16)
+            Data(SHA256.hash(data: Data(AttestationRig.rpID.utf8))) + Data([flags, 0, 0, 0, 0])
+            + Data(count: 16)
         let id = Data([0, UInt8(AttestationRig.keyID.count)]) + AttestationRig.keyID
         let authenticatorData =
-            authenticatorData ?? head + id + Data([0xa5, 1, 2, 3, 0x26, 0x20, 1, 0x21, 0x58, 0x20]) + x
+            authenticatorData ?? head + id + Data([0xa5, 1, 2, 3, 0x26, 0x20, 1, 0x21, 0x58, 0x20])
+            + x
             + Data([0x22, 0x58, 0x20]) + y
         let challenge = Base64URL.encode(AttestationRig.challenge)
         let clientData =
@@ -180,19 +203,24 @@ struct ForgedStatement {
             ?? Data(
                 #"{"type":"webauthn.create","challenge":"\#(challenge)","origin":"\#(AttestationRig.origin)","crossOrigin":false}"#
                     .utf8)
-        let extraData = Data(SHA256.hash(data: authenticatorData + Data(SHA256.hash(data: clientData))))
+        let extraData = Data(
+            SHA256.hash(data: authenticatorData + Data(SHA256.hash(data: clientData))))
         let certInfo =
             certInfo
             ?? AttestationRig.certInfo(
-                type: type, extraData: extraData, name: name ?? AttestationRig.tpmName(of: area), second: second,
+                type: type, extraData: extraData, name: name ?? AttestationRig.tpmName(of: area),
+                second: second,
                 magic: magic)
         var members: [(String, CBOR)] = [
-            ("alg", .negative(7)), ("sig", .bytes(try signature ?? rig.signature(certInfo))), ("ver", .text(version)),
-            ("x5c", .array(certificates.map(CBOR.bytes))), ("pubArea", .bytes(area)), ("certInfo", .bytes(certInfo)),
+            ("alg", .negative(7)), ("sig", .bytes(try signature ?? rig.signature(certInfo))),
+            ("ver", .text(version)),
+            ("x5c", .array(certificates.map(CBOR.bytes))), ("pubArea", .bytes(area)),
+            ("certInfo", .bytes(certInfo)),
         ]
         if let creationData { members.append(("creationData", .bytes(creationData))) }
         let object = CBOR.map([
-            ("fmt", .text(format)), ("attStmt", .map(members)), ("authData", .bytes(authenticatorData)),
+            ("fmt", .text(format)), ("attStmt", .map(members)),
+            ("authData", .bytes(authenticatorData)),
         ])
         return Self.json(object.encoded, clientData: clientData, presence: presence)
     }
@@ -220,7 +248,9 @@ indirect enum CBOR {
         case .text(let text): Self.head(3, text.utf8.count) + Data(text.utf8)
         case .array(let values): values.reduce(Self.head(4, values.count)) { $0 + $1.encoded }
         case .map(let members):
-            members.reduce(Self.head(5, members.count)) { $0 + CBOR.text($1.0).encoded + $1.1.encoded }
+            members.reduce(Self.head(5, members.count)) {
+                $0 + CBOR.text($1.0).encoded + $1.1.encoded
+            }
         }
     }
 
@@ -236,7 +266,8 @@ indirect enum CBOR {
 extension AttestationRig {
     static func distinguishedName(_ name: String) -> DistinguishedName {
         DistinguishedName([
-            RelativeDistinguishedName(RelativeDistinguishedName.Attribute(type: [2, 5, 4, 3], utf8String: name))
+            RelativeDistinguishedName(
+                RelativeDistinguishedName.Attribute(type: [2, 5, 4, 3], utf8String: name))
         ])
     }
 }

@@ -7,7 +7,8 @@ import Testing
 
 @Suite("Attestations on the wire") struct AttestationStatementTests {
     private func expect(
-        _ code: AttestationError.Code, _ json: Data, sourceLocation: SourceLocation = #_sourceLocation
+        _ code: AttestationError.Code, _ json: Data,
+        sourceLocation: SourceLocation = #_sourceLocation
     ) {
         let error = #expect(throws: AttestationError.self, sourceLocation: sourceLocation) {
             try AttestationStatement(json: json)
@@ -18,7 +19,8 @@ import Testing
     private func good() throws -> Data {
         let key = Base64URL.encode(try AttestationVectors.bytes("broker.public"))
         return ForgedStatement.json(
-            try AttestationVectors.bytes("webauthn.object"), clientData: try AttestationVectors.bytes("webauthn.cd"),
+            try AttestationVectors.bytes("webauthn.object"),
+            clientData: try AttestationVectors.bytes("webauthn.cd"),
             presence:
                 #"{"version":1,"branches":[{"type":"signed","key":"\#(key)","user":1000,"requirement":"biometry-any"}]}"#
         )
@@ -43,7 +45,9 @@ import Testing
     @Test func `an unknown format is refused`() {
         expect(.unsupportedFormat, Data(#"{"format":"android-key"}"#.utf8))
         for version in ["1.2", ""] {
-            let object = CBOR.map([("fmt", .text("tpm")), ("attStmt", .map([("ver", .text(version))]))]).encoded
+            let object = CBOR.map([
+                ("fmt", .text("tpm")), ("attStmt", .map([("ver", .text(version))])),
+            ]).encoded
             expect(.unsupportedFormat, ForgedStatement.json(object, clientData: nil, presence: nil))
         }
         let object = CBOR.map([("fmt", .text("packed")), ("attStmt", .map([]))]).encoded
@@ -57,14 +61,18 @@ import Testing
         expect(.malformed, good + padding + Data([0x20]))
         for filler in ["[", "{\"a\":", "0,", "[[],"] {
             let text = #"{"format":"tpm","x":["# + String(repeating: filler, count: 600)
-            let error = #expect(throws: AttestationError.self) { try AttestationStatement(json: Data(text.utf8)) }
+            let error = #expect(throws: AttestationError.self) {
+                try AttestationStatement(json: Data(text.utf8))
+            }
             #expect(error?.detail == "the attestation has too many JSON values")
         }
     }
 
     @Test(arguments: [
-        "", "null", "[]", "{}", #"{"format":7}"#, #"{"format":"tpm"}"#, #"{"format":"tpm","object":"!"}"#,
-        #"{"format":"tpm","object":""}"#, #"{"format":"piv"}"#, #"{"format":"piv","certificates":[]}"#,
+        "", "null", "[]", "{}", #"{"format":7}"#, #"{"format":"tpm"}"#,
+        #"{"format":"tpm","object":"!"}"#,
+        #"{"format":"tpm","object":""}"#, #"{"format":"piv"}"#,
+        #"{"format":"piv","certificates":[]}"#,
         #"{"format":"piv","certificates":["MA","!"]}"#,
         #"{"format":"tpm","object":"oA","presence":{"version":2,"branches":[]}}"#,
         #"{"format":"tpm","object":"oA","presence":{"version":1,"branches":[{"type":"signed"}]}}"#,
@@ -75,18 +83,21 @@ import Testing
 
     @Test func `more branches than PolicyOR has are malformed`() throws {
         func presence(_ count: Int) -> String {
-            let branches = [String](repeating: #"{"type":"certify"}"#, count: count).joined(separator: ",")
+            let branches = [String](repeating: #"{"type":"certify"}"#, count: count).joined(
+                separator: ",")
             return #"{"version":1,"branches":[\#(branches)]}"#
         }
         let object = try AttestationVectors.bytes("webauthn.object")
         #expect(throws: Never.self) {
-            try AttestationStatement(json: ForgedStatement.json(object, clientData: nil, presence: presence(8)))
+            try AttestationStatement(
+                json: ForgedStatement.json(object, clientData: nil, presence: presence(8)))
         }
         expect(.malformed, ForgedStatement.json(object, clientData: nil, presence: presence(9)))
     }
 
     @Test(arguments: [
-        "", "a0", "9f", "a1", "1b0000000000000000", "a2613001613001", "a10000", "1800", "190001", "f5", "fb00", "c000",
+        "", "a0", "9f", "a1", "1b0000000000000000", "a2613001613001", "a10000", "1800", "190001",
+        "f5", "fb00", "c000",
         "61ff", "9affffffff",
         "5affffffff", "8181818100", "0000", "a16130",
     ]) func `CBOR that is not in the accepted subset is refused`(hex: String) throws {
@@ -98,12 +109,15 @@ import Testing
         }
     }
 
-    @Test func `every prefix and many random changes of a statement are refused or read, without a verdict`()
+    @Test
+    func
+        `every prefix and many random changes of a statement are refused or read, without a verdict`()
         async throws
     {
         var generator = SplitMix(state: 20)
         let object = try AttestationVectors.bytes("webauthn.object")
-        let key = DevicePublicKey.es256(try P256Area(AttestationVectors.bytes("webauthn.pubArea")).publicKey)
+        let key = DevicePublicKey.es256(
+            try P256Area(AttestationVectors.bytes("webauthn.pubArea")).publicKey)
         let verifier = try AttestationVerifier(
             anchors: AttestationAnchors(aik: .init(roots: [AttestationVectors.bytes("aik.ca")])),
             approvalKeys: ListedApprovalKeys([AttestationVectors.bytes("broker.name")]),
@@ -118,22 +132,28 @@ import Testing
             let json = ForgedStatement.json(
                 object, clientData: try AttestationVectors.bytes("webauthn.cd"),
                 presence: #"{"version":1,"branches":\#(branches)}"#)
-            return try await verifier.verify(AttestationStatement(json: json), of: key, for: expectation)
+            return try await verifier.verify(
+                AttestationStatement(json: json), of: key, for: expectation)
         }
         #expect(try await verify(object).presence == .finger)
         for count in 0..<object.count {
-            let error = await #expect(throws: AttestationError.self) { try await verify(object.prefix(count)) }
+            let error = await #expect(throws: AttestationError.self) {
+                try await verify(object.prefix(count))
+            }
             #expect(error?.code == .malformed, "\(count) bytes")
         }
         for index in object.indices {
             var changed = object
             changed[index] ^= 1 << UInt8.random(in: 0...7, using: &generator)
-            await #expect(throws: AttestationError.self, "byte \(index)") { try await verify(changed) }
+            await #expect(throws: AttestationError.self, "byte \(index)") {
+                try await verify(changed)
+            }
         }
         for _ in 0..<2000 {
             var changed = object
             for _ in 0..<Int.random(in: 1...8, using: &generator) {
-                changed[Int.random(in: 0..<changed.count, using: &generator)] = .random(in: 0...255, using: &generator)
+                changed[Int.random(in: 0..<changed.count, using: &generator)] = .random(
+                    in: 0...255, using: &generator)
             }
             guard changed != object else { continue }
             await #expect(throws: AttestationError.self) { try await verify(changed) }
@@ -141,7 +161,8 @@ import Testing
     }
 }
 
-/// A repeatable source of random numbers (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
+/// A repeatable source of random numbers (Steele, Lea and Flood, "Fast splittable pseudorandom
+/// number generators").
 struct SplitMix: RandomNumberGenerator {
     var state: UInt64
 

@@ -7,26 +7,31 @@ import Testing
 @Suite("Attestation of keys") struct AttestationTests {
     private static func attestation(
         format: String = "tpm", statement: String = AttestationFixture.creationStatement,
-        signature: String = AttestationFixture.creationSignature, key: String = AttestationFixture.key,
+        signature: String = AttestationFixture.creationSignature,
+        key: String = AttestationFixture.key,
         attestationKey: String = AttestationFixture.attestationKey
     ) throws -> KeyAttestation {
         KeyAttestation(
             format: format, statement: try bytes(statement), signature: try bytes(signature),
-            publicArea: try bytes(key), attestationKey: try bytes(attestationKey), certificates: [Data([1, 2, 3])])
+            publicArea: try bytes(key), attestationKey: try bytes(attestationKey),
+            certificates: [Data([1, 2, 3])])
     }
 
     private static func bytes(_ base64: String) throws -> Data {
         try #require(Data(base64Encoded: base64))
     }
 
-    private func verify(_ attestation: KeyAttestation, challenge: [UInt8] = AttestationFixture.challenge) throws
+    private func verify(
+        _ attestation: KeyAttestation, challenge: [UInt8] = AttestationFixture.challenge
+    ) throws
         -> AttestedKey
     {
         try KeyAttestationVerifier().verify(attestation, challenge: challenge)
     }
 
     private func expect(
-        _ code: AttestationError.Code, _ attestation: KeyAttestation, challenge: [UInt8] = AttestationFixture.challenge,
+        _ code: AttestationError.Code, _ attestation: KeyAttestation,
+        challenge: [UInt8] = AttestationFixture.challenge,
         sourceLocation: SourceLocation = #_sourceLocation
     ) {
         let error = #expect(throws: AttestationError.self, sourceLocation: sourceLocation) {
@@ -39,7 +44,9 @@ import Testing
         let attested = try verify(try Self.attestation())
         #expect(try Self.bytes(AttestationFixture.key).suffix(34).prefix(2) == Data([0, 32]))
         #expect(try attested.publicKey.y == Self.bytes(AttestationFixture.key).suffix(32))
-        #expect(try attested.attestationKey.y == Self.bytes(AttestationFixture.attestationKey).suffix(32))
+        #expect(
+            try attested.attestationKey.y
+                == Self.bytes(AttestationFixture.attestationKey).suffix(32))
         #expect(attested.certificates == [Data([1, 2, 3])])
     }
 
@@ -48,8 +55,12 @@ import Testing
     }
 
     @Test func `another challenge is refused`() throws {
-        expect(.wrongChallenge, try Self.attestation(), challenge: AttestationFixture.challenge.reversed())
-        expect(.wrongChallenge, try Self.attestation(), challenge: Array(AttestationFixture.challenge.dropLast()))
+        expect(
+            .wrongChallenge, try Self.attestation(),
+            challenge: AttestationFixture.challenge.reversed())
+        expect(
+            .wrongChallenge, try Self.attestation(),
+            challenge: Array(AttestationFixture.challenge.dropLast()))
         expect(.wrongChallenge, try Self.attestation(), challenge: [])
     }
 
@@ -61,7 +72,8 @@ import Testing
         expect(
             .wrongType,
             try Self.attestation(
-                statement: AttestationFixture.certifyStatement, signature: AttestationFixture.certifySignature))
+                statement: AttestationFixture.certifyStatement,
+                signature: AttestationFixture.certifySignature))
     }
 
     @Test func `a statement that a TPM did not make is refused`() throws {
@@ -74,7 +86,8 @@ import Testing
         expect(
             .wrongAttributes,
             try Self.attestation(
-                statement: AttestationFixture.movableStatement, signature: AttestationFixture.movableSignature,
+                statement: AttestationFixture.movableStatement,
+                signature: AttestationFixture.movableSignature,
                 key: AttestationFixture.movableKey))
     }
 
@@ -88,7 +101,8 @@ import Testing
     }
 
     @Test func `a signature by another key, or no signature, is refused`() throws {
-        expect(.invalidSignature, try Self.attestation(signature: AttestationFixture.movableSignature))
+        expect(
+            .invalidSignature, try Self.attestation(signature: AttestationFixture.movableSignature))
         expect(.invalidSignature, try Self.attestation(signature: ""))
     }
 
@@ -101,18 +115,22 @@ import Testing
         (16..<18, [0x00, 0x04]),  // P-384
         (18..<20, [0x00, 0x20, 0x00, 0x0b]),  // KDF1_SP800_56A
         (20..<22, [0x00, 0x21, 0x00]),  // an x coordinate of 33 bytes
-    ]) func `only a P-256 key that signs SHA-256 digests is accepted`(range: Range<Int>, bytes: [UInt8]) throws {
+    ]) func `only a P-256 key that signs SHA-256 digests is accepted`(
+        range: Range<Int>, bytes: [UInt8]
+    ) throws {
         func changed(_ publicArea: String) throws -> String {
             var area = try Self.bytes(publicArea)
             area.replaceSubrange(range, with: bytes)
             return area.base64EncodedString()
         }
         expect(.malformed, try Self.attestation(key: changed(AttestationFixture.key)))
-        expect(.malformed, try Self.attestation(attestationKey: changed(AttestationFixture.attestationKey)))
+        expect(
+            .malformed,
+            try Self.attestation(attestationKey: changed(AttestationFixture.attestationKey)))
     }
 
-    /// Every prefix, and every byte changed: nothing crashes, and only the original is accepted. A changed attestation
-    /// key has another Name.
+    /// Every prefix, and every byte changed: nothing crashes, and only the original is accepted. A
+    /// changed attestation key has another Name.
     @Test func `truncated or changed bytes are refused`() throws {
         let good = try Self.attestation()
         let name = try verify(good).attestationKeyName
@@ -120,7 +138,8 @@ import Testing
         for (field, bytes) in [good.statement, good.publicArea, good.attestationKey].enumerated() {
             func replaced(_ new: Data) -> KeyAttestation {
                 KeyAttestation(
-                    format: "tpm", statement: field == 0 ? new : good.statement, signature: good.signature,
+                    format: "tpm", statement: field == 0 ? new : good.statement,
+                    signature: good.signature,
                     publicArea: field == 1 ? new : good.publicArea,
                     attestationKey: field == 2 ? new : good.attestationKey, certificates: [])
             }
@@ -136,7 +155,9 @@ import Testing
                     #expect(attested.attestationKeyName != name)
                     #expect(attested.publicKey.y == good.publicArea.suffix(32))
                 } else {
-                    #expect(throws: AttestationError.self, "field \(field), byte \(index)") { try outcome.get() }
+                    #expect(throws: AttestationError.self, "field \(field), byte \(index)") {
+                        try outcome.get()
+                    }
                 }
             }
         }

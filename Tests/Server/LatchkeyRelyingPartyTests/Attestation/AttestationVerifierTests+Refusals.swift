@@ -14,23 +14,34 @@ extension AttestationVerifierTests {
         let finger = try finger()
         // A different approval key, user, order, a branch that is not declared, and one too many.
         let other = AttestationRig.area(
-            P256.Signing.PrivateKey().publicKey, attributes: ObjectAttributes(rawValue: 0x0004_0472))
+            P256.Signing.PrivateKey().publicKey, attributes: ObjectAttributes(rawValue: 0x0004_0472)
+        )
         let hidden = (json: "", digest: PolicyDigest().authValue())
         let policy = { (branches: [(json: String, digest: PolicyDigest)]) in
             PolicyDigest.or(branches.map(\.digest))?.bytes ?? []
         }
         let rows: [([UInt8], [String])] = [
-            (policy([finger, Self.certify]), [try self.finger(key: other).json, Self.certify.json]),
-            (policy([finger, Self.certify]), [try self.finger(user: 1001).json, Self.certify.json]),
+            (
+                policy([finger, Self.certify]),
+                [try self.finger(key: other).json, Self.certify.json]
+            ),
+            (
+                policy([finger, Self.certify]),
+                [try self.finger(user: 1001).json, Self.certify.json]
+            ),
             (policy([finger, Self.certify]), [Self.certify.json, finger.json]),
             (policy([finger, Self.certify]), [finger.json]),
             (policy([finger, Self.certify, hidden]), [finger.json, Self.certify.json]),
-            (policy([finger, hidden]), [finger.json]), (finger.digest.bytes, [finger.json, Self.certify.json]),
-            (finger.digest.bytes, []), ([], [finger.json]), ([UInt8](finger.digest.bytes.prefix(31)), [finger.json]),
-            (finger.digest.bytes, [#"{"type":"digest"}"#]), (hidden.digest.bytes, [#"{"type":"authvalue"}"#]),
+            (policy([finger, hidden]), [finger.json]),
+            (finger.digest.bytes, [finger.json, Self.certify.json]),
+            (finger.digest.bytes, []), ([], [finger.json]),
+            ([UInt8](finger.digest.bytes.prefix(31)), [finger.json]),
+            (finger.digest.bytes, [#"{"type":"digest"}"#]),
+            (hidden.digest.bytes, [#"{"type":"authvalue"}"#]),
         ]
         for (digest, branches) in rows {
-            let statement = try statement(0x0004_04b2, policy: digest, presence: Self.presence(branches))
+            let statement = try statement(
+                0x0004_04b2, policy: digest, presence: Self.presence(branches))
             await expect(.wrongPolicy) { try await verify(statement) }
         }
         await expect(.wrongPolicy) { try await verify(try statement(0x0004_04b2, [Self.certify])) }
@@ -38,18 +49,22 @@ extension AttestationVerifierTests {
     }
 
     @Test(arguments: [0x0005_0472, 0x0006_0472, 0x0004_0462, 0x0004_0052, 0x0004_0480] as [UInt32])
-    func `an approval key that can leave its TPM or does more than sign is refused`(attributes: UInt32) async throws {
+    func `an approval key that can leave its TPM or does more than sign is refused`(
+        attributes: UInt32
+    ) async throws {
         let branch = try finger(key: rig.approvalArea(attributes))
         await expect(.wrongPolicy) { try await verify(try statement(0x0004_04b2, [branch])) }
     }
 
-    /// Imported, imported with sensitiveDataOrigin set, restricted, decrypting, cleared at reset, with encrypted duplication,
-    /// fixedParent alone, and with a reserved bit.
+    /// Imported, imported with sensitiveDataOrigin set, restricted, decrypting, cleared at reset,
+    /// with encrypted duplication, fixedParent alone, and with a reserved bit.
     @Test(
         arguments: [
-            0x0004_0480, 0x0004_04a0, 0x0005_0472, 0x0006_0472, 0x0004_0476, 0x0004_0c72, 0x0004_0470, 0x0004_0462,
+            0x0004_0480, 0x0004_04a0, 0x0005_0472, 0x0006_0472, 0x0004_0476, 0x0004_0c72,
+            0x0004_0470, 0x0004_0462,
             0x0004_0452, 0x0000_0472, 0x0004_0473, 0x8004_0472,
-        ] as [UInt32]) func `a key with other attributes is refused`(attributes: UInt32) async throws
+        ] as [UInt32]) func `a key with other attributes is refused`(attributes: UInt32)
+        async throws
     {
         await expect(.wrongAttributes) { try await verify(try statement(attributes, [])) }
     }
@@ -77,7 +92,9 @@ extension AttestationVerifierTests {
         forged = try statement()
         forged.signature = try AttestationRig().signature(Data([1]))
         await expect(.invalidSignature) { try await verify(forged) }
-        for signature in [Data(), Data([0x30]), Data([0x00, 0x18]), Data(repeating: 0x30, count: 200)] {
+        for signature in [
+            Data(), Data([0x30]), Data([0x00, 0x18]), Data(repeating: 0x30, count: 200),
+        ] {
             forged.signature = signature
             await expect(.invalidSignature) { try await verify(forged) }
         }
@@ -85,14 +102,16 @@ extension AttestationVerifierTests {
         await expect(.wrongChallenge) {
             try await verify(statement, key: try AttestationRig().deviceKey)
         }
-        let rsa = DevicePublicKey.rs256(modulus: Data(repeating: 0xff, count: 256), exponent: Data([3]))
+        let rsa = DevicePublicKey.rs256(
+            modulus: Data(repeating: 0xff, count: 256), exponent: Data([3]))
         await expect(.wrongChallenge) { try await verify(statement, key: rsa) }
     }
 
     @Test func `keys of other kinds are refused`() async throws {
         var forged = try statement()
         for (range, bytes) in [
-            (0..<2, [0x00, 0x01]), (10..<12, [0x00, 0x06, 0x00, 0x80, 0x00, 0x43]), (12..<14, [0x00, 0x1a]),
+            (0..<2, [0x00, 0x01]), (10..<12, [0x00, 0x06, 0x00, 0x80, 0x00, 0x43]),
+            (12..<14, [0x00, 0x1a]),
             (14..<16, [0x00, 0x0c]), (16..<18, [0x00, 0x04]), (18..<20, [0x00, 0x20, 0x00, 0x0b]),
             (87..<88, [0x00]), (88..<88, [0x00]),
         ] as [(Range<Int>, [UInt8])] {
@@ -103,11 +122,13 @@ extension AttestationVerifierTests {
         }
         // SHA-384 for the Name.
         forged.area = AttestationRig.area(
-            rig.key.publicKey, attributes: ObjectAttributes(rawValue: 0x0004_0072), nameAlgorithm: .sha384)
+            rig.key.publicKey, attributes: ObjectAttributes(rawValue: 0x0004_0072),
+            nameAlgorithm: .sha384)
         forged.name = [0x00, 0x0c] + Array(SHA384.hash(data: forged.area))
         await expect(.wrongKey) { try await verify(forged) }
         forged.area = AttestationRig.area(
-            P256.Signing.PrivateKey().publicKey, attributes: ObjectAttributes(rawValue: 0x0004_0072))
+            P256.Signing.PrivateKey().publicKey, attributes: ObjectAttributes(rawValue: 0x0004_0072)
+        )
         forged.name = nil
         await expect(.wrongKey) { try await verify(forged) }
         #expect(try await verify(statement(scheme: .null)).presence == .pin)
@@ -130,7 +151,8 @@ extension AttestationVerifierTests {
         for wrong in [
             AttestationRig.expectation(challenge: Data(count: 7)),
             AttestationRig.expectation(challenge: Data(count: 65)),
-            AttestationRig.expectation(challenge: Data(count: 32)), AttestationRig.expectation(origin: "null"),
+            AttestationRig.expectation(challenge: Data(count: 32)),
+            AttestationRig.expectation(origin: "null"),
         ] {
             await expect(.wrongChallenge) { try await verify(try statement(), wrong) }
         }
@@ -160,7 +182,8 @@ extension AttestationVerifierTests {
 
     @Test func `an attestation key without a trusted certificate is refused`() async throws {
         func expectUntrusted(
-            _ certificate: Data, anchors: AttestationAnchors? = nil, time: Date = AttestationRig.time,
+            _ certificate: Data, anchors: AttestationAnchors? = nil,
+            time: Date = AttestationRig.time,
             sourceLocation: SourceLocation = #_sourceLocation
         ) async throws {
             var forged = try statement()
@@ -172,9 +195,12 @@ extension AttestationVerifierTests {
         let good = try rig.attestationKeyCertificate()
         try await expectUntrusted(good, anchors: AttestationAnchors())
         try await expectUntrusted(
-            good, anchors: AttestationAnchors(aik: .init(roots: [AttestationRig().authorityCertificate()])))
+            good,
+            anchors: AttestationAnchors(
+                aik: .init(roots: [AttestationRig().authorityCertificate()])))
         // The roots of manufacturers do not vouch for attestation keys.
-        try await expectUntrusted(good, anchors: AttestationAnchors(tpm: .init(roots: [rig.authorityCertificate()])))
+        try await expectUntrusted(
+            good, anchors: AttestationAnchors(tpm: .init(roots: [rig.authorityCertificate()])))
         try await expectUntrusted(good, time: AttestationRig.time + 86_400 * 91)
         try await expectUntrusted(good, time: AttestationRig.time - 301)
         try await expectUntrusted(rig.attestationKeyCertificate(subject: AttestationRig.name))
@@ -184,8 +210,11 @@ extension AttestationVerifierTests {
             try AttestationRig.attestationKeyExtensions(purpose: [2, 23, 133, 8, 1]),
             try AttestationRig.attestationKeyExtensions(without: 0),
             try AttestationRig.attestationKeyExtensions(without: 2),
-            try AttestationRig.attestationKeyExtensions(isAuthority: true), Certificate.Extensions(),
-            try AttestationRig.attestationKeyExtensions(more: [.init(oid: [1, 2, 3], critical: true, value: [5, 0])]),
+            try AttestationRig.attestationKeyExtensions(isAuthority: true),
+            Certificate.Extensions(),
+            try AttestationRig.attestationKeyExtensions(more: [
+                .init(oid: [1, 2, 3], critical: true, value: [5, 0])
+            ]),
         ] {
             try await expectUntrusted(rig.attestationKeyCertificate(extensions: extensions))
         }
@@ -202,16 +231,24 @@ extension AttestationVerifierTests {
         let foreign = AttestationRig()
         var forged = try statement(0x0005_0472, policy: [1, 2, 3])
         forged.area = AttestationRig.area(
-            foreign.key.publicKey, attributes: ObjectAttributes(rawValue: 0x0005_0472), policy: [1, 2, 3])
+            foreign.key.publicKey, attributes: ObjectAttributes(rawValue: 0x0005_0472),
+            policy: [1, 2, 3])
         let goodKey = AttestationRig.area(
-            rig.key.publicKey, attributes: ObjectAttributes(rawValue: 0x0005_0472), policy: [1, 2, 3])
+            rig.key.publicKey, attributes: ObjectAttributes(rawValue: 0x0005_0472),
+            policy: [1, 2, 3])
         let genuine = forged.certificates
-        forged.certificates = [try foreign.attestationKeyCertificate(by: rig.authority), Data(count: 3)]
+        forged.certificates = [
+            try foreign.attestationKeyCertificate(by: rig.authority), Data(count: 3),
+        ]
         (forged.magic, forged.type, forged.name) = (1, 1, [0, 11])
-        (forged.flags, forged.second, forged.creationData) = (0, [UInt8](repeating: 0, count: 32), Data([1]))
+        (forged.flags, forged.second, forged.creationData) = (
+            0, [UInt8](repeating: 0, count: 32), Data([1])
+        )
         forged.signature = Data([0x30])
         var requirement = AttestationRequirement(.touch)
-        func expectNext(_ code: AttestationError.Code, time: Date = AttestationRig.time) async throws {
+        func expectNext(_ code: AttestationError.Code, time: Date = AttestationRig.time)
+            async throws
+        {
             let statement = forged
             await expect(code) {
                 try await verify(statement, AttestationRig.expectation(requirement), time: time)
@@ -243,6 +280,7 @@ extension AttestationVerifierTests {
         try await expectNext(.insufficientPresence)
         requirement = AttestationRequirement(.presence)
         let statement = forged
-        #expect(try await verify(statement, AttestationRig.expectation(requirement)).presence == .pin)
+        #expect(
+            try await verify(statement, AttestationRig.expectation(requirement)).presence == .pin)
     }
 }

@@ -21,17 +21,21 @@ import X509
         ForgedStatement(
             certificates: [try rig.attestationKeyCertificate(), try rig.authorityCertificate()],
             area: AttestationRig.area(
-                rig.key.publicKey, attributes: ObjectAttributes(rawValue: attributes), policy: policy, scheme: scheme),
+                rig.key.publicKey, attributes: ObjectAttributes(rawValue: attributes),
+                policy: policy, scheme: scheme),
             presence: presence)
     }
 
     func verify(
-        _ statement: ForgedStatement, _ expectation: AttestationExpectation = AttestationRig.expectation(),
-        anchors: AttestationAnchors? = nil, knowsApprovalKey: Bool = true, time: Date = AttestationRig.time,
+        _ statement: ForgedStatement,
+        _ expectation: AttestationExpectation = AttestationRig.expectation(),
+        anchors: AttestationAnchors? = nil, knowsApprovalKey: Bool = true,
+        time: Date = AttestationRig.time,
         key: DevicePublicKey? = nil
     ) async throws -> AttestationVerdict {
         try await rig.verifier(anchors, knowsApprovalKey: knowsApprovalKey, time: time).verify(
-            AttestationStatement(json: statement.json(rig)), of: key ?? rig.deviceKey, for: expectation)
+            AttestationStatement(json: statement.json(rig)), of: key ?? rig.deviceKey,
+            for: expectation)
     }
 
     func expect(
@@ -46,7 +50,8 @@ import X509
 
     /// The JSON of a finger branch, and its digest.
     func finger(
-        user: UInt32 = 1000, requirement: String = "biometry-any", reuse: UInt16 = 0, set: Data? = nil,
+        user: UInt32 = 1000, requirement: String = "biometry-any", reuse: UInt16 = 0,
+        set: Data? = nil,
         counter: (area: NVPublicArea, value: UInt64)? = nil, key: Data? = nil
     ) throws -> (json: String, digest: PolicyDigest) {
         let key = key ?? rig.approvalArea()
@@ -56,7 +61,8 @@ import X509
         if let set { json += #","set":"\#(Base64URL.encode(set))""# }
         var digest = PolicyDigest()
         if let counter {
-            json += #","counter":{"index":"\#(Base64URL.encode(counter.area.marshalled))","value":\#(counter.value)}"#
+            json +=
+                #","counter":{"index":"\#(Base64URL.encode(counter.area.marshalled))","value":\#(counter.value)}"#
             digest = digest.nvEquals(counter.value.marshalled, in: try counter.area.name)
         }
         let reference = Self.reference(
@@ -80,11 +86,15 @@ import X509
             authPolicy: try #require(PolicyDigest.or([reset, change])).bytes, dataSize: size)
         let json =
             #"{"type":"pin","index":"\#(Base64URL.encode(area.marshalled))","reset":"\#(Base64URL.encode(reset.bytes))"}"#
-        return (json, PolicyDigest().secret(of: try area.name, policyRef: Self.reference("pin", UInt16(0))))
+        return (
+            json,
+            PolicyDigest().secret(of: try area.name, policyRef: Self.reference("pin", UInt16(0)))
+        )
     }
 
     static let certify = (
-        json: #"{"type":"certify"}"#, digest: PolicyDigest().commandCode(TPMCommandCode(rawValue: 0x148))
+        json: #"{"type":"certify"}"#,
+        digest: PolicyDigest().commandCode(TPMCommandCode(rawValue: 0x148))
     )
 
     static func presence(_ branches: [String], more: String = "") -> String {
@@ -95,8 +105,10 @@ import X509
     func statement(
         _ attributes: UInt32, _ branches: [(json: String, digest: PolicyDigest)]
     ) throws -> ForgedStatement {
-        let digest = branches.count < 2 ? branches.first?.digest : PolicyDigest.or(branches.map(\.digest))
-        return try statement(attributes, policy: digest?.bytes ?? [], presence: Self.presence(branches.map(\.json)))
+        let digest =
+            branches.count < 2 ? branches.first?.digest : PolicyDigest.or(branches.map(\.digest))
+        return try statement(
+            attributes, policy: digest?.bytes ?? [], presence: Self.presence(branches.map(\.json)))
     }
 
     // MARK: Statements of a TPM
@@ -115,17 +127,20 @@ import X509
                 ("ver", .text("2.0")), ("alg", .negative(7)),
                 ("x5c", .array([.bytes(try AttestationVectors.bytes("aik.certificate"))])),
                 ("sig", .bytes(try AttestationVectors.bytes(form + ".signature"))),
-                ("certInfo", .bytes(try AttestationVectors.bytes(form + ".certInfo"))), ("pubArea", .bytes(key)),
+                ("certInfo", .bytes(try AttestationVectors.bytes(form + ".certInfo"))),
+                ("pubArea", .bytes(key)),
             ]
             if form == "creation" {
-                members.append(("creationData", .bytes(try AttestationVectors.bytes("creation.creationData"))))
+                members.append(
+                    ("creationData", .bytes(try AttestationVectors.bytes("creation.creationData"))))
             }
             let object = CBOR.map([("fmt", .text("tpm")), ("attStmt", .map(members))]).encoded
             let statement = try AttestationStatement(
                 json: ForgedStatement.json(object, clientData: nil, presence: presence))
             let root = try AttestationAnchors.Group(roots: [AttestationVectors.bytes("aik.ca")])
             let expectation = AttestationExpectation(
-                challenge: try AttestationVectors.bytes("certify.challenge"), binding: .qualifyingData,
+                challenge: try AttestationVectors.bytes("certify.challenge"),
+                binding: .qualifyingData,
                 requirement: .init(.finger), requiresNewKey: form == "creation")
             let verdict = try await AttestationVerifier(
                 anchors: AttestationAnchors(aik: root), approvalKeys: known,
@@ -133,7 +148,8 @@ import X509
             ).verify(statement, of: deviceKey, for: expectation)
             #expect(verdict.presence == .finger)
             #expect(
-                verdict.hardware == .tpm(manufacturer: "id:49424D00", model: "swtpm", version: "id:20191023"))
+                verdict.hardware
+                    == .tpm(manufacturer: "id:49424D00", model: "swtpm", version: "id:20191023"))
             #expect(verdict.provesPIN == .none)
             #expect(verdict.reuseSeconds == 0)
             #expect(!verdict.diesWithFingers)
@@ -142,20 +158,28 @@ import X509
             let simulated = AttestationVerifier(
                 anchors: AttestationAnchors(simulated: root), approvalKeys: known,
                 clock: WallClock { AttestationVectors.time })
-            await expect(.simulated) { try await simulated.verify(statement, of: deviceKey, for: expectation) }
+            await expect(.simulated) {
+                try await simulated.verify(statement, of: deviceKey, for: expectation)
+            }
             let unknown = AttestationVerifier(
                 anchors: AttestationAnchors(aik: root), approvalKeys: ListedApprovalKeys([]),
                 clock: WallClock { AttestationVectors.time })
-            await expect(.unknownApprovalKey) { try await unknown.verify(statement, of: deviceKey, for: expectation) }
+            await expect(.unknownApprovalKey) {
+                try await unknown.verify(statement, of: deviceKey, for: expectation)
+            }
         }
     }
 
-    @Test func `a WebAuthn object with another origin, server, kid or challenge is refused`() async throws {
+    @Test func `a WebAuthn object with another origin, server, kid or challenge is refused`()
+        async throws
+    {
         let object = try AttestationVectors.bytes("webauthn.object")
-        let key = DevicePublicKey.es256(try P256Area(AttestationVectors.bytes("webauthn.pubArea")).publicKey)
+        let key = DevicePublicKey.es256(
+            try P256Area(AttestationVectors.bytes("webauthn.pubArea")).publicKey)
         let approvalKey = Base64URL.encode(try AttestationVectors.bytes("broker.public"))
         let presence = Self.presence([
-            #"{"type":"signed","key":"\#(approvalKey)","user":1000,"requirement":"biometry-any"}"#, Self.certify.json,
+            #"{"type":"signed","key":"\#(approvalKey)","user":1000,"requirement":"biometry-any"}"#,
+            Self.certify.json,
         ])
         let statement = try AttestationStatement(
             json: ForgedStatement.json(
@@ -167,17 +191,23 @@ import X509
         let challenge = try AttestationVectors.bytes("webauthn.challenge")
         let id = try AttestationVectors.bytes("webauthn.cid")
         let rpID = "id.example.com"
-        #expect(Data(SHA256.hash(data: Data(rpID.utf8))) == (try AttestationVectors.bytes("webauthn.ad")).prefix(32))
+        #expect(
+            Data(SHA256.hash(data: Data(rpID.utf8)))
+                == (try AttestationVectors.bytes("webauthn.ad")).prefix(32))
         let good = AttestationRig.expectation(.init(.finger), challenge: challenge, keyID: id)
         #expect(try await verifier.verify(statement, of: key, for: good).presence == .finger)
         for wrong in [
-            AttestationRig.expectation(challenge: challenge, origin: "https://evil.example.com", keyID: id),
+            AttestationRig.expectation(
+                challenge: challenge, origin: "https://evil.example.com", keyID: id),
             AttestationRig.expectation(challenge: challenge, rpID: "evil.example.com", keyID: id),
             AttestationRig.expectation(challenge: challenge, keyID: Data("other".utf8)),
             AttestationRig.expectation(challenge: Data(challenge.reversed()), keyID: id),
-            AttestationExpectation(challenge: challenge, binding: .qualifyingData, requirement: .init(.none)),
+            AttestationExpectation(
+                challenge: challenge, binding: .qualifyingData, requirement: .init(.none)),
         ] {
-            await expect(.wrongChallenge) { try await verifier.verify(statement, of: key, for: wrong) }
+            await expect(.wrongChallenge) {
+                try await verifier.verify(statement, of: key, for: wrong)
+            }
         }
     }
 
@@ -187,19 +217,26 @@ import X509
         let finger = try self.finger()
         let presence = try self.finger(requirement: "user-presence")
         let pin = try self.pin()
-        typealias Row = (UInt32, [(json: String, digest: PolicyDigest)], AssuranceLevel.EnforcedPresence)
+        typealias Row = (
+            UInt32, [(json: String, digest: PolicyDigest)], AssuranceLevel.EnforcedPresence
+        )
         let rows: [Row] = [
             (0x0004_0472, [], .none), (0x0004_0072, [], .pin), (0x0004_0072, [Self.certify], .pin),
             (0x0004_04b2, [pin, Self.certify], .pin), (0x0004_04b2, [pin], .pin),
-            (0x0004_0072, [presence, Self.certify], .fingerOrPIN), (0x0004_0072, [presence], .fingerOrPIN),
-            (0x0004_04b2, [presence, pin, Self.certify], .fingerOrPIN), (0x0004_04b2, [finger, Self.certify], .finger),
+            (0x0004_0072, [presence, Self.certify], .fingerOrPIN),
+            (0x0004_0072, [presence], .fingerOrPIN),
+            (0x0004_04b2, [presence, pin, Self.certify], .fingerOrPIN),
+            (0x0004_04b2, [finger, Self.certify], .finger),
             (0x0004_04b2, [finger], .finger),
-            // The policy asks for a finger, but the authValue opens the key without one, and may be empty.
+            // The policy asks for a finger, but the authValue opens the key without one, and may be
+            // empty.
             (0x0004_04f2, [finger, Self.certify], .none), (0x0004_0472, [pin], .none),
         ]
         for (attributes, branches, expected) in rows {
             let verdict = try await verify(try statement(attributes, branches))
-            #expect(verdict.presence == expected, "\(String(attributes, radix: 16)), \(branches.map(\.json))")
+            #expect(
+                verdict.presence == expected,
+                "\(String(attributes, radix: 16)), \(branches.map(\.json))")
             #expect(verdict.provesPIN == ([.pin, .fingerOrPIN].contains(expected) ? .form : .none))
             #expect(verdict.meets(.init(.finger)) == (expected == .finger))
             #expect(verdict.meets(.init(.presence)) == (expected != .none))
@@ -208,10 +245,13 @@ import X509
         }
     }
 
-    @Test func `a PIN index that was written once is accepted, other attributes are not`() async throws {
+    @Test func `a PIN index that was written once is accepted, other attributes are not`()
+        async throws
+    {
         let once = try pin(attributes: NVAttributes(rawValue: 0x2004_0008))
         #expect(try await verify(statement(0x0004_04b2, [once, Self.certify])).presence == .pin)
-        for attributes: UInt32 in [0x0004_0008, 0x0206_0088, 0x2206_008c, 0x2004_000c, 0x2204_0008] {
+        for attributes: UInt32 in [0x0004_0008, 0x0206_0088, 0x2206_008c, 0x2004_000c, 0x2204_0008]
+        {
             let branch = try pin(attributes: NVAttributes(rawValue: attributes))
             await expect(.wrongPolicy) { try await verify(try statement(0x0004_04b2, [branch])) }
         }
@@ -223,9 +263,11 @@ import X509
 
     @Test func `an unknown approval key proves no finger`() async throws {
         let statement = try statement(0x0004_04b2, [finger(), Self.certify])
-        for level in AttestationRequirement.Level.allCases where level != .none && level != .hardware {
+        for level in AttestationRequirement.Level.allCases
+        where level != .none && level != .hardware {
             await expect(.unknownApprovalKey) {
-                try await verify(statement, AttestationRig.expectation(.init(level)), knowsApprovalKey: false)
+                try await verify(
+                    statement, AttestationRig.expectation(.init(level)), knowsApprovalKey: false)
             }
         }
         let verdict = try await verify(statement, knowsApprovalKey: false)
@@ -233,9 +275,12 @@ import X509
         #expect(verdict.approvalKey == Data(AttestationRig.tpmName(of: rig.approvalArea())))
         // A second approval key in the policy is as bad.
         let other = AttestationRig.area(
-            P256.Signing.PrivateKey().publicKey, attributes: ObjectAttributes(rawValue: 0x0004_0472))
+            P256.Signing.PrivateKey().publicKey, attributes: ObjectAttributes(rawValue: 0x0004_0472)
+        )
         let both = try self.statement(0x0004_04b2, [finger(), finger(key: other)])
-        await expect(.unknownApprovalKey) { try await verify(both, AttestationRig.expectation(.init(.finger))) }
+        await expect(.unknownApprovalKey) {
+            try await verify(both, AttestationRig.expectation(.init(.finger)))
+        }
         #expect(try await verify(both).approvalKey == Data(AttestationRig.tpmName(of: other)))
     }
 
@@ -243,7 +288,8 @@ import X509
         let statement = try statement(0x0004_04b2, [finger(), finger(reuse: 30)])
         #expect(try await verify(statement).reuseSeconds == 30)
         await expect(.insufficientPresence) {
-            try await verify(statement, AttestationRig.expectation(.init(.finger, maximumReuseSeconds: 29)))
+            try await verify(
+                statement, AttestationRig.expectation(.init(.finger, maximumReuseSeconds: 29)))
         }
         let limit = AttestationRequirement(.finger, maximumReuseSeconds: 30)
         #expect(try await verify(statement, AttestationRig.expectation(limit)).presence == .finger)
@@ -254,9 +300,11 @@ import X509
         let digest = try #require(PolicyDigest.or([finger.digest, Self.certify.digest])).authValue()
         let branches = [finger.json, Self.certify.json]
         let statement = try statement(
-            0x0004_04b2, policy: digest.bytes, presence: Self.presence(branches, more: #","auth_value":true"#))
+            0x0004_04b2, policy: digest.bytes,
+            presence: Self.presence(branches, more: #","auth_value":true"#))
         #expect(try await verify(statement).presence == .finger)
-        let hidden = try self.statement(0x0004_04b2, policy: digest.bytes, presence: Self.presence(branches))
+        let hidden = try self.statement(
+            0x0004_04b2, policy: digest.bytes, presence: Self.presence(branches))
         await expect(.wrongPolicy) { try await verify(hidden) }
         let alone = try self.statement(
             0x0004_04f2, policy: PolicyDigest().authValue().bytes,
@@ -264,9 +312,12 @@ import X509
         await expect(.wrongPolicy) { try await verify(alone) }
     }
 
-    func counter(_ attributes: UInt32 = 0x2206_0018, user: UInt32 = 1000, size: UInt16 = 8) -> NVPublicArea {
+    func counter(_ attributes: UInt32 = 0x2206_0018, user: UInt32 = 1000, size: UInt16 = 8)
+        -> NVPublicArea
+    {
         let name = TPMName(bytes: AttestationRig.tpmName(of: rig.approvalArea()))
-        let policy = PolicyDigest().signed(by: name, policyRef: Self.reference("enrolment-change", user))
+        let policy = PolicyDigest().signed(
+            by: name, policyRef: Self.reference("enrolment-change", user))
         return NVPublicArea(
             index: TPMHandle(rawValue: 0x0180_4c01), attributes: NVAttributes(rawValue: attributes),
             authPolicy: policy.bytes, dataSize: size)
@@ -280,14 +331,20 @@ import X509
         #expect(verdict.presence == .finger)
         #expect(verdict.diesWithFingers)
         #expect(try await !verify(statement(0x0004_0072, [bound])).diesWithFingers)
-        #expect(try await !verify(statement(0x0004_04b2, [finger(requirement: requirement, set: set)])).diesWithFingers)
-        for area in [counter(0x2206_0010), counter(0x2206_001c), counter(user: 1001), counter(size: 9)] {
+        #expect(
+            try await !verify(statement(0x0004_04b2, [finger(requirement: requirement, set: set)]))
+                .diesWithFingers)
+        for area in [
+            counter(0x2206_0010), counter(0x2206_001c), counter(user: 1001), counter(size: 9),
+        ] {
             let branch = try finger(requirement: requirement, set: set, counter: (area, 7))
             await expect(.wrongPolicy) { try await verify(try statement(0x0004_04b2, [branch])) }
         }
         for branch in [
-            try finger(requirement: requirement), try finger(requirement: requirement, set: set.prefix(31)),
-            try finger(set: set), try finger(counter: (counter(), 7)), try finger(requirement: "none"),
+            try finger(requirement: requirement),
+            try finger(requirement: requirement, set: set.prefix(31)),
+            try finger(set: set), try finger(counter: (counter(), 7)),
+            try finger(requirement: "none"),
         ] {
             await expect(.wrongPolicy) { try await verify(try statement(0x0004_04b2, [branch])) }
         }
@@ -298,7 +355,8 @@ import X509
         let set = Data(SHA256.hash(data: Data("fingers".utf8)))
         let bound = try finger(requirement: "biometry-current-set", set: set, counter: (area, 7))
         func verify(
-            value: UInt64 = 7, index: [UInt8]? = nil, answers: Bool = true, isSigned: Bool = true, type: UInt16 = 0x8014
+            value: UInt64 = 7, index: [UInt8]? = nil, answers: Bool = true, isSigned: Bool = true,
+            type: UInt16 = 0x8014
         )
             async throws -> AttestationVerdict
         {
@@ -308,22 +366,29 @@ import X509
             guard case .tpm(let parsed) = try AttestationStatement(json: json).content else {
                 throw CancellationError()
             }
-            let extraData = answers ? try Attest(unmarshalling: parsed.certInfo).extraData : [1, 2, 3]
+            let extraData =
+                answers ? try Attest(unmarshalling: parsed.certInfo).extraData : [1, 2, 3]
             let name = try index ?? area.name.bytes
             let info = Data(
                 TPMWriter(
-                    UInt32(0xff54_4347), type, TPM2B([0, 11]), TPM2B(extraData), UInt64(1), UInt32(2), UInt32(3),
+                    UInt32(0xff54_4347), type, TPM2B([0, 11]), TPM2B(extraData), UInt64(1),
+                    UInt32(2), UInt32(3),
                     UInt8(1),
                     UInt64(4), TPM2B(name), UInt16(0), TPM2B(value.marshalled)
                 ).bytes)
             let signature = try isSigned ? rig.signature(info) : rig.signature(Data([1]))
-            let more = #","certInfo":"\#(Base64URL.encode(info))","sig":"\#(Base64URL.encode(signature))"}"#
-            statement.presence = Self.presence([bound.json.replacing(#""value":7}"#, with: #""value":7"# + more)])
+            let more =
+                #","certInfo":"\#(Base64URL.encode(info))","sig":"\#(Base64URL.encode(signature))"}"#
+            statement.presence = Self.presence([
+                bound.json.replacing(#""value":7}"#, with: #""value":7"# + more)
+            ])
             return try await self.verify(statement)
         }
         #expect(try await verify().diesWithFingers)
         await expect(.wrongPolicy) { try await verify(value: 8) }
-        await expect(.wrongPolicy) { try await verify(index: [0, 11] + [UInt8](repeating: 1, count: 32)) }
+        await expect(.wrongPolicy) {
+            try await verify(index: [0, 11] + [UInt8](repeating: 1, count: 32))
+        }
         await expect(.wrongChallenge) { try await verify(answers: false) }
         await expect(.invalidSignature) { try await verify(isSigned: false) }
         await expect(.wrongType) { try await verify(type: 0x8017) }

@@ -23,12 +23,16 @@ import X509
         }
     }
 
-    private func cardCertificate(isAuthority: Bool = true, start: Date = AttestationRig.time) throws -> Data {
+    private func cardCertificate(isAuthority: Bool = true, start: Date = AttestationRig.time) throws
+        -> Data
+    {
         try AttestationRig.certificate(
             card.publicKey, subject: Self.name, by: root, issuer: AttestationRig.name, start: start,
             extensions: Certificate.Extensions {
                 Critical(
-                    isAuthority ? BasicConstraints.isCertificateAuthority(maxPathLength: 0) : .notCertificateAuthority)
+                    isAuthority
+                        ? BasicConstraints.isCertificateAuthority(maxPathLength: 0)
+                        : .notCertificateAuthority)
             })
     }
 
@@ -39,10 +43,12 @@ import X509
         var extensions = Certificate.Extensions()
         if let policies {
             try extensions.append(
-                Certificate.Extension(oid: [1, 3, 6, 1, 4, 1, 41482, 3, 8], critical: false, value: policies[...]))
+                Certificate.Extension(
+                    oid: [1, 3, 6, 1, 4, 1, 41482, 3, 8], critical: false, value: policies[...]))
         }
         return try AttestationRig.certificate(
-            key.publicKey, subject: AttestationRig.distinguishedName(subject), by: signer ?? card, issuer: Self.name,
+            key.publicKey, subject: AttestationRig.distinguishedName(subject), by: signer ?? card,
+            issuer: Self.name,
             extensions: extensions)
     }
 
@@ -51,7 +57,8 @@ import X509
         requirement: AttestationRequirement = .init(.none), time: Date = AttestationRig.time
     ) async throws -> AttestationVerdict {
         let texts = certificates.map { "\"\(Base64URL.encode($0))\"" }.joined(separator: ",")
-        let statement = try AttestationStatement(json: Data(#"{"format":"piv","certificates":[\#(texts)]}"#.utf8))
+        let statement = try AttestationStatement(
+            json: Data(#"{"format":"piv","certificates":[\#(texts)]}"#.utf8))
         let point = (key ?? self.key).publicKey.x963Representation
         let verifier = AttestationVerifier(
             anchors: AttestationAnchors(piv: try .init(roots: try roots ?? [rootCertificate])),
@@ -75,17 +82,25 @@ import X509
         let leaf = try AttestationVectors.bytes("piv.leaf")
         let key = try #require(
             CertificateKey(publicKeyInfo: HardwareCertificate(leaf).publicKeyInfo).flatMap {
-                if case .p256(let key) = $0 { try? PublicKey(x963Representation: key.x963Representation) } else { nil }
+                if case .p256(let key) = $0 {
+                    try? PublicKey(x963Representation: key.x963Representation)
+                } else {
+                    nil
+                }
             })
         let root = try AttestationAnchors.Group(roots: [AttestationVectors.bytes("piv.root")])
-        let json = try [leaf, AttestationVectors.bytes("piv.f9")].map { "\"\(Base64URL.encode($0))\"" }
+        let json = try [leaf, AttestationVectors.bytes("piv.f9")].map {
+            "\"\(Base64URL.encode($0))\""
+        }
         let statement = try AttestationStatement(
             json: Data(#"{"format":"piv","certificates":[\#(json.joined(separator: ","))]}"#.utf8))
         for isSimulated in [false, true] {
             let verifier = AttestationVerifier(
-                anchors: isSimulated ? AttestationAnchors(simulated: root) : AttestationAnchors(piv: root),
+                anchors: isSimulated
+                    ? AttestationAnchors(simulated: root) : AttestationAnchors(piv: root),
                 approvalKeys: ListedApprovalKeys([]), clock: WallClock { AttestationVectors.time })
-            let verdict = try await verifier.verify(statement, of: .es256(key), for: AttestationRig.expectation())
+            let verdict = try await verifier.verify(
+                statement, of: .es256(key), for: AttestationRig.expectation())
             let card = AttestationVerdict.Hardware.yubiKey(firmware: "5.4.3", serial: 12_345_678)
             #expect(verdict.hardware == (isSimulated ? .simulated(card) : card))
             #expect(verdict.presence == .touchAndPIN)
@@ -99,13 +114,15 @@ import X509
 
     @Test(
         arguments: [
-            ([1, 1], .none), ([1, 2], .touch), ([1, 3], .none), ([2, 1], .pin), ([2, 2], .touchAndPIN), ([3, 3], .pin),
-            ([3, 2], .touchAndPIN), ([4, 1], .fingerOrPIN), ([5, 3], .fingerOrPIN), ([4, 2], .touch), ([0, 2], .touch),
+            ([1, 1], .none), ([1, 2], .touch), ([1, 3], .none), ([2, 1], .pin),
+            ([2, 2], .touchAndPIN), ([3, 3], .pin),
+            ([3, 2], .touchAndPIN), ([4, 1], .fingerOrPIN), ([5, 3], .fingerOrPIN),
+            ([4, 2], .touch), ([0, 2], .touch),
             ([6, 1], .none), ([2, 9], .pin),
-        ] as [([UInt8], AssuranceLevel.EnforcedPresence)]) func `the policies of the key determine the verdict`(
-            policies: [UInt8], presence: AssuranceLevel.EnforcedPresence
-        ) async throws
-    {
+        ] as [([UInt8], AssuranceLevel.EnforcedPresence)])
+    func `the policies of the key determine the verdict`(
+        policies: [UInt8], presence: AssuranceLevel.EnforcedPresence
+    ) async throws {
         let verdict = try await verify([leaf(policies: policies), cardCertificate()])
         #expect(verdict.presence == presence)
         #expect(verdict.meets(.init(.touch)) == [.touch, .touchAndPIN].contains(presence))
@@ -117,17 +134,26 @@ import X509
         let forger = P256.Signing.PrivateKey()
         await expect(.wrongChain) { try await verify([leaf(by: forger), cardCertificate()]) }
         await expect(.wrongChain) { try await verify([leaf(), leaf()]) }
-        await expect(.wrongChain) { try await verify([leaf(), cardCertificate(isAuthority: false)]) }
+        await expect(.wrongChain) {
+            try await verify([leaf(), cardCertificate(isAuthority: false)])
+        }
         await expect(.wrongChain) { try await verify([cardCertificate(), leaf()]) }
     }
 
     @Test func `a card of another issuer is refused, also one with the same name`() async throws {
         let other = try AttestationRig.certificate(
-            P256.Signing.PrivateKey().publicKey, subject: AttestationRig.name, by: P256.Signing.PrivateKey(),
+            P256.Signing.PrivateKey().publicKey, subject: AttestationRig.name,
+            by: P256.Signing.PrivateKey(),
             issuer: AttestationRig.name,
-            extensions: Certificate.Extensions { Critical(BasicConstraints.isCertificateAuthority(maxPathLength: 1)) })
-        await expect(.untrustedEndorsement) { try await verify([leaf(), cardCertificate()], roots: [other]) }
-        await expect(.untrustedEndorsement) { try await verify([leaf(), cardCertificate()], roots: []) }
+            extensions: Certificate.Extensions {
+                Critical(BasicConstraints.isCertificateAuthority(maxPathLength: 1))
+            })
+        await expect(.untrustedEndorsement) {
+            try await verify([leaf(), cardCertificate()], roots: [other])
+        }
+        await expect(.untrustedEndorsement) {
+            try await verify([leaf(), cardCertificate()], roots: [])
+        }
         await expect(.untrustedEndorsement) {
             try await verify([leaf(), cardCertificate(), rootCertificate], roots: [])
         }
@@ -135,24 +161,34 @@ import X509
 
     @Test func `a chain at the wrong time is refused`() async throws {
         await expect(.certificateExpired) {
-            try await verify([leaf(), cardCertificate()], time: Date(timeIntervalSince1970: 946_684_800))
+            try await verify(
+                [leaf(), cardCertificate()], time: Date(timeIntervalSince1970: 946_684_800))
         }
         await expect(.certificateExpired) {
             try await verify([leaf(), cardCertificate(start: AttestationRig.time + 600)])
         }
     }
 
-    @Test func `another key, missing policies and other certificates of the card are refused in this order`()
+    @Test
+    func
+        `another key, missing policies and other certificates of the card are refused in this order`()
         async throws
     {
         let other = P256.Signing.PrivateKey()
-        await expect(.wrongKey) { try await verify([leaf("Other", policies: nil), cardCertificate()], key: other) }
-        await expect(.wrongPolicy) { try await verify([leaf("Other", policies: nil), cardCertificate()]) }
+        await expect(.wrongKey) {
+            try await verify([leaf("Other", policies: nil), cardCertificate()], key: other)
+        }
+        await expect(.wrongPolicy) {
+            try await verify([leaf("Other", policies: nil), cardCertificate()])
+        }
         await expect(.wrongPolicy) { try await verify([leaf(policies: [2]), cardCertificate()]) }
-        await expect(.wrongPolicy) { try await verify([leaf(policies: [2, 2, 2]), cardCertificate()]) }
+        await expect(.wrongPolicy) {
+            try await verify([leaf(policies: [2, 2, 2]), cardCertificate()])
+        }
         await expect(.wrongType) { try await verify([leaf("Other"), cardCertificate()]) }
         await expect(.insufficientPresence) {
-            try await verify([leaf(policies: [2, 1]), cardCertificate()], requirement: .init(.touch))
+            try await verify(
+                [leaf(policies: [2, 1]), cardCertificate()], requirement: .init(.touch))
         }
     }
 
@@ -162,24 +198,36 @@ import X509
         let late = AttestationRig.time + 86_400 * 91
         let unsigned = try leaf("Other", policies: nil, by: other)
         let signed = try leaf("Other", policies: nil)
-        await expect(.malformed) { try await verify([unsigned, Data([0x30, 0])], roots: [], key: other, time: late) }
+        await expect(.malformed) {
+            try await verify([unsigned, Data([0x30, 0])], roots: [], key: other, time: late)
+        }
         let card = try cardCertificate()
-        await expect(.wrongChain) { try await verify([unsigned, card], roots: [], key: other, time: late) }
-        await expect(.untrustedEndorsement) { try await verify([signed, card], roots: [], key: other, time: late) }
-        await expect(.certificateExpired) { try await verify([signed, card], key: other, time: late) }
+        await expect(.wrongChain) {
+            try await verify([unsigned, card], roots: [], key: other, time: late)
+        }
+        await expect(.untrustedEndorsement) {
+            try await verify([signed, card], roots: [], key: other, time: late)
+        }
+        await expect(.certificateExpired) {
+            try await verify([signed, card], key: other, time: late)
+        }
         await expect(.wrongKey) { try await verify([signed, card], key: other) }
         await expect(.wrongPolicy) { try await verify([signed, card]) }
         let stated = try leaf("Other", policies: [2, 1])
         await expect(.wrongType) { try await verify([stated, card], requirement: .init(.touch)) }
         let named = try leaf(policies: [2, 1])
-        await expect(.insufficientPresence) { try await verify([named, card], requirement: .init(.touch)) }
+        await expect(.insufficientPresence) {
+            try await verify([named, card], requirement: .init(.touch))
+        }
         #expect(try await verify([named, card]).presence == .pin)
     }
 
     @Test func `a statement without the card's certificate is malformed`() async throws {
         await expect(.malformed) { try await verify([leaf()]) }
         await expect(.malformed) { try await verify([leaf(), Data([0x30, 0x00])]) }
-        await expect(.malformed) { try await verify([leaf(), cardCertificate(), leaf(), leaf(), leaf()]) }
+        await expect(.malformed) {
+            try await verify([leaf(), cardCertificate(), leaf(), leaf(), leaf()])
+        }
     }
 
     @Test func `every changed byte of the attestation is refused`() async throws {

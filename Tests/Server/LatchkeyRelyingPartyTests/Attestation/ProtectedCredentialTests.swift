@@ -9,39 +9,50 @@ import Testing
     private static let name = "000b93c733b3eae1860ae9466382b84c66a1747710f33ec53758349183828a3033d5"
     private static let credential = Data(0..<32)
 
-    private static func tpmName() throws -> TPMName { TPMName(bytes: Array(try #require(Data(hex: name)))) }
+    private static func tpmName() throws -> TPMName {
+        TPMName(bytes: Array(try #require(Data(hex: name))))
+    }
 
     /// The private key with this number.
-    private static func scalar(_ number: UInt8, bytes: Int) -> Data { Data(count: bytes - 1) + [number] }
+    private static func scalar(_ number: UInt8, bytes: Int) -> Data {
+        Data(count: bytes - 1) + [number]
+    }
 
     @Test func `a credential for P-256 is that of an independent program`() throws {
-        let key = try P256.Signing.PrivateKey(rawRepresentation: Self.scalar(2, bytes: 32)).publicKey
+        let key = try P256.Signing.PrivateKey(rawRepresentation: Self.scalar(2, bytes: 32))
+            .publicKey
         let made = try ProtectedCredential(
             Self.credential, for: key, name: Self.tpmName(),
-            ephemeralKey: P256.KeyAgreement.PrivateKey(rawRepresentation: Self.scalar(3, bytes: 32)))
+            ephemeralKey: P256.KeyAgreement.PrivateKey(rawRepresentation: Self.scalar(3, bytes: 32))
+        )
         #expect(
             made.blob
                 == Data(
-                    hex: "00208de1bd8804f37d8f59eb234f3bd6ff87dd1f140bdbb0993ada539e2c9be56b4568d7734cf853366051514b24"
+                    hex:
+                        "00208de1bd8804f37d8f59eb234f3bd6ff87dd1f140bdbb0993ada539e2c9be56b4568d7734cf853366051514b24"
                         + "78f39a4be214c18bb5c2e3137b902c214b8562a12c6b"))
         #expect(
             made.encryptedSeed
                 == Data(
-                    hex: "00205ecbe4d1a6330a44c8f7ef951d4bf165e6c6b721efada985fb41661bc6e7fd6c00208734640c4998ff7e374b"
+                    hex:
+                        "00205ecbe4d1a6330a44c8f7ef951d4bf165e6c6b721efada985fb41661bc6e7fd6c00208734640c4998ff7e374b"
                         + "06ce1a64a2ecd82ab036384fb83d9a79b127a27d5032"))
     }
 
     @Test func `a credential for P-384 is that of an independent program`() throws {
-        let key = try P384.Signing.PrivateKey(rawRepresentation: Self.scalar(2, bytes: 48)).publicKey
+        let key = try P384.Signing.PrivateKey(rawRepresentation: Self.scalar(2, bytes: 48))
+            .publicKey
         let made = try ProtectedCredential(
             Self.credential, for: key, name: Self.tpmName(),
-            ephemeralKey: P384.KeyAgreement.PrivateKey(rawRepresentation: Self.scalar(3, bytes: 48)))
+            ephemeralKey: P384.KeyAgreement.PrivateKey(rawRepresentation: Self.scalar(3, bytes: 48))
+        )
         #expect(
             made.blob
                 == Data(
                     hex:
                         "00303240499dc39ab8fdb7f438aa2f3b8227c440e952db8daa1f012ac3ac600859fd34a8102ed8e5eaa36a8d2ceafd8a"
-                        + "1891129405217cea4c12829c8376524323785dcae92b51e2d9fd217a44b6f74786dfcc2b"))
+                        + "1891129405217cea4c12829c8376524323785dcae92b51e2d9fd217a44b6f74786dfcc2b"
+                ))
         #expect(
             made.encryptedSeed
                 == Data(
@@ -52,7 +63,8 @@ import Testing
     }
 
     @Test func `a credential for RSA is that of an independent program`() throws {
-        let key = try HardwareCertificate(AttestationVectors.bytes("ek.rsa2048-L1.certificate")).publicKeyInfo
+        let key = try HardwareCertificate(AttestationVectors.bytes("ek.rsa2048-L1.certificate"))
+            .publicKeyInfo
         guard case .rsa(let modulus, let exponent) = CertificateKey(publicKeyInfo: key) else {
             Issue.record("the certificate's key is not an RSA key")
             return
@@ -80,11 +92,14 @@ import Testing
             let error = #expect(throws: AttestationError.self) {
                 try ProtectedCredential(
                     Self.credential,
-                    for: .rsa(modulus: Data(repeating: 0xf1, count: count), exponent: Data([1, 0, 1])),
+                    for: .rsa(
+                        modulus: Data(repeating: 0xf1, count: count), exponent: Data([1, 0, 1])),
                     name: Self.tpmName())
             }
             #expect(error?.code == .wrongEndorsement)
-            #expect(error?.detail == "RSA endorsement keys of other sizes than 2048 bits are not supported")
+            #expect(
+                error?.detail
+                    == "RSA endorsement keys of other sizes than 2048 bits are not supported")
         }
     }
 

@@ -8,7 +8,8 @@ import Testing
 
 @testable import LatchkeyRelyingParty
 
-/// A server that requires a finger, a TPM that it trusts, and another TPM whose authority has the same names.
+/// A server that requires a finger, a TPM that it trusts, and another TPM whose authority has the
+/// same names.
 final class RefusalRig {
     /// What came of an attempt.
     enum Outcome: Equatable {
@@ -28,7 +29,8 @@ final class RefusalRig {
         let run: (RefusalRig) async throws -> Outcome
 
         init(
-            _ number: Int, _ title: String, _ expected: Outcome, _ run: @escaping (RefusalRig) async throws -> Outcome
+            _ number: Int, _ title: String, _ expected: Outcome,
+            _ run: @escaping (RefusalRig) async throws -> Outcome
         ) {
             (self.number, self.title, self.expected, self.run) = (number, title, expected, run)
         }
@@ -74,14 +76,17 @@ final class RefusalRig {
         self.own = try RawTPM(own)
         self.foreign = try RawTPM(foreign)
         authority = EndorsementAuthority(
-            anchors: AttestationAnchors(tpm: .init([ownAuthority, foreignAuthority])), issuer: issuer)
+            anchors: AttestationAnchors(tpm: .init([ownAuthority, foreignAuthority])),
+            issuer: issuer)
         attestationKey = try self.own.createAttestationKey()
         chain = try Self.activate(attestationKey, in: self.own, at: authority)
         finger = try RawTPM.Finger(self.own.create(RawTPM.signingArea(Self.open)))
         let key = try self.own.create(RawTPM.signingArea(Self.gated, finger.branches))
         good = (
             key,
-            Said(try self.own.certify(key, finger.branches, by: attestationKey, challenge: Array(challenge)))
+            Said(
+                try self.own.certify(
+                    key, finger.branches, by: attestationKey, challenge: Array(challenge)))
         )
     }
 
@@ -94,7 +99,8 @@ final class RefusalRig {
         let (challenge, pending) = try authority.challenge(
             endorsement: [tpm.endorsementCertificate], attestationKey: Data(key.area.marshalled))
         let secret = try tpm.with(key) { (object) throws(TPMError) in
-            try tpm.activate(object, blob: challenge.credentialBlob, secret: challenge.encryptedSecret)
+            try tpm.activate(
+                object, blob: challenge.credentialBlob, secret: challenge.encryptedSecret)
         }
         return try authority.certificate(for: pending, secret: secret)
     }
@@ -119,16 +125,19 @@ final class RefusalRig {
     ///   - knowsBroker: Whether the server knows ``finger``.
     func verify(
         _ attested: (key: RawTPM.Key, said: Said), _ presence: String?, knowsBroker: Bool = true,
-        require level: AttestationRequirement.Level = .finger, challenge: Data? = nil, certificates: [Data]? = nil
+        require level: AttestationRequirement.Level = .finger, challenge: Data? = nil,
+        certificates: [Data]? = nil
     ) async throws -> Outcome {
         try await verify(
-            attested.said, Data(attested.key.area.marshalled), presence, knowsBroker: knowsBroker, require: level,
+            attested.said, Data(attested.key.area.marshalled), presence, knowsBroker: knowsBroker,
+            require: level,
             challenge: challenge, certificates: certificates)
     }
 
     func verify(
         _ said: Said, _ area: Data, _ presence: String?, knowsBroker: Bool = true,
-        require level: AttestationRequirement.Level = .finger, challenge: Data? = nil, certificates: [Data]? = nil
+        require level: AttestationRequirement.Level = .finger, challenge: Data? = nil,
+        certificates: [Data]? = nil
     ) async throws -> Outcome {
         let members: [(String, CBOR)] = [
             ("alg", .negative(7)), ("sig", .bytes(said.signature)), ("ver", .text("2.0")),
@@ -138,12 +147,15 @@ final class RefusalRig {
         let object = CBOR.map([("fmt", .text("tpm")), ("attStmt", .map(members))]).encoded
         let verifier = AttestationVerifier(
             anchors: AttestationAnchors(aik: try .init(roots: [issuer.certificate])),
-            approvalKeys: ListedApprovalKeys(knowsBroker ? [Data(try finger.approvalKey.name.bytes)] : []))
+            approvalKeys: ListedApprovalKeys(
+                knowsBroker ? [Data(try finger.approvalKey.name.bytes)] : []))
         let verdict = try await verifier.verify(
-            AttestationStatement(json: ForgedStatement.json(object, clientData: nil, presence: presence)),
+            AttestationStatement(
+                json: ForgedStatement.json(object, clientData: nil, presence: presence)),
             of: .es256(P256Area(area).publicKey),
             for: AttestationExpectation(
-                challenge: challenge ?? self.challenge, binding: .qualifyingData, requirement: .init(level)))
+                challenge: challenge ?? self.challenge, binding: .qualifyingData,
+                requirement: .init(level)))
         return .accepted(try #require(verdict.presence))
     }
 
@@ -153,7 +165,8 @@ final class RefusalRig {
             [own.endorsementCertificate], anchors: AttestationAnchors(tpm: ownAuthority),
             time: Int64(Date().timeIntervalSince1970))
         let publicKey = try P256Area(Data(key.area.marshalled)).publicKey
-        let issued = try issuer.issuer.issue(for: publicKey, in: endorsement.attributes, at: Date(), days: 1)
+        let issued = try issuer.issuer.issue(
+            for: publicKey, in: endorsement.attributes, at: Date(), days: 1)
         return [issued, issuer.certificate]
     }
 

@@ -12,10 +12,13 @@ extension RefusalTableTests {
     static var statements: [Attempt] {
         [
             Attempt(24, "a replayed statement", .refused(.wrongChallenge)) { rig in
-                try await rig.verify(rig.good, rig.finger.presence, challenge: Data(SHA256.hash(data: rig.challenge)))
+                try await rig.verify(
+                    rig.good, rig.finger.presence, challenge: Data(SHA256.hash(data: rig.challenge))
+                )
             },
             Attempt(25, "a statement about another key", .refused(.wrongName)) { rig in
-                let other = try rig.own.create(RawTPM.signingArea(RefusalRig.gated, rig.finger.branches))
+                let other = try rig.own.create(
+                    RawTPM.signingArea(RefusalRig.gated, rig.finger.branches))
                 return try await rig.verify((other, rig.good.said), rig.finger.presence)
             },
             Attempt(26, "one byte of the clock changed", .refused(.invalidSignature)) { rig in
@@ -29,8 +32,10 @@ extension RefusalTableTests {
                 return try await rig.verify(rig.good, rig.finger.presence, certificates: other)
             },
             Attempt(28, "a quote", .refused(.wrongType)) { rig in
-                let quote = try rig.own.quote(by: rig.attestationKey, challenge: Array(rig.challenge))
-                return try await rig.verify((rig.good.key, RefusalRig.Said(quote)), rig.finger.presence)
+                let quote = try rig.own.quote(
+                    by: rig.attestationKey, challenge: Array(rig.challenge))
+                return try await rig.verify(
+                    (rig.good.key, RefusalRig.Said(quote)), rig.finger.presence)
             },
         ]
     }
@@ -38,18 +43,25 @@ extension RefusalTableTests {
     static var attestationKeys: [Attempt] {
         func begin(_ area: PublicArea, _ rig: RefusalRig) throws -> RefusalRig.Outcome {
             _ = try rig.authority.challenge(
-                endorsement: [rig.own.endorsementCertificate], attestationKey: Data(area.marshalled))
+                endorsement: [rig.own.endorsementCertificate], attestationKey: Data(area.marshalled)
+            )
             return .done
         }
         return [
-            Attempt(29, "an attestation key that is not restricted", .refused(.unrestrictedAttestationKey)) { rig in
+            Attempt(
+                29, "an attestation key that is not restricted",
+                .refused(.unrestrictedAttestationKey)
+            ) { rig in
                 try begin(rig.own.create(RawTPM.signingArea(RefusalRig.open)).area, rig)
             },
             // This is why attempt 29 must be refused.
-            Attempt(30, "a statement that it forged, if a server certified it", .accepted(.finger)) { rig in
+            Attempt(30, "a statement that it forged, if a server certified it", .accepted(.finger))
+            { rig in
                 let signer = try rig.own.create(RawTPM.signingArea(RefusalRig.open))
-                let area = RawTPM.signingArea(RefusalRig.gated, rig.finger.branches, of: rig.software.publicKey)
-                let forged = AttestationRig.certInfo(extraData: rig.challenge, name: try area.name.bytes)
+                let area = RawTPM.signingArea(
+                    RefusalRig.gated, rig.finger.branches, of: rig.software.publicKey)
+                let forged = AttestationRig.certInfo(
+                    extraData: rig.challenge, name: try area.name.bytes)
                 let signature = try rig.own.sign(Array(SHA256.hash(data: forged)), with: signer)
                 return try await rig.verify(
                     RefusalRig.Said(forged, signature), Data(area.marshalled), rig.finger.presence,
@@ -65,7 +77,8 @@ extension RefusalTableTests {
                 #expect(ticket.hierarchy == .null && ticket.digest.isEmpty)
                 return .done
             },
-            Attempt(33, "an attestation key that decrypts", .refused(.unrestrictedAttestationKey)) { rig in
+            Attempt(33, "an attestation key that decrypts", .refused(.unrestrictedAttestationKey)) {
+                rig in
                 let attributes = RefusalRig.open.union([.restricted, .decrypt])
                 return try begin(RawTPM.signingArea(attributes, of: rig.software.publicKey), rig)
             },
@@ -75,16 +88,20 @@ extension RefusalTableTests {
     static var endorsements: [Attempt] { activations + certificates }
 
     private static var activations: [Attempt] {
-        func challenge(_ key: RawTPM.Key, _ rig: RefusalRig) throws -> EndorsementAuthority.Challenge {
+        func challenge(_ key: RawTPM.Key, _ rig: RefusalRig) throws
+            -> EndorsementAuthority.Challenge
+        {
             try rig.authority.challenge(
-                endorsement: [rig.own.endorsementCertificate], attestationKey: Data(key.area.marshalled)
+                endorsement: [rig.own.endorsementCertificate],
+                attestationKey: Data(key.area.marshalled)
             ).0
         }
         func open(
             _ challenge: EndorsementAuthority.Challenge, _ key: RawTPM.Key, in tpm: RawTPM
         ) throws(TPMError) -> RefusalRig.Outcome {
             try tpm.with(key) { (object) throws(TPMError) in
-                _ = try tpm.activate(object, blob: challenge.credentialBlob, secret: challenge.encryptedSecret)
+                _ = try tpm.activate(
+                    object, blob: challenge.credentialBlob, secret: challenge.encryptedSecret)
             }
             return .done
         }
@@ -101,7 +118,8 @@ extension RefusalTableTests {
             Attempt(36, "the same, its public part only", .tpm(0x12f)) { rig in
                 let key = try rig.foreign.createAttestationKey()
                 let challenge = try challenge(key, rig)
-                try rig.own.tpm.lending(rig.own.tpm.loadExternal(key.area, in: .owner)) { (object) throws(TPMError) in
+                try rig.own.tpm.lending(rig.own.tpm.loadExternal(key.area, in: .owner)) {
+                    (object) throws(TPMError) in
                     _ = try rig.own.activate(
                         object, blob: challenge.credentialBlob, secret: challenge.encryptedSecret)
                 }
@@ -112,14 +130,16 @@ extension RefusalTableTests {
                 return try open(challenge(key, rig), key, in: rig.foreign)
             },
             Attempt(38, "a challenge for another Name", .tpm(0x1df)) { rig in
-                try open(challenge(rig.own.createAttestationKey(), rig), rig.attestationKey, in: rig.own)
+                try open(
+                    challenge(rig.own.createAttestationKey(), rig), rig.attestationKey, in: rig.own)
             },
             Attempt(39, "one byte of the challenge changed", .tpm(0x1df)) { rig in
                 let right = try challenge(rig.attestationKey, rig)
                 var blob = right.credentialBlob
                 blob[blob.count - 1] ^= 1
                 return try open(
-                    .init(credentialBlob: blob, encryptedSecret: right.encryptedSecret), rig.attestationKey, in: rig.own
+                    .init(credentialBlob: blob, encryptedSecret: right.encryptedSecret),
+                    rig.attestationKey, in: rig.own
                 )
             },
         ]
@@ -130,30 +150,45 @@ extension RefusalTableTests {
             _ certificate: Data, _ group: AttestationAnchors.Group, time: Date = Date()
         ) throws -> RefusalRig.Outcome {
             _ = try EndorsementCertificate(
-                [certificate], anchors: AttestationAnchors(tpm: group), time: Int64(time.timeIntervalSince1970))
+                [certificate], anchors: AttestationAnchors(tpm: group),
+                time: Int64(time.timeIntervalSince1970))
             return .done
         }
         return [
-            Attempt(40, "an endorsement of another authority", .refused(.untrustedEndorsement)) { rig in
+            Attempt(40, "an endorsement of another authority", .refused(.untrustedEndorsement)) {
+                rig in
                 try read(rig.foreign.endorsementCertificate, rig.ownAuthority)
             },
-            Attempt(41, "the same, with its intermediate of the same name", .refused(.untrustedEndorsement)) { rig in
+            Attempt(
+                41, "the same, with its intermediate of the same name",
+                .refused(.untrustedEndorsement)
+            ) { rig in
                 try read(
                     rig.foreign.endorsementCertificate,
-                    .init(roots: rig.ownAuthority.roots, intermediates: rig.foreignAuthority.intermediates))
+                    .init(
+                        roots: rig.ownAuthority.roots,
+                        intermediates: rig.foreignAuthority.intermediates))
             },
-            Attempt(42, "a simulator under the roots of manufacturers", .refused(.untrustedEndorsement)) { rig in
+            Attempt(
+                42, "a simulator under the roots of manufacturers", .refused(.untrustedEndorsement)
+            ) { rig in
                 let files = try FileManager.default.contentsOfDirectory(
-                    at: AttestationVectors.folder.appending(path: "roots"), includingPropertiesForKeys: nil)
+                    at: AttestationVectors.folder.appending(path: "roots"),
+                    includingPropertiesForKeys: nil)
                 return try read(
-                    rig.own.endorsementCertificate, .init(roots: files.map { try Data(contentsOf: $0) }))
+                    rig.own.endorsementCertificate,
+                    .init(roots: files.map { try Data(contentsOf: $0) }))
             },
-            Attempt(43, "an endorsement before its validity", .refused(.certificateExpired)) { rig in
+            Attempt(43, "an endorsement before its validity", .refused(.certificateExpired)) {
+                rig in
                 // 2020-01-01.
                 try read(
-                    rig.own.endorsementCertificate, rig.ownAuthority, time: Date(timeIntervalSince1970: 1_577_836_800))
+                    rig.own.endorsementCertificate, rig.ownAuthority,
+                    time: Date(timeIntervalSince1970: 1_577_836_800))
             },
-            Attempt(44, "an attestation key's certificate as endorsement", .refused(.wrongEndorsement)) { rig in
+            Attempt(
+                44, "an attestation key's certificate as endorsement", .refused(.wrongEndorsement)
+            ) { rig in
                 try read(rig.chain[0], .init(roots: [rig.chain[1]]))
             },
         ]

@@ -9,10 +9,11 @@ import Testing
 
 @testable import LatchkeyRelyingParty
 
-/// The 44 attempts of section 7 of the reference on attestation, with the exact code of the server or the TPM. The numbers are
-/// those of its script `negative.py`.
+/// The 44 attempts of section 7 of the reference on attestation, with the exact code of the server
+/// or the TPM. The numbers are those of its script `negative.py`.
 @Suite(
-    "The attempts that attestation refuses", .softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"))
+    "The attempts that attestation refuses", .softwareTPM(.endorsementCertificate),
+    .requires(program: "swtpm_setup"))
 struct RefusalTableTests {
     typealias Attempt = RefusalRig.Attempt
 
@@ -43,7 +44,8 @@ struct RefusalTableTests {
         try await expect(Self.attestationKeys)
     }
 
-    @Test func `attestation keys of another TPM and foreign endorsements are refused`() async throws {
+    @Test func `attestation keys of another TPM and foreign endorsements are refused`() async throws
+    {
         try await expect(Self.endorsements)
     }
 
@@ -61,22 +63,27 @@ struct RefusalTableTests {
             Attempt(2, "a finger key, the broker unknown", .refused(.unknownApprovalKey)) { rig in
                 try await rig.verify(rig.good, rig.finger.presence, knowsBroker: false)
             },
-            Attempt(3, "userWithAuth and the empty authValue", .refused(.insufficientPresence)) { rig in
-                let key = try rig.certified(RefusalRig.gated.union(.userWithAuth), rig.finger.branches)
+            Attempt(3, "userWithAuth and the empty authValue", .refused(.insufficientPresence)) {
+                rig in
+                let key = try rig.certified(
+                    RefusalRig.gated.union(.userWithAuth), rig.finger.branches)
                 return try await rig.verify(key, rig.finger.presence)
             },
             Attempt(4, "this key signs", .done) { rig in
-                let area = RawTPM.signingArea(RefusalRig.gated.union(.userWithAuth), rig.finger.branches)
+                let area = RawTPM.signingArea(
+                    RefusalRig.gated.union(.userWithAuth), rig.finger.branches)
                 _ = try rig.own.sign(Array(rig.challenge), with: rig.own.create(area))
                 return .done
             },
             Attempt(5, "the form of a PIN with the empty authValue", .accepted(.pin)) { rig in
-                let key = try rig.certified(RawTPM.born.union(.userWithAuth), [RawTPM.certifyBranch])
+                let key = try rig.certified(
+                    RawTPM.born.union(.userWithAuth), [RawTPM.certifyBranch])
                 return try await rig.verify(
                     key, #"{"version":1,"branches":[{"type":"certify"}]}"#, require: .presence)
             },
             Attempt(6, "this key signs", .done) { rig in
-                let area = RawTPM.signingArea(RawTPM.born.union(.userWithAuth), [RawTPM.certifyBranch])
+                let area = RawTPM.signingArea(
+                    RawTPM.born.union(.userWithAuth), [RawTPM.certifyBranch])
                 _ = try rig.own.sign(Array(rig.challenge), with: rig.own.create(area))
                 return .done
             },
@@ -88,48 +95,59 @@ struct RefusalTableTests {
             try RawTPM.Finger(rig.own.create(RawTPM.signingArea(RefusalRig.open)))
         }
         return [
-            Attempt(7, "a policy for another approval key than declared", .refused(.wrongPolicy)) { rig in
+            Attempt(7, "a policy for another approval key than declared", .refused(.wrongPolicy)) {
+                rig in
                 let key = try rig.certified(RefusalRig.gated, other(rig).branches)
                 return try await rig.verify(key, rig.finger.presence)
             },
             Attempt(8, "the same, declared", .refused(.unknownApprovalKey)) { rig in
                 let finger = try other(rig)
-                return try await rig.verify(rig.certified(RefusalRig.gated, finger.branches), finger.presence)
+                return try await rig.verify(
+                    rig.certified(RefusalRig.gated, finger.branches), finger.presence)
             },
             Attempt(9, "a policy for another user than declared", .refused(.wrongPolicy)) { rig in
-                try await rig.verify(rig.good, RawTPM.Finger(rig.finger.approvalKey, user: 1001).presence)
+                try await rig.verify(
+                    rig.good, RawTPM.Finger(rig.finger.approvalKey, user: 1001).presence)
             },
             Attempt(10, "a branch that is not declared", .refused(.wrongPolicy)) { rig in
                 try await rig.verify(rig.good, #"{"version":1,"branches":[\#(rig.finger.json)]}"#)
             },
             Attempt(11, "a hidden branch PolicyAuthValue", .refused(.wrongPolicy)) { rig in
                 let branches = rig.finger.branches + [PolicyDigest().authValue()]
-                return try await rig.verify(rig.certified(RefusalRig.gated, branches), rig.finger.presence)
+                return try await rig.verify(
+                    rig.certified(RefusalRig.gated, branches), rig.finger.presence)
             },
         ]
     }
 
     private static var imports: [Attempt] {
-        func imported(_ attributes: ObjectAttributes, _ rig: RefusalRig) async throws -> RefusalRig.Outcome {
+        func imported(_ attributes: ObjectAttributes, _ rig: RefusalRig) async throws
+            -> RefusalRig.Outcome
+        {
             let key = try rig.own.importing(rig.software, attributes, rig.finger.branches)
-            return try await rig.verify(rig.certified(key, rig.finger.branches), rig.finger.presence)
+            return try await rig.verify(
+                rig.certified(key, rig.finger.branches), rig.finger.presence)
         }
         return [
             Attempt(12, "an imported software key", .refused(.wrongAttributes)) {
                 try await imported(RawTPM.gated, $0)
             },
-            Attempt(13, "the same, with fixedTPM", .tpm(0x2c2)) { try await imported(RefusalRig.gated, $0) },
+            Attempt(13, "the same, with fixedTPM", .tpm(0x2c2)) {
+                try await imported(RefusalRig.gated, $0)
+            },
             Attempt(14, "the same, with sensitiveDataOrigin only", .refused(.wrongAttributes)) {
                 try await imported(RawTPM.gated.union(.sensitiveDataOrigin), $0)
             },
             Attempt(15, "Create without sensitiveDataOrigin", .tpm(0x2c2)) { rig in
-                _ = try rig.own.create(RawTPM.signingArea([.fixedTPM, .fixedParent, .userWithAuth]))
+                _ = try rig.own.create(
+                    RawTPM.signingArea([.fixedTPM, .fixedParent, .userWithAuth]))
                 return .done
             },
             Attempt(16, "Create with the private key", .tpm(0x2c2)) { rig in
                 try Array(rig.software.rawRepresentation).withUnsafeBytes { bytes in
                     _ = try rig.own.tpm.create(
-                        RawTPM.signingArea([.fixedTPM, .fixedParent, .userWithAuth]), sealing: bytes,
+                        RawTPM.signingArea([.fixedTPM, .fixedParent, .userWithAuth]),
+                        sealing: bytes,
                         under: rig.own.parent)
                 }
                 return .done
@@ -145,10 +163,13 @@ struct RefusalTableTests {
         func publicPart(
             _ rig: RefusalRig, _ body: (TPMObject, TPMObject) throws(TPMError) -> Void
         ) throws -> RefusalRig.Outcome {
-            let area = RawTPM.signingArea(RefusalRig.open, [RawTPM.certifyBranch], of: rig.software.publicKey)
+            let area = RawTPM.signingArea(
+                RefusalRig.open, [RawTPM.certifyBranch], of: rig.software.publicKey)
             let tpm = rig.own.tpm
             try tpm.lending(tpm.loadExternal(area, in: .owner)) { (object) throws(TPMError) in
-                try rig.own.with(rig.attestationKey) { (signer) throws(TPMError) in try body(object, signer) }
+                try rig.own.with(rig.attestationKey) { (signer) throws(TPMError) in
+                    try body(object, signer)
+                }
             }
             return .done
         }
@@ -160,15 +181,18 @@ struct RefusalTableTests {
             Attempt(18, "Certify of a public part, by password", .tpm(0x12f)) { rig in
                 try publicPart(rig) { (object, signer) throws(TPMError) in
                     _ = try rig.own.tpm.certify(
-                        object, by: signer, challenge: Array(rig.challenge), authorizedBy: .emptyPassword)
+                        object, by: signer, challenge: Array(rig.challenge),
+                        authorizedBy: .emptyPassword)
                 }
             },
             Attempt(19, "the same, by the branch", .tpm(0x12f)) { rig in
                 try publicPart(rig) { (object, signer) throws(TPMError) in
-                    try rig.own.tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
+                    try rig.own.tpm.withSession(.policy, saltedTo: nil) {
+                        (session) throws(TPMError) in
                         try rig.own.tpm.policyCommandCode(.certify, in: session)
                         _ = try rig.own.tpm.certify(
-                            object, by: signer, challenge: Array(rig.challenge), authorizedBy: .lastUse(of: session))
+                            object, by: signer, challenge: Array(rig.challenge),
+                            authorizedBy: .lastUse(of: session))
                     }
                 }
             },
@@ -176,7 +200,8 @@ struct RefusalTableTests {
                 let created = try #require(rig.good.key.created)
                 return try publicPart(rig) { (object, signer) throws(TPMError) in
                     _ = try rig.own.tpm.certifyCreation(
-                        of: object, creationHash: created.creationHash, creationTicket: created.creationTicket,
+                        of: object, creationHash: created.creationHash,
+                        creationTicket: created.creationTicket,
                         challenge: Array(rig.challenge), by: signer)
                 }
             },
@@ -185,19 +210,23 @@ struct RefusalTableTests {
                     RawTPM.signingArea(RefusalRig.gated, rig.finger.branches), under: movable(rig))
                 return .done
             },
-            Attempt(22, "fixedParent only, below such a parent", .refused(.wrongAttributes)) { rig in
+            Attempt(22, "fixedParent only, below such a parent", .refused(.wrongAttributes)) {
+                rig in
                 let parent = try movable(rig)
-                let area = RawTPM.signingArea(RefusalRig.gated.subtracting(.fixedTPM), rig.finger.branches)
+                let area = RawTPM.signingArea(
+                    RefusalRig.gated.subtracting(.fixedTPM), rig.finger.branches)
                 let key = try rig.own.create(area, under: parent)
                 let object = try rig.own.tpm.load(key.privatePart, key.area, under: parent)
                 // The TPM has three slots.
                 try rig.own.tpm.flushContext(parent.handle)
                 let said = try rig.own.certify(
-                    object, rig.finger.branches, by: rig.attestationKey, challenge: Array(rig.challenge))
+                    object, rig.finger.branches, by: rig.attestationKey,
+                    challenge: Array(rig.challenge))
                 return try await rig.verify((key, RefusalRig.Said(said)), rig.finger.presence)
             },
             Attempt(23, "a restricted key", .refused(.wrongAttributes)) { rig in
-                let key = try rig.certified(RefusalRig.gated.union(.restricted), rig.finger.branches)
+                let key = try rig.certified(
+                    RefusalRig.gated.union(.restricted), rig.finger.branches)
                 return try await rig.verify(key, rig.finger.presence)
             },
         ]

@@ -20,25 +20,32 @@ import Testing
     @Test func `only the enrolment's device can countersign`() async throws {
         let rig = try await LockerRig()
         let other = LockerTestKey()
-        try await rig.registry.add(LockerRig.enrolment(of: "alice", device: other), shares: nil, limit: 2)
+        try await rig.registry.add(
+            LockerRig.enrolment(of: "alice", device: other), shares: nil, limit: 2)
         let new = LockerTestKey()
-        // The new key itself, an existing easy-access key, the key of another device of the user, an unknown key,
-        // and a key with only the device key's name.
+        // The new key itself, an existing easy-access key, the key of another device of the user,
+        // an unknown key, and a key with only the device key's name.
         for signer in [new, rig.easyAccess, other, LockerTestKey(), rig.device.impostor] {
             let assertion = try await assertion(rig, by: new)
             try await expectNotCountersigned(rig, assertion, signer.countersignature(of: assertion))
         }
     }
 
-    @Test func `a countersignature is valid for one assertion, and other signatures are refused`() async throws {
+    @Test func `a countersignature is valid for one assertion, and other signatures are refused`()
+        async throws
+    {
         let rig = try await LockerRig()
         let new = LockerTestKey()
-        let (assertion, seen) = (try await assertion(rig, by: new), try await assertion(rig, by: new))
+        let (assertion, seen) = (
+            try await assertion(rig, by: new), try await assertion(rig, by: new)
+        )
         let input = assertion.split(separator: ".").prefix(2).joined(separator: ".")
         for signature in [
             try rig.device.countersignature(of: seen), try rig.device.signature(over: input),
-            try rig.device.signature(over: assertion), try rig.device.signature(over: Self.prefix + assertion),
-            try rig.device.signature(over: Self.prefix), Base64URL.encode(Data(repeating: 0, count: 64)),
+            try rig.device.signature(over: assertion),
+            try rig.device.signature(over: Self.prefix + assertion),
+            try rig.device.signature(over: Self.prefix),
+            Base64URL.encode(Data(repeating: 0, count: 64)),
         ] {
             try await expectNotCountersigned(rig, self.assertion(rig, by: new), signature)
         }
@@ -57,28 +64,36 @@ import Testing
             rawRepresentation: #require(Base64URL.decode(good))
         ).derRepresentation
         for flawed in [
-            "", "x", good + "==", String(good.dropLast()), good + "AA", "*" + good.dropFirst(), Base64URL.encode(der),
+            "", "x", good + "==", String(good.dropLast()), good + "AA", "*" + good.dropFirst(),
+            Base64URL.encode(der),
             Base64URL.encode(Data(count: 63)), Base64URL.encode(Data(count: 65)),
             String(repeating: "A", count: 100_000),
         ] {
-            let code = await rig.refusal(of: assertion, as: .easyAccessEnable, countersignature: flawed)
+            let code = await rig.refusal(
+                of: assertion, as: .easyAccessEnable, countersignature: flawed)
             #expect(code == .malformed, "\(flawed.prefix(100))")
         }
         try await rig.verify(assertion, as: .easyAccessEnable, countersignature: good)
     }
 
-    private func assertion(_ rig: LockerRig, by key: LockerTestKey = LockerTestKey()) async throws -> String {
-        try rig.assertion(.easyAccessEnable, key: key, challenge: try await rig.challenge(for: .easyAccessEnable))
+    private func assertion(_ rig: LockerRig, by key: LockerTestKey = LockerTestKey()) async throws
+        -> String
+    {
+        try rig.assertion(
+            .easyAccessEnable, key: key, challenge: try await rig.challenge(for: .easyAccessEnable))
     }
 
     /// Expects that the assertion is refused and uses the challenge.
     private func expectNotCountersigned(
-        _ rig: LockerRig, _ assertion: String, _ signature: String, sourceLocation: SourceLocation = #_sourceLocation
+        _ rig: LockerRig, _ assertion: String, _ signature: String,
+        sourceLocation: SourceLocation = #_sourceLocation
     ) async throws {
         let refusal = await rig.refusal(
-            of: assertion, as: .easyAccessEnable, countersignature: signature, sourceLocation: sourceLocation)
+            of: assertion, as: .easyAccessEnable, countersignature: signature,
+            sourceLocation: sourceLocation)
         #expect(refusal == .invalidCountersignature, sourceLocation: sourceLocation)
-        let again = await rig.refusal(of: assertion, as: .easyAccessEnable, sourceLocation: sourceLocation)
+        let again = await rig.refusal(
+            of: assertion, as: .easyAccessEnable, sourceLocation: sourceLocation)
         #expect(again == .challengeRejected, sourceLocation: sourceLocation)
     }
 }

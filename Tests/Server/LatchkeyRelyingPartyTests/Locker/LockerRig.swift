@@ -24,19 +24,22 @@ struct LockerRig: Sendable {
     init() async throws {
         (database, registry) = try await Self.registry()
         challenges = DatabaseChallengeStore(database, clock: time.clock)
-        verifier = LockerRequestVerifier(challenges: challenges, registry: registry, clock: time.clock)
+        verifier = LockerRequestVerifier(
+            challenges: challenges, registry: registry, clock: time.clock)
         enrolment = try Self.enrolment(of: "alice", device: device, easyAccess: [easyAccess])
         try await registry.add(enrolment, shares: shares, limit: 1)
     }
 
     static func registry(
-        project: String = "one", in database: (any SQLDatabase)? = nil, shareKey: SecretBytes = shareKey
+        project: String = "one", in database: (any SQLDatabase)? = nil,
+        shareKey: SecretBytes = shareKey
     ) async throws -> (any SQLDatabase, LockerRegistry) {
         let database: any SQLDatabase =
             if let database {
                 database
             } else {
-                try await TestDatabase.open(DatabaseChallengeStore.migrations + LockerRegistry.migrations)
+                try await TestDatabase.open(
+                    DatabaseChallengeStore.migrations + LockerRegistry.migrations)
             }
         return (database, try LockerRegistry(database, project: project, shareKey: shareKey))
     }
@@ -46,8 +49,10 @@ struct LockerRig: Sendable {
         at time: Double = 1_700_000_000
     ) throws -> LockerEnrolment {
         LockerEnrolment(
-            userID: user, clientID: "app", deviceKey: try key(device), easyAccessKeys: try easyAccess.map(key),
-            info: try #require(DeviceInfo(LockerTestKey.deviceInfo)), createdAt: Date(timeIntervalSince1970: time))
+            userID: user, clientID: "app", deviceKey: try key(device),
+            easyAccessKeys: try easyAccess.map(key),
+            info: try #require(DeviceInfo(LockerTestKey.deviceInfo)),
+            createdAt: Date(timeIntervalSince1970: time))
     }
 
     static func key(_ key: LockerTestKey) throws -> LockerKey {
@@ -70,12 +75,14 @@ struct LockerRig: Sendable {
 
     /// An assertion of the right key.
     func assertion(
-        _ action: LockerRequest.Action, key: LockerTestKey? = nil, enrolment: String? = nil, challenge: String?,
+        _ action: LockerRequest.Action, key: LockerTestKey? = nil, enrolment: String? = nil,
+        challenge: String?,
         header: [String: JSONValue] = [:], payload: [String: JSONValue] = [:]
     ) throws -> String {
         let signer = signer(of: action)
         return try (key ?? signer.key).assertion(
-            action.rawValue, audience: Self.audience, enrolment: enrolment ?? signer.enrolment, challenge: challenge,
+            action.rawValue, audience: Self.audience, enrolment: enrolment ?? signer.enrolment,
+            challenge: challenge,
             now: time.clock.seconds, header: header, payload: payload)
     }
 
@@ -92,10 +99,12 @@ struct LockerRig: Sendable {
             let countersignature = try LockerCountersignature(
                 countersignature ?? device.countersignature(of: assertion))
             _ = try await verifier.verifyEasyAccessEnabling(
-                request, countersignature: countersignature, audience: Self.audience, enrolmentID: enrolment.id)
+                request, countersignature: countersignature, audience: Self.audience,
+                enrolmentID: enrolment.id)
         case .easyAccessDisable:
             _ = try await verifier.verifyDevice(
-                request, for: .easyAccessDisable, audience: Self.audience, enrolmentID: enrolment.id)
+                request, for: .easyAccessDisable, audience: Self.audience, enrolmentID: enrolment.id
+            )
         case .levelShares:
             _ = try await verifier.verifyDevice(
                 request, for: .levelShares, audience: Self.audience, enrolmentID: enrolment.id)
@@ -104,7 +113,8 @@ struct LockerRig: Sendable {
             _ = try await verifier.verifyDevice(
                 request, for: .backgroundAccess, audience: Self.audience, enrolmentID: nil)
         case .revoke:
-            _ = try await verifier.verifyRevocation(request, audience: Self.audience, enrolmentID: enrolment.id)
+            _ = try await verifier.verifyRevocation(
+                request, audience: Self.audience, enrolmentID: enrolment.id)
         }
     }
 

@@ -1,7 +1,8 @@
 import Latchkey
 import LatchkeyPresence
 
-/// Prompts for a fingerprint through the presence broker and for a PIN at the terminal; the first proof counts.
+/// Prompts for a fingerprint through the presence broker and for a PIN at the terminal; the first
+/// proof counts.
 func presenceWithFingers() -> any PresenceAuthority {
     BrokeredPresence(
         pins: TerminalPresence(),

@@ -1,9 +1,11 @@
 import Latchkey
 import LatchkeyLocker
 
-/// Encrypts a note for active sessions. Each session requires the PIN, and the first one a login in the browser.
+/// Encrypts a note for active sessions. Each session requires the PIN, and the first one a login in
+/// the browser.
 func seal(
-    _ note: String, in records: RecordContainer, issuer: String, clientID: String, presence: any PresenceAuthority,
+    _ note: String, in records: RecordContainer, issuer: String, clientID: String,
+    presence: any PresenceAuthority,
     browser: any Browser
 ) async throws -> String {
     let locker = try await ErsteGroupAuth.shared.initializeLocker(
@@ -12,7 +14,8 @@ func seal(
             channel: BrowserChannel(browser), offlineVerification: OfflineVerification()))
     let status = try await locker.startAuthSession()
     // Without a network the PIN leads to `verifiedOffline`, which opens the level `offline`.
-    let sealed = try locker.encrypt(secret: note, protectionLevel: status.isActive ? .active : .offline)
+    let sealed = try locker.encrypt(
+        secret: note, protectionLevel: status.isActive ? .active : .offline)
     try await locker.endAuthSession(mode: .lock)
     return sealed
 }

@@ -7,7 +7,9 @@ struct Credentials: Codable, Sendable {
 }
 
 /// Returns the credentials, after user verification if they need it.
-func openVault(in records: RecordContainer, presence: any PresenceAuthority) async throws -> Credentials? {
+func openVault(in records: RecordContainer, presence: any PresenceAuthority) async throws
+    -> Credentials?
+{
     try await VaultSpace.bootstrap(VaultSpace(records: records, presence: presence, policy: .pin))
     switch VaultFactory<Credentials>.retrieveVault(key: "credentials") {
     case .empty, .emptyWithBiometrics: return nil

@@ -9,7 +9,8 @@ func unlockAndFind(
     try await VaultSpace.bootstrap(VaultSpace(records: records, presence: presence, policy: .pin))
     var vault = VaultFactory<String>.retrieveVault(key: "password")
     switch vault {
-    case .empty, .emptyWithBiometrics: vault = try await vault.storeToBiometrics(credentials: password)
+    case .empty, .emptyWithBiometrics:
+        vault = try await vault.storeToBiometrics(credentials: password)
     case .keychain, .keychainUpgradable: vault = try await vault.upgrade()
     case .locked: vault = try await vault.unlock()
     case .biometrics: break

@@ -1,7 +1,8 @@
 import Latchkey
 import LatchkeyLogin
 
-/// Logs in with the key; if a change of fingerprints invalidated it, in the browser, and creates a new key.
+/// Logs in with the key; if a change of fingerprints invalidated it, in the browser, and creates a
+/// new key.
 func logInOrRecover(_ container: Container) async throws -> UserInfo {
     do {
         return try await container.authenticateBiometric().userInfo

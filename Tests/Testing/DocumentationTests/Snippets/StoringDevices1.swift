@@ -45,8 +45,8 @@ struct DeviceLogin: Sendable {
         try await devices.add(device)
     }
 
-    /// The token endpoint, without a session: begins a session of the device's user. It fails if the device was removed after
-    /// the verification.
+    /// The token endpoint, without a session: begins a session of the device's user. It fails if
+    /// the device was removed after the verification.
     func logIn(_ jwt: String, sessionID: String) async throws -> RegisteredDevice {
         let device = try await verifier.verifyAuthentication(BiometricRequest(jwt), for: audience)
         try await database.write { connection in
@@ -59,7 +59,8 @@ struct DeviceLogin: Sendable {
         return device
     }
 
-    /// The removal endpoint, and the page with the user's devices. The foreign key ends the sessions of the device.
+    /// The removal endpoint, and the page with the user's devices. The foreign key ends the
+    /// sessions of the device.
     ///
     /// - Returns: Whether the user had the device. The removal endpoint answers 404 if not.
     func remove(_ kid: KeyID, of userID: String) async throws -> Bool {

@@ -29,23 +29,33 @@ struct LockerEnrolments: Sendable {
             DatabaseChallengeStore.migrations + LockerRegistry.migrations + [Self.sessions])
         self.database = database
         registry = try LockerRegistry(database, project: "app", shareKey: shareKey)
-        verifier = LockerRequestVerifier(challenges: DatabaseChallengeStore(database), registry: registry)
+        verifier = LockerRequestVerifier(
+            challenges: DatabaseChallengeStore(database), registry: registry)
         self.issuer = issuer
     }
 
-    /// Enrols a device for the session's user and client. The user must have logged in no more than 300 seconds ago.
-    func enrol(_ assertion: String, for userID: String, clientID: String) async throws -> LevelShares {
-        let (key, info) = try await verifier.verifyEnrolment(LockerRequest(assertion), audience: issuer)
+    /// Enrols a device for the session's user and client. The user must have logged in no more than
+    /// 300 seconds ago.
+    func enrol(_ assertion: String, for userID: String, clientID: String) async throws
+        -> LevelShares
+    {
+        let (key, info) = try await verifier.verifyEnrolment(
+            LockerRequest(assertion), audience: issuer)
         let shares = LevelShares()
         try await registry.add(
-            LockerEnrolment(userID: userID, clientID: clientID, deviceKey: key, info: info, createdAt: Date()),
+            LockerEnrolment(
+                userID: userID, clientID: clientID, deviceKey: key, info: info, createdAt: Date()),
             shares: shares, limit: 20)
         return shares
     }
 
-    /// Begins a session of the enrolment's user with an easy-access key. The removal of the key or of the enrolment ends it.
-    func easyAccess(_ assertion: String, clientID: String, sessionID: String) async throws -> LockerEnrolment {
-        let (enrolment, key) = try await verifier.verifyEasyAccess(LockerRequest(assertion), audience: issuer)
+    /// Begins a session of the enrolment's user with an easy-access key. The removal of the key or
+    /// of the enrolment ends it.
+    func easyAccess(_ assertion: String, clientID: String, sessionID: String) async throws
+        -> LockerEnrolment
+    {
+        let (enrolment, key) = try await verifier.verifyEasyAccess(
+            LockerRequest(assertion), audience: issuer)
         guard enrolment.clientID == clientID else {
             throw OAuthError("unauthorized_client", "the enrolment belongs to another client")
         }
@@ -63,14 +73,19 @@ struct LockerEnrolments: Sendable {
 
     /// The page with the user's devices: deletes an enrolment of the user.
     func remove(_ id: String, of userID: String) async throws {
-        guard let enrolment = try await registry.enrolments(of: userID).first(where: { $0.id == id }) else { return }
+        guard
+            let enrolment = try await registry.enrolments(of: userID).first(where: { $0.id == id })
+        else { return }
         try await registry.remove(enrolment)
     }
 
     /// Deletes an enrolment when its device requests it.
     func revoke(_ assertion: String, id: String) async throws {
         let request = try LockerRequest(assertion)
-        guard let enrolment = try await verifier.verifyRevocation(request, audience: issuer, enrolmentID: id) else {
+        guard
+            let enrolment = try await verifier.verifyRevocation(
+                request, audience: issuer, enrolmentID: id)
+        else {
             return
         }
         try await registry.remove(enrolment)

@@ -10,7 +10,8 @@ import Testing
     let person = ScriptedPresence(pins: "correct horse", "correct horse")
     let prompt = PromptContext(reason: "sign a release")
 
-    let key = try await keystore.createKey(KeyRequest(policy: .pin, prompt: prompt), authorizedBy: person)
+    let key = try await keystore.createKey(
+        KeyRequest(policy: .pin, prompt: prompt), authorizedBy: person)
     let digest = MessageDigest(sha256: "release 1.0".utf8)
     let signature = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: person)
 

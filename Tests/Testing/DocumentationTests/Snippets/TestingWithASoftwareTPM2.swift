@@ -5,7 +5,8 @@ import Testing
 @Test func `a user who declines gets no second prompt`() async throws {
     let person = ScriptedPresence([.decline])
     let context = PromptContext(reason: "log in")
-    guard case .declined = try await person.pin(PINRequest(purpose: .current, context: context)) else {
+    guard case .declined = try await person.pin(PINRequest(purpose: .current, context: context))
+    else {
         Issue.record("the user declined")
         return
     }

@@ -8,7 +8,8 @@ import Testing
     let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
     let person = ScriptedPresence(pins: "correct horse", "another horse")
     let prompt = PromptContext(reason: "sign a release")
-    let key = try await keystore.createKey(KeyRequest(policy: .pin, prompt: prompt), authorizedBy: person)
+    let key = try await keystore.createKey(
+        KeyRequest(policy: .pin, prompt: prompt), authorizedBy: person)
 
     let error = await #expect(throws: KeystoreError.self) {
         try await keystore.sign(

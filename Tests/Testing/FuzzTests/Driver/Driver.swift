@@ -3,7 +3,8 @@ import Glibc
 
 /// libFuzzer's program: `fuzz --target NAME [libFuzzer's own flags] CORPUS…`, or `fuzz --list`.
 ///
-/// Swift's `main` calls libFuzzer: SwiftPM generates a `main` for every executable, so the one of libFuzzer is not linked.
+/// Swift's `main` calls libFuzzer: SwiftPM generates a `main` for every executable, so the one of
+/// libFuzzer is not linked.
 @main
 enum Driver {
     /// Set once, before the first input.

@@ -42,7 +42,8 @@ final class ProvingTransport: TPMTransport {
         answer.write(attributes.rawValue)
         answer.writeSized(
             session.hmac(
-                of: ParameterHash.response(code, parameters: parameters), .response, nonceTPM: nonce,
+                of: ParameterHash.response(code, parameters: parameters), .response,
+                nonceTPM: nonce,
                 attributes: attributes, authValue: .empty))
         return answer.bytes.withTrueSize
     }
@@ -54,6 +55,7 @@ extension [UInt8] {
     /// A TPM's response with the correct size in its header.
     var withTrueSize: [UInt8] {
         guard count >= 10 else { return self }
-        return self[..<2] + (0..<4).map { UInt8(truncatingIfNeeded: count >> (24 - 8 * $0)) } + self[6...]
+        return self[..<2] + (0..<4).map { UInt8(truncatingIfNeeded: count >> (24 - 8 * $0)) }
+            + self[6...]
     }
 }

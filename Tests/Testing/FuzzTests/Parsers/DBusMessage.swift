@@ -6,7 +6,8 @@ enum DBusMessage {
         message(
             type: 1, body: body,
             [
-                (1, "o", text(path)), (2, "s", text("org.latchkey.Presence1")), (3, "s", text("Approve")),
+                (1, "o", text(path)), (2, "s", text("org.latchkey.Presence1")),
+                (3, "s", text("Approve")),
                 (6, "s", text(client)), (7, "s", text(":1.2")),
                 (8, "g", [UInt8(truncatingIfNeeded: signature.count)] + signature + [0]),
             ])
@@ -17,7 +18,8 @@ enum DBusMessage {
         message(
             type: 2, body: text(client),
             [
-                (5, "u", number(serial)), (6, "s", text(client)), (7, "s", text("org.freedesktop.DBus")),
+                (5, "u", number(serial)), (6, "s", text(client)),
+                (7, "s", text("org.freedesktop.DBus")),
                 (8, "g", [1, UInt8(ascii: "s"), 0]),
             ])
     }
@@ -32,7 +34,9 @@ enum DBusMessage {
         return rest.dropFirst(8).prefix(4).reversed().reduce(0) { $0 << 8 | UInt32($1) }
     }
 
-    private static func message(type: UInt8, body: [UInt8], _ fields: [(UInt8, String, [UInt8])]) -> [UInt8] {
+    private static func message(type: UInt8, body: [UInt8], _ fields: [(UInt8, String, [UInt8])])
+        -> [UInt8]
+    {
         var array: [UInt8] = []
         for (code, signature, value) in fields {
             array.pad(to: 8)
@@ -46,9 +50,13 @@ enum DBusMessage {
         return message + body
     }
 
-    private static func text(_ text: String) -> [UInt8] { number(UInt32(text.utf8.count)) + Array(text.utf8) + [0] }
+    private static func text(_ text: String) -> [UInt8] {
+        number(UInt32(text.utf8.count)) + Array(text.utf8) + [0]
+    }
 
-    private static func number(_ number: UInt32) -> [UInt8] { withUnsafeBytes(of: number.littleEndian) { Array($0) } }
+    private static func number(_ number: UInt32) -> [UInt8] {
+        withUnsafeBytes(of: number.littleEndian) { Array($0) }
+    }
 }
 
 extension [UInt8] {

@@ -1,12 +1,12 @@
 import FoundationEssentials
 import HTTPTypes
-@testable import LatchkeyOAuth
 import LatchkeyJOSE
 
 @testable import Latchkey
 @testable import LatchkeyCredentials
 @testable import LatchkeyLocker
 @testable import LatchkeyLogin
+@testable import LatchkeyOAuth
 
 /// Responses of servers: each body is read as every response that a facade expects.
 extension FuzzTarget {
@@ -28,25 +28,33 @@ extension FuzzTarget {
             let again = (try? JSONEncoder().encode(user)).flatMap {
                 try? JSONDecoder().decode(LatchkeyLogin.UserInfo.self, from: $0)
             }
-            try expect(again == user, "the user that was written differs from the user that was read")
+            try expect(
+                again == user, "the user that was written differs from the user that was read")
         }
         _ = LatchkeyLogin.Session(SecretBytes(answer.body), generation: 1)
         _ = LoginError(.refused(ServerRefusal(status: 400, body: Data(input)))).description
     }
 
-    static let credentialAnswers = FuzzTarget("credential-answers") { (input) throws(Contradiction) in
+    static let credentialAnswers = FuzzTarget("credential-answers") {
+        (input) throws(Contradiction) in
         let json = Data(input)
         let context = Token.Context(issuer: "https://a.example", clientID: "client")
         _ = try? JSONDecoder().decode(ProviderMetadata.self, from: json)
         _ = TokenIntrospection(json)?.subject
-        _ = (try? JSONDecoder().decode([String: JSONValue].self, from: json)).flatMap(Credential.UserInfo.init)?.subject
+        _ =
+            (try? JSONDecoder().decode([String: JSONValue].self, from: json)).flatMap(
+                Credential.UserInfo.init)?.subject
         if let token = try? Token(response: json, context: context) { try look(at: token) }
         if let token = try? JSONDecoder().decode(Token.self, from: json) {
             try look(at: token)
-            let again = (try? JSONEncoder().encode(token)).flatMap { try? JSONDecoder().decode(Token.self, from: $0) }
+            let again = (try? JSONEncoder().encode(token)).flatMap {
+                try? JSONDecoder().decode(Token.self, from: $0)
+            }
             try expect(again == token, "a token is written as something else")
         }
-        if let answer = try? RefreshAnswer(SecretBytes(input), id: "1") { try look(at: answer.token) }
+        if let answer = try? RefreshAnswer(SecretBytes(input), id: "1") {
+            try look(at: answer.token)
+        }
         let old = try? Token(response: Data(oldToken.utf8), context: context)
         if let answer = try? old?.refreshed(by: json, at: Date(), serverDate: nil) {
             try look(at: answer.token)
@@ -54,7 +62,8 @@ extension FuzzTarget {
     }
 
     static let lockerAnswers = FuzzTarget("locker-answers") { (input) throws(Contradiction) in
-        let answer = ServerResponse<ErsteGroupAuthErrorCode>(status: 200, fields: [:], body: Data(input))
+        let answer = ServerResponse<ErsteGroupAuthErrorCode>(
+            status: 200, fields: [:], body: Data(input))
         if let discovery = try? answer.json(ProviderMetadata.self) {
             _ = (discovery.challenge?.text, discovery.enrolment?.appending("/x").text)
         }
@@ -78,10 +87,13 @@ extension FuzzTarget {
         }
         let wrapped = Base64URL.encode(input)
         guard
-            let wraps = LevelWraps(["wrap.background": wrapped, "wrap.active": wrapped, "wrap.offline": wrapped])
+            let wraps = LevelWraps([
+                "wrap.background": wrapped, "wrap.active": wrapped, "wrap.offline": wrapped,
+            ])
         else { return }
         for level in [ProtectionLevel.background, .active] {
-            _ = try? wraps.open(level, deviceSecret: key.secret, share: nil, enrolmentID: "12345678")
+            _ = try? wraps.open(
+                level, deviceSecret: key.secret, share: nil, enrolmentID: "12345678")
         }
     }
 
@@ -95,10 +107,13 @@ extension FuzzTarget {
         _ = request.answer(text + "&state=\(request.state)")
         if let fields = FormEncoding.decode(text) {
             let pairs = fields.map { (name: $0.key, value: $0.value) }
-            try expect(FormEncoding.decode(FormEncoding.encode(pairs)) == fields, "a form is written as something else")
+            try expect(
+                FormEncoding.decode(FormEncoding.encode(pairs)) == fields,
+                "a form is written as something else")
         }
         if let endpoint = Endpoint(text) {
-            try expect(Endpoint(endpoint.text) == endpoint, "an address is written as something else")
+            try expect(
+                Endpoint(endpoint.text) == endpoint, "an address is written as something else")
             _ = endpoint.appending("/x").text
             _ = request.url(at: endpoint, redirectURI: "http://127.0.0.1:1/")
         }
@@ -109,12 +124,14 @@ extension FuzzTarget {
         _ = KeyID(rawValue: text)
     }
 
-    private static let oldToken = #"{"access_token":"a","token_type":"Bearer","refresh_token":"r","expires_in":60}"#
+    private static let oldToken =
+        #"{"access_token":"a","token_type":"Bearer","refresh_token":"r","expires_in":60}"#
 
     /// Reads the members of a valid token and writes its row.
     private static func look(at token: Token) throws(Contradiction) {
         _ = (token.isExpired(), token.subject, token.scope)
-        let row = CredentialRows.metadata(of: token, tags: ["tag": "a"], security: .none, copying: .all)
+        let row = CredentialRows.metadata(
+            of: token, tags: ["tag": "a"], security: .none, copying: .all)
         guard let metadata = try? CredentialRows.metadata(row) else {
             throw Contradiction(description: "the row of a token cannot be read")
         }

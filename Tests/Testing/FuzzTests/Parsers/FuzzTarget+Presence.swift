@@ -15,7 +15,8 @@ extension FuzzTarget {
     /// The lines that a pinentry program writes.
     static let pinentryLines = FuzzTarget("pinentry-lines") { (input) throws(Contradiction) in
         for purpose in [PINRequest.Purpose.current, .new] {
-            let request = PINRequest(purpose: purpose, context: PromptContext(reason: "fuzz"), attemptsLeft: 3)
+            let request = PINRequest(
+                purpose: purpose, context: PromptContext(reason: "fuzz"), attemptsLeft: 3)
             var dialogue = PinentryDialogue(
                 wording: PromptWording(request), options: ["ttyname=/dev/tty"], timeoutSeconds: 60)
             var line = AssuanLine()
@@ -27,7 +28,9 @@ extension FuzzTarget {
                 switch action {
                 case .wait: continue
                 case .send(let command):
-                    try expect(command.utf8.count < AssuanLine.maximumBytes, "a command is too long for a line")
+                    try expect(
+                        command.utf8.count < AssuanLine.maximumBytes,
+                        "a command is too long for a line")
                     try expect(!command.contains("\n"), "a command is two")
                     continue
                 case .finish: break
@@ -44,7 +47,8 @@ extension FuzzTarget {
         for arguments in HostileBus.arguments(of: input) {
             if let request = PresenceWire.request(arguments) {
                 try expect(
-                    PresenceWire.request(PresenceWire.arguments(request)) == request, "a request is written otherwise")
+                    PresenceWire.request(PresenceWire.arguments(request)) == request,
+                    "a request is written otherwise")
             }
             if let state = PresenceWire.state(arguments), case .lockedOut(let until?) = state {
                 _ = until.formatted(.iso8601)
@@ -54,7 +58,9 @@ extension FuzzTarget {
             _ = PresenceWire.unsetPIN(arguments)
             _ = PresenceWire.prompt(arguments)
             _ = PresenceWire.policy(arguments)
-            guard arguments.count == 2, let name = arguments[0].string, let message = arguments[1].string else {
+            guard arguments.count == 2, let name = arguments[0].string,
+                let message = arguments[1].string
+            else {
                 continue
             }
             _ = PresenceWire.keystoreError(BusError(name: name, message: message))

@@ -25,12 +25,14 @@ extension FuzzTarget {
             if let key = (try? JSONWebKey(value))?.publicKey {
                 _ = key.isValid(Data(repeating: 1, count: 64), for: Data([1]))
                 guard let kid = KeyID(rawValue: "12345678") else { return }
-                try expect(DevicePublicKey(key.jwk(kid: kid)) == key, "a device's key is another one")
+                try expect(
+                    DevicePublicKey(key.jwk(kid: kid)) == key, "a device's key is another one")
             }
         }
         if let keys = try? JSONDecoder().decode(JWKSet.self, from: json) {
             let parts = JWS.Parts(
-                header: Data(#"{"alg":"RS256"}"#.utf8), payload: Data(), signature: Data(repeating: 1, count: 256),
+                header: Data(#"{"alg":"RS256"}"#.utf8), payload: Data(),
+                signature: Data(repeating: 1, count: 256),
                 signingInput: "e30.e30")
             try? parts.verify(with: keys)
         }
@@ -42,12 +44,14 @@ extension FuzzTarget {
         if let request = try? BiometricRequest(text) {
             _ = request.keyID
             _ = request.deviceInfo.flatMap(DeviceInfo.init)?.label
-            _ = request.key?.publicKey?.isValid(request.jws.signature, for: Data(request.jws.signingInput.utf8))
+            _ = request.key?.publicKey?.isValid(
+                request.jws.signature, for: Data(request.jws.signingInput.utf8))
         }
         if let request = try? LockerRequest(text) {
             _ = request.info?.label
             if let key = request.publicKey {
-                _ = key.isValid(request.signature, for: MessageDigest(sha256: Data(request.signingInput.utf8)))
+                _ = key.isValid(
+                    request.signature, for: MessageDigest(sha256: Data(request.signingInput.utf8)))
                 let countersignature = Base64URL.encode(request.signature.rawRepresentation)
                 _ = (try? LockerCountersignature(countersignature))?.isValid(for: request, by: key)
             }
@@ -61,37 +65,44 @@ extension FuzzTarget {
         let validator = IDTokenValidator(issuer: "https://a.example", clientID: "client")
         let expected = IDTokenValidator.Expectations(
             nonce: "n", accessToken: "a", code: "c", deviceSecret: "d", maximumLoginAge: 60)
-        _ = try? validator.validate(text, keys: JWKSet(keys: []), expected, now: now, serverDate: now)
-        _ = try? validator.checkClaims(text, expected, now: now, serverDate: now.addingTimeInterval(1000))
+        _ = try? validator.validate(
+            text, keys: JWKSet(keys: []), expected, now: now, serverDate: now)
+        _ = try? validator.checkClaims(
+            text, expected, now: now, serverDate: now.addingTimeInterval(1000))
         guard let token = JWT(text) else { return }
         _ = (token.subject, token.audience, token.name, token.email)
         if let parts = JWS.parse(text) {
             try expect(
-                text.hasPrefix(parts.signingInput + "."), "the text does not begin with the signing input")
+                text.hasPrefix(parts.signingInput + "."),
+                "the text does not begin with the signing input")
             _ = parts.keyID
         }
     }
 
-    /// A TPM's attestation of a new key: three parts, each after its length in two bytes, and a signature.
+    /// A TPM's attestation of a new key: three parts, each after its length in two bytes, and a
+    /// signature.
     static let attestations = FuzzTarget("attestations") { (input) throws(Contradiction) in
         let pieces = pieces(of: input)
         guard pieces.count >= 3 else { return }
         let challenge = [UInt8](repeating: 7, count: 16)
         let attestation = KeyAttestation(
-            format: "tpm", statement: Data(pieces[0]), signature: Data(pieces.dropFirst(3).first ?? []),
+            format: "tpm", statement: Data(pieces[0]),
+            signature: Data(pieces.dropFirst(3).first ?? []),
             publicArea: Data(pieces[1]), attestationKey: Data(pieces[2]), certificates: [])
         _ = try? KeyAttestationVerifier().verify(attestation, challenge: challenge)
     }
 
-    /// A compact JWS: the input itself, or the base64url encoding of three lines (header, payload, signature), so that the
-    /// fuzzer reaches the parsers behind base64url.
+    /// A compact JWS: the input itself, or the base64url encoding of three lines (header, payload,
+    /// signature), so that the fuzzer reaches the parsers behind base64url.
     private static func compact(_ input: [UInt8]) -> String {
-        let lines = input.split(separator: UInt8(ascii: "\n"), maxSplits: 2, omittingEmptySubsequences: false)
+        let lines = input.split(
+            separator: UInt8(ascii: "\n"), maxSplits: 2, omittingEmptySubsequences: false)
         guard lines.count == 3 else { return String(decoding: input, as: UTF8.self) }
         return lines.map { Base64URL.encode(Array($0)) }.joined(separator: ".")
     }
 
-    /// Splits the input into parts: a length in two bytes, then that many bytes, or all that are left.
+    /// Splits the input into parts: a length in two bytes, then that many bytes, or all that are
+    /// left.
     static func pieces(of input: [UInt8]) -> [[UInt8]] {
         var pieces: [[UInt8]] = []
         var rest = input[...]

@@ -1,7 +1,8 @@
 @testable import LatchkeySSH
 
 extension FuzzTarget {
-    /// The messages of an agent's client, as a stream. The data to sign is decided upon with and without bound sessions.
+    /// The messages of an agent's client, as a stream. The data to sign is decided upon with and
+    /// without bound sessions.
     static let sshMessages = FuzzTarget("ssh-messages") { (input) throws(Contradiction) in
         var buffer = FrameBuffer()
         var bindings = SessionBindings()
@@ -24,13 +25,15 @@ extension FuzzTarget {
             // A stream with an invalid length ends.
         }
         decide(input, [], bindings)
-        try expect(bindings.bindings.count <= SessionBindings.maximumCount, "there are too many sessions")
+        try expect(
+            bindings.bindings.count <= SessionBindings.maximumCount, "there are too many sessions")
     }
 
     private static func decide(_ data: [UInt8], _ key: [UInt8], _ bindings: SessionBindings) {
         var settings = SSHKeySettings()
         settings.allowsForwarding = true
-        let decision = SigningDecision(data: data, key: key, certificate: nil, bindings: bindings, settings: settings)
+        let decision = SigningDecision(
+            data: data, key: key, certificate: nil, bindings: bindings, settings: settings)
         guard case .allowed(let use) = decision else { return }
         _ = use.reason(key: "key", client: "client", knownHosts: KnownHosts([]))
     }
@@ -48,7 +51,9 @@ extension FuzzTarget {
         _ = try? SSHCertificate(input)
         guard let key = try? HostKey(input) else { return }
         _ = hosts.name(of: key)
-        try expect((try? HostKey(key.blob))?.fingerprint == key.fingerprint, "a host key has another fingerprint")
+        try expect(
+            (try? HostKey(key.blob))?.fingerprint == key.fingerprint,
+            "a host key has another fingerprint")
         _ = key.isValid(input, over: input)
     }
 }

@@ -8,16 +8,19 @@ import GRDB
 @testable import LatchkeyLogin
 
 extension FuzzTarget {
-    /// The columns of one row, of any type: one byte for the type, two for the length, then the value.
+    /// The columns of one row, of any type: one byte for the type, two for the length, then the
+    /// value.
     static let storedRows = FuzzTarget("stored-rows") { (input) throws(Contradiction) in
         let columns = [
-            "container", "id", "kind", "class", "policy", "attributes", "hardwareKey", "payload", "generation",
+            "container", "id", "kind", "class", "policy", "attributes", "hardwareKey", "payload",
+            "generation",
             "createdAt", "updatedAt", "mac", "name", "sealed",
         ]
         var values: [String: (any DatabaseValueConvertible)?] = [:]
         var rest = input[...]
         for column in columns {
-            guard let type = rest.popFirst(), let high = rest.popFirst(), let low = rest.popFirst() else { break }
+            guard let type = rest.popFirst(), let high = rest.popFirst(), let low = rest.popFirst()
+            else { break }
             let value = Array(rest.prefix(Int(high) << 8 | Int(low)))
             rest = rest.dropFirst(value.count)
             values[column] = StoredValue(type: type, bytes: value).databaseValue

@@ -7,9 +7,9 @@ import SwiftASN1
 @testable import TPM2
 
 extension FuzzTarget {
-    /// Responses of a TPM to each typed command. The first byte chooses the command, the other bytes are the response.
-    /// Its size field is corrected, so that the fuzzer reaches the parsers behind the header, unless the first byte's high
-    /// bit is set.
+    /// Responses of a TPM to each typed command. The first byte chooses the command, the other
+    /// bytes are the response. Its size field is corrected, so that the fuzzer reaches the parsers
+    /// behind the header, unless the first byte's high bit is set.
     static let tpmResponses = FuzzTarget("tpm-responses") { (input) throws(Contradiction) in
         guard let choice = input.first else { return }
         let response = Array(input.dropFirst())
@@ -18,21 +18,24 @@ extension FuzzTarget {
         try? calls[Int(choice & 0x7f) % calls.count](TPM(transport))
     }
 
-    /// Authentic responses in a session with parameter decryption: the bytes are the parameters of `Unseal`, `Create` and
-    /// `GetRandom`, with an HMAC under the session's key.
+    /// Authentic responses in a session with parameter decryption: the bytes are the parameters of
+    /// `Unseal`, `Create` and `GetRandom`, with an HMAC under the session's key.
     static let tpmSessions = FuzzTarget("tpm-sessions") { (input) throws(Contradiction) in
         guard let choice = input.first else { return }
         let session = Session(
             handle: TPMHandle(rawValue: 0x0200_0000), kind: .hmac,
             salt: SymmetricKey(data: [UInt8](repeating: 1, count: 32)),
-            nonceCaller: [UInt8](repeating: 2, count: 32), nonceTPM: [UInt8](repeating: 3, count: 32))
+            nonceCaller: [UInt8](repeating: 2, count: 32),
+            nonceTPM: [UInt8](repeating: 3, count: 32))
         let transport = ProvingTransport(
             session: session, parameters: Array(input.dropFirst()), encrypts: choice & 1 == 1)
         let tpm = TPM(transport)
-        let authorization = Authorization.lastUse(of: session, protecting: choice & 1 == 1 ? .encrypt : [])
+        let authorization = Authorization.lastUse(
+            of: session, protecting: choice & 1 == 1 ? .encrypt : [])
         switch choice >> 1 & 1 {
         case 0: try? tpm.unseal(TPMCalls.key, authorizedBy: authorization) { _ in }
-        default: _ = try? tpm.create(TPMCalls.template, under: TPMCalls.key, authorizedBy: authorization)
+        default:
+            _ = try? tpm.create(TPMCalls.template, under: TPMCalls.key, authorizedBy: authorization)
         }
     }
 
@@ -55,13 +58,16 @@ extension FuzzTarget {
             try expect(protection.bytes == input, "a protection is written as something else")
             _ = try? protection.digest(under: .userPresence)
         }
-        guard let state = try? JSONDecoder().decode(AuthorityState.self, from: Data(input)) else { return }
+        guard let state = try? JSONDecoder().decode(AuthorityState.self, from: Data(input)) else {
+            return
+        }
         _ = try? StorageRoot(anchor: state.root)
         _ = try? PublicArea(unmarshalling: Array(state.publicArea))
         _ = PrivateBlob(bytes: Array(state.privatePart))
     }
 
-    /// `TSS2 PRIVATE KEY` files, and the stored blobs around them. The digest at the end of a stored blob is corrected.
+    /// `TSS2 PRIVATE KEY` files, and the stored blobs around them. The digest at the end of a
+    /// stored blob is corrected.
     static let tpmKeys = FuzzTarget("tpm-keys") { (input) throws(Contradiction) in
         if let key = try? TSS2PrivateKey(derEncoded: input) {
             let again = try? TSS2PrivateKey(derEncoded: serialized(key))

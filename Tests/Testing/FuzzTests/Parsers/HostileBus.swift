@@ -2,8 +2,8 @@ import Glibc
 
 @testable import LatchkeyPresence
 
-/// A malicious message bus: it accepts a ``BusConnection``, and then calls one of its methods with arguments that the
-/// fuzzer chooses.
+/// A malicious message bus: it accepts a ``BusConnection``, and then calls one of its methods with
+/// arguments that the fuzzer chooses.
 final class HostileBus {
     private static let path = "/org/latchkey/Presence1"
 
@@ -41,23 +41,29 @@ final class HostileBus {
 
     /// Returns the arguments that a client reads from a call.
     ///
-    /// - Parameter input: The length of the arguments' signature in a byte, the signature, the arguments.
+    /// - Parameter input: The length of the arguments' signature in a byte, the signature, the
+    ///   arguments.
     static func arguments(of input: [UInt8]) -> [[BusValue]] {
-        guard let count = input.first.map(Int.init), input.count > count, let bus = HostileBus() else { return [] }
+        guard let count = input.first.map(Int.init), input.count > count, let bus = HostileBus()
+        else { return [] }
         let signature = input.dropFirst().prefix(count)
         guard !signature.contains(0) else { return [] }
-        bus.send(DBusMessage.call(path, signature: Array(signature), body: Array(input[(count + 1)...])))
+        bus.send(
+            DBusMessage.call(path, signature: Array(signature), body: Array(input[(count + 1)...])))
         bus.connection.process()
         return bus.calls
     }
 
-    /// The bus's side of the authentication (D-Bus Specification, sections "Authentication Protocol" and "Hello").
+    /// The bus's side of the authentication (D-Bus Specification, sections "Authentication
+    /// Protocol" and "Hello").
     private func welcome() -> Bool {
         // libsystemd leaves its name out, sends empty DATA, and does not wait for either answer.
         send(Array("DATA\r\nOK 0123456789abcdef0123456789abcdef\r\n".utf8))
         for _ in 0..<20 {
             connection.process()
-            guard let heard = receive(), let serial = DBusMessage.serialOfCall(in: heard) else { continue }
+            guard let heard = receive(), let serial = DBusMessage.serialOfCall(in: heard) else {
+                continue
+            }
             send(DBusMessage.welcome(to: serial))
             connection.process()
             return true
@@ -65,7 +71,9 @@ final class HostileBus {
         return false
     }
 
-    private func send(_ bytes: [UInt8]) { _ = Glibc.send(peer, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
+    private func send(_ bytes: [UInt8]) {
+        _ = Glibc.send(peer, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+    }
 
     /// The bytes that have arrived.
     private func receive() -> [UInt8]? {

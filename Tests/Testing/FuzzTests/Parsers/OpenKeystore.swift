@@ -1,14 +1,17 @@
 import FoundationEssentials
 import Latchkey
 
-/// A keystore that unseals every blob to the same secret, so that the fuzzer reaches the code behind a record key.
+/// A keystore that unseals every blob to the same secret, so that the fuzzer reaches the code
+/// behind a record key.
 struct OpenKeystore: BackendKeystore {
     let backend = "tpm"
 
     private var secret: SecretBytes { SecretBytes([UInt8](repeating: 1, count: 32)) }
 
     private var refusal: KeystoreError {
-        KeystoreError(operation: "fuzz", code: .unsupported, reason: "it only opens", recovery: "Use real hardware.")
+        KeystoreError(
+            operation: "fuzz", code: .unsupported, reason: "it only opens",
+            recovery: "Use real hardware.")
     }
 
     func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
@@ -34,7 +37,8 @@ struct OpenKeystore: BackendKeystore {
     ) async throws(KeystoreError) -> SealedSecret { throw refusal }
 
     func unseal(
-        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes { self.secret }
 
     func delete(_ key: HardwareKey) async throws(KeystoreError) {}
@@ -42,9 +46,13 @@ struct OpenKeystore: BackendKeystore {
     func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) { throw refusal }
+    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
+        throw refusal
+    }
 
-    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError) -> KeyAttestation {
+    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError)
+        -> KeyAttestation
+    {
         throw refusal
     }
 }

@@ -29,7 +29,10 @@ final class StoreDirectory: Sendable {
         _ = try? await store.anchor("tpm/storage-root")
         let names = (try? await store.containerNames()) ?? []
         for name in ["default"] + names.prefix(4) {
-            guard let container = try? RecordContainer(name: name, store: store, keystore: OpenKeystore()) else {
+            guard
+                let container = try? RecordContainer(
+                    name: name, store: store, keystore: OpenKeystore())
+            else {
                 continue
             }
             await use(container)
@@ -43,13 +46,15 @@ final class StoreDirectory: Sendable {
         let listed = (try? await container.list(kind)) ?? []
         _ = try? container.idsNow(kind)
         _ = try? container.scanNow(kind) { _ in true }
-        _ = try? container.findNow(kind, where: .and(.hasAttribute("tag"), .not(.attribute("a", is: "b"))))
+        _ = try? container.findNow(
+            kind, where: .and(.hasAttribute("tag"), .not(.attribute("a", is: "b"))))
         try? await container.open(.device, for: prompt, authorizedBy: NobodyPresent())
         for record in (keys + listed).prefix(8) {
             _ = try? await container.read(record.id, for: prompt)
         }
         let note = Record(id: "fuzz", kind: kind, attributes: ["tag": "a"])
-        _ = try? await container.apply([.put(note, payload: SecretBytes([1]), ifGeneration: nil)], for: prompt)
+        _ = try? await container.apply(
+            [.put(note, payload: SecretBytes([1]), ifGeneration: nil)], for: prompt)
         _ = try? await container.apply([.delete("note", ifGeneration: nil)], for: prompt)
         _ = try? await container.read("fuzz", for: prompt)
     }

@@ -33,13 +33,15 @@ enum TPMCalls {
         { _ = try $0.createPrimary(template, in: .owner) },
         {
             _ = try $0.certifyCreation(
-                of: key, creationHash: [1], creationTicket: .nullHashCheck, challenge: [2], by: signer)
+                of: key, creationHash: [1], creationTicket: .nullHashCheck, challenge: [2],
+                by: signer)
         },
         { _ = try $0.certify(key, by: signer, challenge: [2], authorizedBy: .emptyPassword) },
         { _ = try $0.nvCertify(try NVIndex(publicArea: index), by: signer, challenge: [2]) },
         {
             _ = try $0.activateCredential(
-                [1], secret: [2], for: signer, authorizedBy: .emptyPassword, with: key, authorizedBy: .emptyPassword
+                [1], secret: [2], for: signer, authorizedBy: .emptyPassword, with: key,
+                authorizedBy: .emptyPassword
             ) { _ in }
         },
         { _ = try $0.endorsementKey() },
@@ -54,9 +56,15 @@ enum TPMCalls {
         { _ = try $0.policyGetDigest(session) },
         { _ = try $0.policySecret(Approval(), of: key, authorizedBy: .emptyPassword, in: session) },
         { _ = try $0.policySigned(Approval(), signature: signature, by: signer, in: session) },
-        { _ = try $0.sign([UInt8](repeating: 1, count: 32), with: signer, authorizedBy: .emptyPassword) },
+        {
+            _ = try $0.sign(
+                [UInt8](repeating: 1, count: 32), with: signer, authorizedBy: .emptyPassword)
+        },
         { _ = try $0.unseal(key, authorizedBy: .emptyPassword) { _ in } },
-        { _ = try $0.verifySignature(signature, over: [UInt8](repeating: 1, count: 32), by: signer) },
+        {
+            _ = try $0.verifySignature(
+                signature, over: [UInt8](repeating: 1, count: 32), by: signer)
+        },
         { _ = try $0.ecdhZGen(ECCPoint(x: [1], y: [2]), with: key, authorizedBy: .emptyPassword) },
         { _ = try $0.suspend(session) },
         { _ = try TPMIdentity($0).description },
@@ -73,7 +81,8 @@ enum TPMCalls {
 
     private static let signature = TPMSignature.ecdsa(hash: .sha256, r: [1], s: [2])
     private static let context = SavedContext(
-        sequence: 1, savedHandle: TPMHandle(rawValue: 0x8000_0000), hierarchy: .null, blob: [1, 2, 3])
+        sequence: 1, savedHandle: TPMHandle(rawValue: 0x8000_0000), hierarchy: .null,
+        blob: [1, 2, 3])
 
     private static var privatePart: PrivateBlob {
         get throws { try PrivateBlob(unmarshalling: [0, 1, 0]) }
@@ -84,17 +93,23 @@ enum TPMCalls {
         if case .ecc(let parameters, _) = template.detail {
             area.detail = .ecc(parameters, ECCPoint(x: bytes(generatorX), y: bytes(generatorY)))
         }
-        guard let object = try? TPMObject(handle: TPMHandle(rawValue: 0x8000_0000), publicArea: area) else {
+        guard
+            let object = try? TPMObject(handle: TPMHandle(rawValue: 0x8000_0000), publicArea: area)
+        else {
             preconditionFailure("SHA-256 is known")
         }
         return object
     }
 
-    private static let generatorX = "6b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
-    private static let generatorY = "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5"
+    private static let generatorX =
+        "6b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
+    private static let generatorY =
+        "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5"
 
     private static func bytes(_ digits: String) -> [UInt8] {
         let digits = digits.compactMap(\.hexDigitValue)
-        return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+        return stride(from: 0, to: digits.count, by: 2).map {
+            UInt8(digits[$0] << 4 | digits[$0 + 1])
+        }
     }
 }

@@ -5,13 +5,16 @@ import Synchronization
 
 extension PaperKeystore {
     /// The first bytes of a blob, which identify its device.
-    private var mark: Data { Data(SHA256.hash(data: device.withUnsafeBytes { Data($0) })).prefix(8) }
+    private var mark: Data {
+        Data(SHA256.hash(data: device.withUnsafeBytes { Data($0) })).prefix(8)
+    }
 
     func owns(_ secret: SealedSecret) async -> Bool? { secret.blob.starts(with: mark) }
 
     func blob(_ sheet: Sheet) throws(KeystoreError) -> Data {
         do {
-            guard let sealed = try AES.GCM.seal(JSONEncoder().encode(sheet), using: device).combined else {
+            guard let sealed = try AES.GCM.seal(JSONEncoder().encode(sheet), using: device).combined
+            else {
                 throw SheetError()
             }
             return mark + sealed
@@ -24,7 +27,8 @@ extension PaperKeystore {
         guard blob.count > mark.count else { throw .damaged("it is too short") }
         if fault != .takesAnyDevice, blob.prefix(mark.count) != mark {
             throw KeystoreError(
-                operation: "read a blob", code: .wrongDevice, reason: "it belongs to another device",
+                operation: "read a blob", code: .wrongDevice,
+                reason: "it belongs to another device",
                 recovery: "Use it there.")
         }
         let sealed = blob.dropFirst(mark.count)
@@ -37,11 +41,13 @@ extension PaperKeystore {
     }
 
     private func open(_ sealed: Data) throws -> Sheet {
-        try JSONDecoder().decode(Sheet.self, from: AES.GCM.open(AES.GCM.SealedBox(combined: sealed), using: device))
+        try JSONDecoder().decode(
+            Sheet.self, from: AES.GCM.open(AES.GCM.SealedBox(combined: sealed), using: device))
     }
 
     func newBlob(
-        _ content: Data, _ policy: AccessPolicy, _ prompt: PromptContext, _ presence: any PresenceAuthority
+        _ content: Data, _ policy: AccessPolicy, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> Data {
         switch policy.requirement {
         case .none: return try blob(Sheet(policy: policy, pin: nil, content: content))
@@ -66,14 +72,17 @@ extension PaperKeystore {
         for attempt in 1...2 {
             let status = try await pinStatus()
             if fault != .asksWhenLocked, status.isLockedOut { throw Self.lockedOut }
-            let request = PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft)
+            let request = PINRequest(
+                purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft)
             let pin = try await pinDigest(request, presence)
             if status.isLockedOut { throw Self.lockedOut }
             if pin == sheet.pin || fault == .ignoresPIN {
                 presence.accepted()
                 guard isReusable else { return }
                 return proven.withLock { proven in
-                    if proven.endings == endings || fault == .keepsLateProofs { proven.pins.insert(pin) }
+                    if proven.endings == endings || fault == .keepsLateProofs {
+                        proven.pins.insert(pin)
+                    }
                 }
             }
             presence.rejected()
@@ -84,25 +93,33 @@ extension PaperKeystore {
             }
             guard fault == .asksAgain, attempt == 1 else {
                 throw KeystoreError(
-                    operation: "open it", code: .wrongProof, reason: "the PIN is wrong", recovery: "Try again.",
+                    operation: "open it", code: .wrongProof, reason: "the PIN is wrong",
+                    recovery: "Try again.",
                     attemptsLeft: left)
             }
         }
     }
 
     private static let lockedOut = KeystoreError(
-        operation: "open it", code: .lockedOut, reason: "too many PINs were wrong", recovery: "Wait.")
+        operation: "open it", code: .lockedOut, reason: "too many PINs were wrong",
+        recovery: "Wait.")
 
-    func pinDigest(_ request: PINRequest, _ presence: any PresenceAuthority) async throws(KeystoreError) -> Data {
+    func pinDigest(_ request: PINRequest, _ presence: any PresenceAuthority)
+        async throws(KeystoreError) -> Data
+    {
         switch try await presence.pin(request) {
         case .declined(let why):
             guard fault != .takesNoForAnError else {
-                throw KeystoreError(operation: "ask", code: .failed, reason: why, recovery: "Say yes.")
+                throw KeystoreError(
+                    operation: "ask", code: .failed, reason: why, recovery: "Say yes.")
             }
             throw .cancelled(why)
         case .pin(let pin):
             return pin.withUnsafeBytes { bytes in
-                Data(SHA256.hash(data: fault == .readsHalfThePIN ? bytes.prefix(32).map(\.self) : Array(bytes)))
+                Data(
+                    SHA256.hash(
+                        data: fault == .readsHalfThePIN
+                            ? bytes.prefix(32).map(\.self) : Array(bytes)))
             }
         }
     }

@@ -9,10 +9,14 @@ import Synchronization
 final class PaperKeystore: BackendKeystore {
     /// A violation of the contract.
     enum Fault: Sendable, CaseIterable {
-        case asksAgain, ignoresPIN, readsHalfThePIN, believesTheRow, weakensPolicies, asksWhenLocked, sealsAnything
-        case keepsOldPIN, repeatsItself, overlooksTheEnd, takesNoForAnError, forgetsToCount, checksNoPublicKey
-        case takesAnyDevice, attestsAnything, asksEachTime, neverForgets, keepsLateProofs, ignoresForbiddenReuse
-        case revokesNoSecret, revokesNoKey, liftsLockoutWithoutProof, promisesAttestation, sharesItsIdentity
+        case asksAgain, ignoresPIN, readsHalfThePIN, believesTheRow, weakensPolicies,
+            asksWhenLocked, sealsAnything
+        case keepsOldPIN, repeatsItself, overlooksTheEnd, takesNoForAnError, forgetsToCount,
+            checksNoPublicKey
+        case takesAnyDevice, attestsAnything, asksEachTime, neverForgets, keepsLateProofs,
+            ignoresForbiddenReuse
+        case revokesNoSecret, revokesNoKey, liftsLockoutWithoutProof, promisesAttestation,
+            sharesItsIdentity
     }
 
     /// The content of a blob, encrypted with the device's key.
@@ -47,24 +51,30 @@ final class PaperKeystore: BackendKeystore {
     }
 
     func liftLockout(
-        of secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        of secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> Bool {
         if fault == .liftsLockoutWithoutProof { failures.withLock { $0 = 0 } }
         return try await !pinStatus().isLockedOut
     }
 
-    func createKey(_ request: KeyRequest, authorizedBy presence: any PresenceAuthority) async throws(KeystoreError)
+    func createKey(_ request: KeyRequest, authorizedBy presence: any PresenceAuthority)
+        async throws(KeystoreError)
         -> HardwareKey
     {
         let key =
             fault == .repeatsItself
-            ? try? P256.Signing.PrivateKey(rawRepresentation: SHA256.hash(data: [1])) : P256.Signing.PrivateKey()
+            ? try? P256.Signing.PrivateKey(rawRepresentation: SHA256.hash(data: [1]))
+            : P256.Signing.PrivateKey()
         guard let key else { throw .damaged("it can't be made") }
         return HardwareKey(
-            id: request.id, backend: backend, policy: request.policy, assurance: assurance(of: request.policy),
-            publicKey: try PublicKey(x963Representation: key.publicKey.x963Representation), label: request.label,
+            id: request.id, backend: backend, policy: request.policy,
+            assurance: assurance(of: request.policy),
+            publicKey: try PublicKey(x963Representation: key.publicKey.x963Representation),
+            label: request.label,
             createdAt: Date(),
-            blob: try await newBlob(key.rawRepresentation, request.policy, request.prompt, presence))
+            blob: try await newBlob(key.rawRepresentation, request.policy, request.prompt, presence)
+        )
     }
 
     func createRevocableKey(
@@ -76,11 +86,13 @@ final class PaperKeystore: BackendKeystore {
         }
         let plain = try await createKey(request, authorizedBy: presence)
         let authorization = SealedSecret(
-            backend: backend, policy: plain.policy, assurance: plain.assurance, isRevocable: true, blob: Data())
+            backend: backend, policy: plain.policy, assurance: plain.assurance, isRevocable: true,
+            blob: Data())
         try await willCreate(authorization)
         return HardwareKey(
             id: plain.id, backend: backend, policy: plain.policy, assurance: plain.assurance,
-            publicKey: plain.publicKey, label: plain.label, createdAt: plain.createdAt, blob: plain.blob,
+            publicKey: plain.publicKey, label: plain.label, createdAt: plain.createdAt,
+            blob: plain.blob,
             authorization: authorization)
     }
 
@@ -98,8 +110,11 @@ final class PaperKeystore: BackendKeystore {
                 sheet.policy == key.policy
             else { throw KeystoreError.damaged("the row does not match the blob") }
             try await authorize(sheet, prompt, presence)
-            let signature = try privateKey.signature(for: PaperDigest(bytes: digest.bytes)).rawRepresentation
-            guard let signature = ECDSASignature(rawRepresentation: signature) else { throw SheetError() }
+            let signature = try privateKey.signature(for: PaperDigest(bytes: digest.bytes))
+                .rawRepresentation
+            guard let signature = ECDSASignature(rawRepresentation: signature) else {
+                throw SheetError()
+            }
             return signature
         } catch let error as KeystoreError {
             throw error
@@ -112,7 +127,9 @@ final class PaperKeystore: BackendKeystore {
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret {
-        guard secret.count == 32 || fault == .sealsAnything else { throw .invalidInput("it has no 32 bytes") }
+        guard secret.count == 32 || fault == .sealsAnything else {
+            throw .invalidInput("it has no 32 bytes")
+        }
         let bytes = secret.withUnsafeBytes { Data($0) }
         return SealedSecret(
             backend: backend, policy: policy, assurance: assurance(of: policy),
@@ -129,7 +146,8 @@ final class PaperKeystore: BackendKeystore {
         }
         let plain = try await seal(secret, policy: policy, for: prompt, authorizedBy: presence)
         let sealed = SealedSecret(
-            backend: backend, policy: policy, assurance: plain.assurance, isRevocable: true, blob: plain.blob)
+            backend: backend, policy: policy, assurance: plain.assurance, isRevocable: true,
+            blob: plain.blob)
         try await willCreate(sealed)
         return sealed
     }
@@ -141,11 +159,14 @@ final class PaperKeystore: BackendKeystore {
     }
 
     func unseal(
-        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         var sheet = try sheet(secret.blob)
         if fault == .believesTheRow { sheet.policy = secret.policy }
-        guard sheet.policy == secret.policy else { throw .damaged("the row does not match the blob") }
+        guard sheet.policy == secret.policy else {
+            throw .damaged("the row does not match the blob")
+        }
         try await authorize(sheet, prompt, presence)
         return SecretBytes(sheet.content)
     }
@@ -161,12 +182,17 @@ final class PaperKeystore: BackendKeystore {
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
-        let sheets = try (keys.map(\.blob) + secrets.map(\.blob)).map { blob throws(KeystoreError) in try sheet(blob) }
+        let sheets = try (keys.map(\.blob) + secrets.map(\.blob)).map {
+            blob throws(KeystoreError) in try sheet(blob)
+        }
         guard let first = sheets.first else { return (keys, secrets) }
         try await authorize(first, prompt, presence)
         let new = try await pinDigest(.init(purpose: .new, context: prompt), presence)
         let blobs = try sheets.map { sheet throws(KeystoreError) in
-            try blob(Sheet(policy: sheet.policy, pin: fault == .keepsOldPIN ? sheet.pin : new, content: sheet.content))
+            try blob(
+                Sheet(
+                    policy: sheet.policy, pin: fault == .keepsOldPIN ? sheet.pin : new,
+                    content: sheet.content))
         }
         return (
             zip(keys, blobs).map { $0.replacing(blob: $1) },
@@ -174,18 +200,22 @@ final class PaperKeystore: BackendKeystore {
         )
     }
 
-    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError) -> KeyAttestation {
+    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError)
+        -> KeyAttestation
+    {
         guard fault == .attestsAnything else {
             throw .unsupported("paper attests nothing", recovery: "Use hardware.")
         }
         return KeyAttestation(
-            format: "paper", statement: request.challenge, signature: Data(), publicArea: key.publicKey.x,
+            format: "paper", statement: request.challenge, signature: Data(),
+            publicArea: key.publicKey.x,
             attestationKey: Data(), certificates: [])
     }
 
     func isAttestable(_ key: HardwareKey) -> Bool { fault == .promisesAttestation }
 
-    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity {
+    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity
+    {
         guard fault == .sharesItsIdentity else {
             throw .unsupported("paper has no endorsement key", recovery: "Use hardware.")
         }

@@ -5,13 +5,17 @@ internal import Testing
 
 extension KeystoreContract {
     private static let issuer = "https://id.example.com"
-    private static let form = AttestationRequest.Form.webAuthn(rpID: "id.example.com", origin: issuer)
+    private static let form = AttestationRequest.Form.webAuthn(
+        rpID: "id.example.com", origin: issuer)
 
     func attestsInForms(_ keystore: any Keystore) async throws {
         let key = try await makeKey(keystore, guarded)
-        let request = AttestationRequest(challenge: Data(repeating: 7, count: 64), issuer: Self.issuer)
+        let request = AttestationRequest(
+            challenge: Data(repeating: 7, count: 64), issuer: Self.issuer)
         guard keystore.isAttestable(key) else {
-            await Self.expect(.unsupported, of: "attest") { _ = try await keystore.attest(key, for: request) }
+            await Self.expect(.unsupported, of: "attest") {
+                _ = try await keystore.attest(key, for: request)
+            }
             return
         }
         let attestation = try await keystore.attest(key, for: request)
@@ -19,7 +23,8 @@ extension KeystoreContract {
         for count in [7, 65] {
             await Self.expect(.invalidInput, of: "attest with a challenge of \(count) bytes") {
                 _ = try await keystore.attest(
-                    key, for: AttestationRequest(challenge: Data(count: count), issuer: Self.issuer))
+                    key, for: AttestationRequest(challenge: Data(count: count), issuer: Self.issuer)
+                )
             }
         }
         guard attestation.format == KeyAttestation.tpm else {
@@ -28,13 +33,15 @@ extension KeystoreContract {
         }
         #expect(attestation.statement.firstRange(of: request.challenge) != nil)
         #expect(attestation.json == nil, "the attestation key has no certificate")
-        let stored = try JSONDecoder().decode(KeyAttestation.self, from: JSONEncoder().encode(attestation))
+        let stored = try JSONDecoder().decode(
+            KeyAttestation.self, from: JSONEncoder().encode(attestation))
         #expect(stored == attestation)
         for form in [Self.form, .acme] {
             await Self.expect(.wrongState, of: "attest before the activation") {
                 _ = try await keystore.attest(
                     key,
-                    for: AttestationRequest(challenge: Data(repeating: 7, count: 32), issuer: Self.issuer, form: form))
+                    for: AttestationRequest(
+                        challenge: Data(repeating: 7, count: 32), issuer: Self.issuer, form: form))
             }
         }
     }
@@ -51,7 +58,8 @@ extension KeystoreContract {
     func keepsIssuersApart(_ keystore: any Keystore) async throws {
         let other = "https://other.example.com"
         guard let first = try await Self.identity(of: keystore) else {
-            let challenge = ActivationChallenge(credentialBlob: Data(count: 68), encryptedSecret: Data(count: 68))
+            let challenge = ActivationChallenge(
+                credentialBlob: Data(count: 68), encryptedSecret: Data(count: 68))
             await Self.expect(.unsupported, of: "activate") {
                 _ = try await keystore.activate(challenge, for: Self.issuer)
             }

@@ -12,8 +12,9 @@ extension KeystoreContract {
             case perKey
             /// The device has one PIN, which is already set.
             case ofDevice(String)
-            /// The device takes the proof at its PIN pad or sensor. The closure gives it one: `.pin` with ``Device/rightPIN`` is
-            /// correct, `.pin` with another text is wrong, and `.decline` is a user who does not answer.
+            /// The device takes the proof at its PIN pad or sensor. The closure gives it one:
+            /// `.pin` with ``Device/rightPIN`` is correct, `.pin` with another text is wrong, and
+            /// `.decline` is a user who does not answer.
             case atReader(@Sendable (ScriptedPresence.Step) async -> Void)
         }
 
@@ -21,10 +22,11 @@ extension KeystoreContract {
         package enum Guessing: Sendable {
             /// The device counts attempts and reports those left.
             case counted
-            /// The device locks after this number of wrong PINs. A prompt has the attempts left only after a wrong PIN, if the
-            /// device reports them.
+            /// The device locks after this number of wrong PINs. A prompt has the attempts left
+            /// only after a wrong PIN, if the device reports them.
             case locks(after: Int)
-            /// The device locks after this number of wrong PINs, and reports the lock only at the next attempt.
+            /// The device locks after this number of wrong PINs, and reports the lock only at the
+            /// next attempt.
             case locksSilently(after: Int)
             /// No protection.
             case unlimited
@@ -61,11 +63,14 @@ extension KeystoreContract {
 
         /// Creates a device with the properties of a TPM by default.
         package init(
-            pin: PINOwner = .perKey, guessing: Guessing = .counted, guardedPolicy: AccessPolicy = .pin,
-            pinBytes: ClosedRange<Int> = PIN.minimumCharacters...PIN.maximumBytes, takesDigitsOnly: Bool = false,
+            pin: PINOwner = .perKey, guessing: Guessing = .counted,
+            guardedPolicy: AccessPolicy = .pin,
+            pinBytes: ClosedRange<Int> = PIN.minimumCharacters...PIN.maximumBytes,
+            takesDigitsOnly: Bool = false,
             officerPIN: String? = nil,
             canDelete: Bool = true, lendsKeys: Bool = false, provesPIN: Bool = true,
-            hasOneKeyPerPolicy: Bool = false, hasOpenKeys: Bool = true, sealsOpenly: Bool? = nil, canSeal: Bool = true,
+            hasOneKeyPerPolicy: Bool = false, hasOpenKeys: Bool = true, sealsOpenly: Bool? = nil,
+            canSeal: Bool = true,
             broker: PresenceBroker? = nil
         ) {
             self.pin = pin
@@ -130,7 +135,8 @@ extension KeystoreContract.Device {
     /// Whether the device accepts the text as a PIN.
     func takes(_ pin: String) -> Bool {
         pinBytes.contains(pin.utf8.count)
-            && (!takesDigitsOnly || pin.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
+            && (!takesDigitsOnly
+                || pin.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
     }
 
     /// The verification that the hardware proves to enforce for a guarded key.
@@ -141,13 +147,15 @@ extension KeystoreContract.Device {
     /// The purposes of the expected PIN requests.
     func purposes(creation: Int, uses: Int) -> [PINRequest.Purpose] {
         switch pin {
-        case .perKey: Array(repeating: .new, count: creation) + Array(repeating: .current, count: uses)
+        case .perKey:
+            Array(repeating: .new, count: creation) + Array(repeating: .current, count: uses)
         case .ofDevice: Array(repeating: .current, count: creation + uses)
         case .atReader: []
         }
     }
 
-    /// The correct PIN with another character at one end; digits stay digits, for tokens that only accept digits.
+    /// The correct PIN with another character at one end; digits stay digits, for tokens that only
+    /// accept digits.
     private func otherPIN(_ place: Place) -> String {
         switch place {
         case .first: (rightPIN.hasPrefix("9") ? "8" : "9") + rightPIN.dropFirst()
@@ -183,15 +191,20 @@ extension KeystoreContract {
     func editedPolicy(_ keystore: any Keystore) async throws {
         let key = try await makeKey(keystore, guarded)
         let edited = HardwareKey(
-            id: key.id, backend: key.backend, policy: .none, assurance: key.assurance, publicKey: key.publicKey,
+            id: key.id, backend: key.backend, policy: .none, assurance: key.assurance,
+            publicKey: key.publicKey,
             label: key.label, createdAt: key.createdAt, blob: key.blob)
-        await Self.expect(.damaged, .wrongDevice, .wrongProof, of: "sign with the policy edited to none") {
+        await Self.expect(
+            .damaged, .wrongDevice, .wrongProof, of: "sign with the policy edited to none"
+        ) {
             _ = try await sign(keystore, edited)
         }
         guard device.sealsOpenly, let secret = try await sealed(keystore, guarded) else { return }
         let lax = SealedSecret(
             backend: secret.backend, policy: .none, assurance: secret.assurance, blob: secret.blob)
-        await Self.expect(.damaged, .wrongDevice, .wrongProof, of: "unseal with the policy edited to none") {
+        await Self.expect(
+            .damaged, .wrongDevice, .wrongProof, of: "unseal with the policy edited to none"
+        ) {
             _ = try await unseal(keystore, lax)
         }
     }
@@ -201,7 +214,8 @@ extension KeystoreContract {
         let stranger = try await makeKey(keystore, secondFree)
         let edited = HardwareKey(
             id: key.id, backend: key.backend, policy: key.policy, assurance: key.assurance,
-            publicKey: stranger.publicKey, label: key.label, createdAt: key.createdAt, blob: key.blob)
+            publicKey: stranger.publicKey, label: key.label, createdAt: key.createdAt,
+            blob: key.blob)
         await Self.expect(.damaged, of: "sign with another key's public key") {
             _ = try await sign(keystore, edited)
         }
@@ -212,7 +226,9 @@ extension KeystoreContract {
         let guarded = try await makeKey(keystore, guarded)
         let secret = try await sealed(keystore, freeSecret)
         try await openOther { other in
-            await Self.expect(.wrongDevice, of: "sign on another device") { _ = try await sign(other, open) }
+            await Self.expect(.wrongDevice, of: "sign on another device") {
+                _ = try await sign(other, open)
+            }
             await Self.expect(.wrongDevice, of: "sign with a PIN on another device") {
                 _ = try await sign(other, guarded)
             }
@@ -220,7 +236,9 @@ extension KeystoreContract {
                 await Self.expect(.wrongDevice, of: "unseal on another device") {
                     _ = try await unseal(other, secret)
                 }
-                #expect(await other.owns(secret) == false, "another device knows that it did not seal the secret")
+                #expect(
+                    await other.owns(secret) == false,
+                    "another device knows that it did not seal the secret")
             }
             await Self.expect(.wrongDevice, of: "change the PIN on another device") {
                 _ = try await other.changePIN(
@@ -229,12 +247,17 @@ extension KeystoreContract {
             }
         }
         let signature = try await sign(keystore, guarded)
-        #expect(guarded.publicKey.isValid(signature, for: Self.digest), "the key still works on its device")
-        if let secret { #expect(await keystore.owns(secret) == true, "the device knows that it sealed the secret") }
+        #expect(
+            guarded.publicKey.isValid(signature, for: Self.digest),
+            "the key still works on its device")
+        if let secret {
+            #expect(
+                await keystore.owns(secret) == true, "the device knows that it sealed the secret")
+        }
     }
 
-    /// Copies with one flipped bit, for every 7th bit (7 and 8 have no common factor, so all bit positions occur), copies cut at
-    /// every 5th length including 0, and a copy with an extra byte.
+    /// Copies with one flipped bit, for every 7th bit (7 and 8 have no common factor, so all bit
+    /// positions occur), copies cut at every 5th length including 0, and a copy with an extra byte.
     private static func damages(of blob: Data) -> [(String, Data)] {
         let bytes = Array(blob)
         let flips = stride(from: 0, to: bytes.count * 8, by: 7).map { bit in

@@ -16,26 +16,34 @@ extension KeystoreContract {
         }
         let request = KeyRequest(policy: .none, label: "contract", prompt: Self.prompt)
         let key = try await create(keystore, request, user)
-        let signature = try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: user)
+        let signature = try await keystore.sign(
+            Self.digest, with: key, for: Self.prompt, authorizedBy: user)
 
         #expect(key.publicKey.isValid(signature, for: Self.digest))
-        #expect(!key.publicKey.isValid(signature, for: MessageDigest(sha256: Array("another message".utf8))))
+        #expect(
+            !key.publicKey.isValid(
+                signature, for: MessageDigest(sha256: Array("another message".utf8))))
         #expect(user.requests.isEmpty)
         #expect(key.id == request.id)
         #expect(key.label == "contract")
         #expect(key.policy == .none)
         #expect(key.backend == keystore.backend)
-        #expect(key.assurance == AssuranceLevel(root: try await keystore.capabilities().root, presence: .none))
+        #expect(
+            key.assurance
+                == AssuranceLevel(root: try await keystore.capabilities().root, presence: .none))
     }
 
     func signsWithPIN(_ keystore: any Keystore) async throws {
         let presence = person(.right, .right, .right)
         let creation = PromptContext(reason: "make a key", container: "contract")
-        let key = try await create(keystore, KeyRequest(policy: guarded, prompt: creation), presence)
+        let key = try await create(
+            keystore, KeyRequest(policy: guarded, prompt: creation), presence)
         let attemptsLeft: Int? =
-            if case .counted = device.guessing { try await keystore.pinStatus().attemptsLeft } else { nil }
+            if case .counted = device.guessing { try await keystore.pinStatus().attemptsLeft } else
+            { nil }
         for _ in 0..<2 {
-            let signature = try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
+            let signature = try await keystore.sign(
+                Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
             #expect(key.publicKey.isValid(signature, for: Self.digest))
         }
 
@@ -63,7 +71,8 @@ extension KeystoreContract {
         let signature = try await sign(other, storedKey)
         #expect(key.publicKey.isValid(signature, for: Self.digest))
         guard let secret = try await sealed(keystore, freeSecret) else { return }
-        let storedSecret = try JSONDecoder().decode(SealedSecret.self, from: JSONEncoder().encode(secret))
+        let storedSecret = try JSONDecoder().decode(
+            SealedSecret.self, from: JSONEncoder().encode(secret))
         #expect(try await unseal(other, storedSecret) == unseal(keystore, secret))
     }
 
@@ -90,14 +99,18 @@ extension KeystoreContract {
         guard device.canDelete else {
             await Self.expect(.unsupported, of: "delete") { try await keystore.delete(key) }
             let signature = try await sign(keystore, key)
-            #expect(key.publicKey.isValid(signature, for: Self.digest), "a key that cannot be deleted still signs")
+            #expect(
+                key.publicKey.isValid(signature, for: Self.digest),
+                "a key that cannot be deleted still signs")
             return
         }
         try await keystore.delete(key)
         try await keystore.delete(key)
         if device.lendsKeys {
             let signature = try await sign(keystore, key)
-            #expect(key.publicKey.isValid(signature, for: Self.digest), "an adopted key stays on the device")
+            #expect(
+                key.publicKey.isValid(signature, for: Self.digest),
+                "an adopted key stays on the device")
         }
         let signature = try await sign(keystore, kept)
         #expect(kept.publicKey.isValid(signature, for: Self.digest))
@@ -107,7 +120,9 @@ extension KeystoreContract {
         let key = try await makeKey(keystore, guarded)
         let challenge = Data((0..<32).map { UInt8($0) })
         guard try await keystore.capabilities().canAttest else {
-            await Self.expect(.unsupported, of: "attest") { _ = try await keystore.attest(key, challenge: challenge) }
+            await Self.expect(.unsupported, of: "attest") {
+                _ = try await keystore.attest(key, challenge: challenge)
+            }
             return
         }
         let attestation = try await keystore.attest(key, challenge: challenge)
@@ -125,15 +140,20 @@ extension KeystoreContract {
 
 extension KeystoreContract {
     func sealsWithoutPresence(_ keystore: any Keystore) async throws {
-        guard device.canSeal, device.sealsOpenly else { return try await refusesUnsupportedPolicies(keystore) }
+        guard device.canSeal, device.sealsOpenly else {
+            return try await refusesUnsupportedPolicies(keystore)
+        }
         let user = person()
         let bytes = SecretBytes.random(count: 32)
-        let secret = try await keystore.seal(bytes, policy: .none, for: Self.prompt, authorizedBy: user)
+        let secret = try await keystore.seal(
+            bytes, policy: .none, for: Self.prompt, authorizedBy: user)
         #expect(try await keystore.unseal(secret, for: Self.prompt, authorizedBy: user) == bytes)
         #expect(user.requests.isEmpty)
         #expect(secret.backend == keystore.backend)
         #expect(secret.policy == .none)
-        let isInTheClear = bytes.withUnsafeBytes { bytes in secret.blob.firstRange(of: Array(bytes)) != nil }
+        let isInTheClear = bytes.withUnsafeBytes { bytes in
+            secret.blob.firstRange(of: Array(bytes)) != nil
+        }
         #expect(!isInTheClear)
     }
 
@@ -144,8 +164,10 @@ extension KeystoreContract {
         }
         let presence = person(.right, .right, .wrong)
         let bytes = SecretBytes.random(count: 32)
-        let secret = try await keystore.seal(bytes, policy: guarded, for: Self.prompt, authorizedBy: presence)
-        #expect(try await keystore.unseal(secret, for: Self.prompt, authorizedBy: presence) == bytes)
+        let secret = try await keystore.seal(
+            bytes, policy: guarded, for: Self.prompt, authorizedBy: presence)
+        #expect(
+            try await keystore.unseal(secret, for: Self.prompt, authorizedBy: presence) == bytes)
         await Self.expect(.wrongProof, of: "unseal with a wrong PIN") {
             _ = try await keystore.unseal(secret, for: Self.prompt, authorizedBy: presence)
         }
@@ -160,7 +182,8 @@ extension KeystoreContract {
                 let presence = person(.right)
                 await Self.expect(.invalidInput, of: "seal \(count) bytes under \(policy)") {
                     _ = try await keystore.seal(
-                        .random(count: count), policy: policy, for: Self.prompt, authorizedBy: presence)
+                        .random(count: count), policy: policy, for: Self.prompt,
+                        authorizedBy: presence)
                 }
                 #expect(presence.asked.isEmpty)
             }
@@ -181,7 +204,8 @@ extension KeystoreContract {
             if !capabilities.sealing.contains(requirement) {
                 await Self.expect(.unsupported, of: "seal under \(policy)") {
                     _ = try await keystore.seal(
-                        .random(count: 32), policy: policy, for: Self.prompt, authorizedBy: presence)
+                        .random(count: 32), policy: policy, for: Self.prompt, authorizedBy: presence
+                    )
                 }
             }
             #expect(presence.asked.isEmpty)

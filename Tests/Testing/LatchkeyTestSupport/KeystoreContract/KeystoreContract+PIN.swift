@@ -8,13 +8,15 @@ extension KeystoreContract {
         let before = try await keystore.pinStatus().attemptsLeft
         let presence = person(.wrong, .right)
         let error = await Self.expect(.wrongProof, of: "sign with a wrong PIN") {
-            _ = try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
+            _ = try await keystore.sign(
+                Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
         }
         #expect(presence.asked.count == 1, "the keystore does not prompt again after a wrong PIN")
         #expect(error?.attemptsLeft == before.map { $0 - 1 })
         #expect(try await keystore.pinStatus().attemptsLeft == before.map { $0 - 1 })
 
-        let signature = try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
+        let signature = try await keystore.sign(
+            Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
         #expect(key.publicKey.isValid(signature, for: Self.digest))
         #expect(presence.requests.last?.attemptsLeft == before.map { $0 - 1 })
     }
@@ -22,7 +24,9 @@ extension KeystoreContract {
     func locksOut(_ keystore: any Keystore) async throws {
         let open = try await makeKey(keystore, free)
         let guarded = try await makeKey(keystore, guarded)
-        guard let limit = try await attemptLimit(keystore) else { return try await reportsNoLimit(keystore, guarded) }
+        guard let limit = try await attemptLimit(keystore) else {
+            return try await reportsNoLimit(keystore, guarded)
+        }
         for attempt in 1...limit {
             await Self.expect(.wrongProof, .lockedOut, of: "wrong PIN \(attempt) of \(limit)") {
                 _ = try await sign(keystore, guarded, .wrong)
@@ -34,12 +38,17 @@ extension KeystoreContract {
 
         let presence = person(.right)
         await Self.expect(.lockedOut, of: "sign while locked out") {
-            _ = try await keystore.sign(Self.digest, with: guarded, for: Self.prompt, authorizedBy: presence)
+            _ = try await keystore.sign(
+                Self.digest, with: guarded, for: Self.prompt, authorizedBy: presence)
         }
-        #expect(presence.asked.isEmpty == tellsBefore, "there is no prompt for a PIN that the device would reject")
+        #expect(
+            presence.asked.isEmpty == tellsBefore,
+            "there is no prompt for a PIN that the device would reject")
         guard device.hasOpenKeys else { return }
         let signature = try await sign(keystore, open)
-        #expect(open.publicKey.isValid(signature, for: Self.digest), "a key without a PIN is not locked")
+        #expect(
+            open.publicKey.isValid(signature, for: Self.digest), "a key without a PIN is not locked"
+        )
     }
 
     func liftsNoLockoutWithoutProof(_ keystore: any Keystore) async throws {
@@ -94,13 +103,15 @@ extension KeystoreContract {
     func declinedAtCreation(_ keystore: any Keystore) async throws {
         let presence = person(.declined)
         await Self.expect(.cancelled, of: "create a key") {
-            _ = try await create(keystore, KeyRequest(policy: guarded, prompt: Self.prompt), presence)
+            _ = try await create(
+                keystore, KeyRequest(policy: guarded, prompt: Self.prompt), presence)
         }
         #expect(presence.asked.count == 1)
         guard device.canSeal else { return }
         let sealing = person(.declined)
         await Self.expect(.cancelled, of: "seal") {
-            _ = try await keystore.seal(.random(count: 32), policy: guarded, for: Self.prompt, authorizedBy: sealing)
+            _ = try await keystore.seal(
+                .random(count: 32), policy: guarded, for: Self.prompt, authorizedBy: sealing)
         }
         #expect(sealing.asked.count == 1)
     }
@@ -110,11 +121,13 @@ extension KeystoreContract {
         let before = try await keystore.pinStatus().attemptsLeft
         let presence = person(.declined, .right)
         await Self.expect(.cancelled, of: "sign") {
-            _ = try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
+            _ = try await keystore.sign(
+                Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
         }
         #expect(presence.asked.count == 1)
         #expect(try await keystore.pinStatus().attemptsLeft == before)
-        let signature = try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
+        let signature = try await keystore.sign(
+            Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
         #expect(key.publicKey.isValid(signature, for: Self.digest))
     }
 
@@ -122,11 +135,13 @@ extension KeystoreContract {
     func reportsUnavailablePrompt(_ keystore: any Keystore) async throws {
         if case .atReader = device.pin { return }
         await Self.expect(.unavailable, of: "create a key") {
-            _ = try await create(keystore, KeyRequest(policy: guarded, prompt: Self.prompt), NobodyPresent())
+            _ = try await create(
+                keystore, KeyRequest(policy: guarded, prompt: Self.prompt), NobodyPresent())
         }
         let key = try await makeKey(keystore, guarded)
         await Self.expect(.unavailable, of: "sign") {
-            _ = try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: NobodyPresent())
+            _ = try await keystore.sign(
+                Self.digest, with: key, for: Self.prompt, authorizedBy: NobodyPresent())
         }
     }
 
@@ -147,10 +162,14 @@ extension KeystoreContract {
             let signature = try await sign(keystore, key, last)
             #expect(key.publicKey.isValid(signature, for: Self.digest), "\(pin)")
         }
-        guard device.takes("caf\u{E9}s") else { return try await refusesToSet("caf\u{E9}s", keystore, last, known) }
+        guard device.takes("caf\u{E9}s") else {
+            return try await refusesToSet("caf\u{E9}s", keystore, last, known)
+        }
         let key = try await key(keystore, openedBy: "caf\u{E9}s", after: last, known)
         let signature = try await sign(keystore, key, .pin("cafe\u{301}s"))
-        #expect(key.publicKey.isValid(signature, for: Self.digest), "composed and decomposed forms are the same PIN")
+        #expect(
+            key.publicKey.isValid(signature, for: Self.digest),
+            "composed and decomposed forms are the same PIN")
     }
 
     func everyCharacterCounts(_ keystore: any Keystore) async throws {
@@ -167,18 +186,23 @@ extension KeystoreContract {
         }
     }
 
-    /// A guarded key with this PIN. If the device has one PIN, changes that PIN, and the key is `known` or a new key.
+    /// A guarded key with this PIN. If the device has one PIN, changes that PIN, and the key is
+    /// `known` or a new key.
     private func key(
-        _ keystore: any Keystore, openedBy pin: String, after last: Device.Proof, _ known: HardwareKey? = nil
+        _ keystore: any Keystore, openedBy pin: String, after last: Device.Proof,
+        _ known: HardwareKey? = nil
     ) async throws -> HardwareKey {
-        guard case .ofDevice = device.pin else { return try await makeKey(keystore, guarded, .pin(pin)) }
+        guard case .ofDevice = device.pin else {
+            return try await makeKey(keystore, guarded, .pin(pin))
+        }
         let key = if let known { known } else { try await makeKey(keystore, guarded, last) }
         return try await keystore.changePIN(
             of: [key], secrets: [], for: Self.prompt, authorizedBy: person(last, .pin(pin))
         ).keys[0]
     }
 
-    /// Expects the error `invalidInput` for a PIN that the device does not accept, and that the old PIN still works.
+    /// Expects the error `invalidInput` for a PIN that the device does not accept, and that the old
+    /// PIN still works.
     private func refusesToSet(
         _ pin: String, _ keystore: any Keystore, _ last: Device.Proof, _ known: HardwareKey?
     ) async throws {
@@ -202,7 +226,8 @@ extension KeystoreContract {
         let bytes: SecretBytes? = if let secret { try await unseal(keystore, secret) } else { nil }
         let presence = person(.right, .new)
         let changed = try await keystore.changePIN(
-            of: [first, second], secrets: [secret].compactMap(\.self), for: Self.prompt, authorizedBy: presence)
+            of: [first, second], secrets: [secret].compactMap(\.self), for: Self.prompt,
+            authorizedBy: presence)
         #expect(presence.requests.map(\.purpose) == [.current, .new])
         #expect(changed.keys.map(\.id) == [first.id, second.id])
         #expect(changed.keys.map(\.publicKey) == [first.publicKey, second.publicKey])
@@ -244,7 +269,8 @@ extension KeystoreContract {
         for proofs: [Device.Proof] in [[.declined], [.right, .declined]] {
             let presence = device.person(proofs)
             await Self.expect(.cancelled, of: "change the PIN") {
-                _ = try await keystore.changePIN(of: [key], secrets: [], for: Self.prompt, authorizedBy: presence)
+                _ = try await keystore.changePIN(
+                    of: [key], secrets: [], for: Self.prompt, authorizedBy: presence)
             }
             #expect(presence.requests.count == proofs.count)
         }

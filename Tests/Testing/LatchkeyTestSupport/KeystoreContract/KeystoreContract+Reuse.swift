@@ -47,7 +47,9 @@ extension KeystoreContract {
             try await expectPrompt(what, use) { PresenceSession($0, acceptsEarlierProof: false) }
             if case .atReader = device.pin { continue }
             try await use(person(.right))
-            await Self.expect(.unavailable, of: "use \(what) without a prompt") { try await use(NobodyPresent()) }
+            await Self.expect(.unavailable, of: "use \(what) without a prompt") {
+                try await use(NobodyPresent())
+            }
         }
     }
 
@@ -60,9 +62,11 @@ extension KeystoreContract {
         #expect(unwilling.asked.count == 1, "\(what)")
     }
 
-    /// The uses of a key, and of a secret if the device seals, with a proof that is reusable for five minutes.
+    /// The uses of a key, and of a secret if the device seals, with a proof that is reusable for
+    /// five minutes.
     ///
-    /// - Returns: nil if the device reports the policy as unsupported, after a check that it did not prompt.
+    /// - Returns: nil if the device reports the policy as unsupported, after a check that it did
+    ///   not prompt.
     private func reusables(_ keystore: any Keystore) async throws -> (key: Use, secret: Use?)? {
         let policy = try #require(AccessPolicy(guarded.requirement, reuseSeconds: 300))
         let owner = person(.right)
@@ -74,11 +78,14 @@ extension KeystoreContract {
             return nil
         }
         let keyUse: Use = { presence in
-            let signature = try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
+            let signature = try await keystore.sign(
+                Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
             #expect(key.publicKey.isValid(signature, for: Self.digest))
         }
         guard let secret = try await sealed(keystore, policy) else { return (keyUse, nil) }
-        return (keyUse, { _ = try await keystore.unseal(secret, for: Self.prompt, authorizedBy: $0) })
+        return (
+            keyUse, { _ = try await keystore.unseal(secret, for: Self.prompt, authorizedBy: $0) }
+        )
     }
 }
 
@@ -115,7 +122,8 @@ extension KeystoreContract {
             let (bytes, others) = (SecretBytes.random(count: 32), SecretBytes.random(count: 32))
             let secret = try await sealRevocably(keystore, bytes, policy)
             let other = try await sealRevocably(keystore, others, policy)
-            #expect(secret.isRevocable && secret.policy == policy && secret.backend == keystore.backend)
+            #expect(
+                secret.isRevocable && secret.policy == policy && secret.backend == keystore.backend)
             #expect(try await unseal(keystore, secret) == bytes)
             try await keystore.revoke(secret)
             await Self.expect(.invalidated, of: "unseal a revoked secret, policy \(policy)") {
@@ -136,10 +144,15 @@ extension KeystoreContract {
     }
 
     func revokesKeys(_ keystore: any Keystore) async throws {
-        #expect(try await !makeKey(keystore, guarded).isRevocable, "an ordinary key is not revocable")
-        guard try await keystore.capabilities().sealsRevocably else { return try await refusesRevocableKeys(keystore) }
+        #expect(
+            try await !makeKey(keystore, guarded).isRevocable, "an ordinary key is not revocable")
+        guard try await keystore.capabilities().sealsRevocably else {
+            return try await refusesRevocableKeys(keystore)
+        }
         for policy in [AccessPolicy.none, guarded] {
-            let (first, second) = (try await revocableKey(keystore, policy), try await revocableKey(keystore, policy))
+            let (first, second) = (
+                try await revocableKey(keystore, policy), try await revocableKey(keystore, policy)
+            )
             for key in [first, second] {
                 #expect(key.isRevocable && key.policy == policy)
                 #expect(key.publicKey.isValid(try await sign(keystore, key), for: Self.digest))
@@ -148,16 +161,20 @@ extension KeystoreContract {
                 of: [first], secrets: [], for: Self.prompt, authorizedBy: person(.right, .new))
             #expect(changed.keys == [first], "the key is unchanged")
             if policy == guarded {
-                await Self.expect(.wrongProof, of: "sign with the old PIN") { _ = try await sign(keystore, first) }
+                await Self.expect(.wrongProof, of: "sign with the old PIN") {
+                    _ = try await sign(keystore, first)
+                }
             }
-            #expect(first.publicKey.isValid(try await sign(keystore, first, .new), for: Self.digest))
+            #expect(
+                first.publicKey.isValid(try await sign(keystore, first, .new), for: Self.digest))
             try await keystore.delete(first)
             await Self.expect(.invalidated, of: "sign with a revoked key, policy \(policy)") {
                 _ = try await sign(keystore, first, .new)
             }
             try await keystore.delete(first)
             #expect(
-                second.publicKey.isValid(try await sign(keystore, second), for: Self.digest), "another key is unchanged"
+                second.publicKey.isValid(try await sign(keystore, second), for: Self.digest),
+                "another key is unchanged"
             )
             try await keystore.delete(second)
             await Self.expect(.invalidated, of: "sign with the other revoked key") {
@@ -166,12 +183,16 @@ extension KeystoreContract {
         }
     }
 
-    private func revocableKey(_ keystore: any Keystore, _ policy: AccessPolicy) async throws -> HardwareKey {
+    private func revocableKey(_ keystore: any Keystore, _ policy: AccessPolicy) async throws
+        -> HardwareKey
+    {
         let recorded = Mutex<SealedSecret?>(nil)
         let key = try await keystore.createRevocableKey(
             KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: person(.right)
         ) { new in recorded.withLock { $0 = new } }
-        #expect(recorded.withLock { $0 } == key.authorization, "the value passed to willCreate is the result")
+        #expect(
+            recorded.withLock { $0 } == key.authorization,
+            "the value passed to willCreate is the result")
         return key
     }
 

@@ -4,8 +4,8 @@ internal import Testing
 
 /// The test suite that every `Keystore` must pass.
 ///
-/// Each ``Requirement`` is one test on a new device without earlier wrong PINs. A ``Device`` describes permitted differences between
-/// devices:
+/// Each ``Requirement`` is one test on a new device without earlier wrong PINs. A ``Device``
+/// describes permitted differences between devices:
 ///
 /// ```swift
 /// @Test(.softwareTPM, arguments: KeystoreContract.Requirement.allCases)
@@ -21,7 +21,8 @@ package struct KeystoreContract: Sendable {
     /// Opens a keystore on the device. A second call opens another keystore on the same device.
     package typealias Open = @Sendable () async throws -> any Keystore
     /// Runs a closure with a keystore on another device.
-    package typealias OpenOther = @Sendable (_ body: (any Keystore) async throws -> Void) async throws -> Void
+    package typealias OpenOther =
+        @Sendable (_ body: (any Keystore) async throws -> Void) async throws -> Void
 
     /// Opens the keystore that creates keys with a policy.
     package typealias OpenToMake = @Sendable (_ policy: AccessPolicy) async throws -> any Keystore
@@ -32,11 +33,13 @@ package struct KeystoreContract: Sendable {
     let openOther: OpenOther
 
     /// - Parameters:
-    ///   - device: The device's properties; by default those of a TPM, with a counted PIN for each key.
-    ///   - openToMake: For a device with adopted keys: the keystore on the same device that adopts a key with this policy. By
-    ///     default the tested keystore creates its keys.
+    ///   - device: The device's properties; by default those of a TPM, with a counted PIN for each
+    ///     key.
+    ///   - openToMake: For a device with adopted keys: the keystore on the same device that adopts
+    ///     a key with this policy. By default the tested keystore creates its keys.
     package init(
-        device: Device = Device(), open: @escaping Open, openToMake: OpenToMake? = nil, openOther: @escaping OpenOther
+        device: Device = Device(), open: @escaping Open, openToMake: OpenToMake? = nil,
+        openOther: @escaping OpenOther
     ) {
         self.device = device
         self.open = open
@@ -99,10 +102,12 @@ extension KeystoreContract {
     /// The policy of a second key: another policy if the device has only one key for each.
     var secondFree: AccessPolicy { device.hasOneKeyPerPolicy ? guarded : free }
 
-    /// The policy of keys without user verification, or the guarded policy if the device has no such keys.
+    /// The policy of keys without user verification, or the guarded policy if the device has no
+    /// such keys.
     var free: AccessPolicy { device.hasOpenKeys ? .none : guarded }
 
-    /// The policy of secrets without user verification, or the guarded policy if the device has no such secrets.
+    /// The policy of secrets without user verification, or the guarded policy if the device has no
+    /// such secrets.
     var freeSecret: AccessPolicy { device.sealsOpenly ? .none : guarded }
 
     /// A user who gives these proofs, in order.
@@ -126,13 +131,15 @@ extension KeystoreContract {
     func sign(
         _ keystore: any Keystore, _ key: HardwareKey, _ proof: Device.Proof = .right
     ) async throws -> ECDSASignature {
-        try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: person(proof))
+        try await keystore.sign(
+            Self.digest, with: key, for: Self.prompt, authorizedBy: person(proof))
     }
 
     func seal(
         _ keystore: any Keystore, _ secret: SecretBytes, _ policy: AccessPolicy
     ) async throws -> SealedSecret {
-        try await keystore.seal(secret, policy: policy, for: Self.prompt, authorizedBy: person(.right))
+        try await keystore.seal(
+            secret, policy: policy, for: Self.prompt, authorizedBy: person(.right))
     }
 
     /// Seals 32 random bytes, or checks that the device reports sealing as unsupported.
@@ -160,7 +167,8 @@ extension KeystoreContract {
     /// - Returns: The error.
     @discardableResult
     static func expect(
-        _ codes: KeystoreError.Code..., of operation: String, sourceLocation: SourceLocation = #_sourceLocation,
+        _ codes: KeystoreError.Code..., of operation: String,
+        sourceLocation: SourceLocation = #_sourceLocation,
         _ body: () async throws -> Void
     ) async -> KeystoreError? {
         do {
@@ -169,10 +177,12 @@ extension KeystoreContract {
             return nil
         } catch let error as KeystoreError {
             #expect(
-                codes.contains(error.code), "\(operation): \(error.code): \(error)", sourceLocation: sourceLocation)
+                codes.contains(error.code), "\(operation): \(error.code): \(error)",
+                sourceLocation: sourceLocation)
             return error
         } catch {
-            Issue.record("\(operation): \(error), not a KeystoreError", sourceLocation: sourceLocation)
+            Issue.record(
+                "\(operation): \(error), not a KeystoreError", sourceLocation: sourceLocation)
             return nil
         }
     }
@@ -182,14 +192,17 @@ extension KeystoreContract {
     /// A requirement for every keystore.
     package enum Requirement: String, CaseIterable, Sendable, CustomTestStringConvertible {
         case signsWithoutPresence = "signs with a key without user verification, without a prompt"
-        case signsWithPIN = "prompts for a new PIN when it creates a key, and for the current PIN at each signature"
+        case signsWithPIN =
+            "prompts for a new PIN when it creates a key, and for the current PIN at each signature"
         case eachKeyIsNew = "creates a different key each time"
         case anotherInstanceUsesTheKey = "uses a key and a secret that were stored and loaded"
         case signsConcurrently = "signs for concurrent tasks"
         case deletesTwice = "accepts the deletion of a deleted key"
         case attests = "attests its keys, or reports attestation as unsupported"
-        case attestsInForms = "attests in the forms of the standards if it says so, without a prompt"
-        case keepsIssuersApart = "has another attestation key for each issuer, or needs no activation"
+        case attestsInForms =
+            "attests in the forms of the standards if it says so, without a prompt"
+        case keepsIssuersApart =
+            "has another attestation key for each issuer, or needs no activation"
         case refusesWrongPIN = "rejects a wrong PIN and reports the attempts left"
         case liftsNoLockoutWithoutProof = "lifts a lockout only with a proof"
         case locksOut = "locks after too many wrong PINs, and then does not prompt"
@@ -204,13 +217,18 @@ extension KeystoreContract {
         case sealsWithoutPresence = "unseals 32 bytes that it sealed without user verification"
         case sealsWithPIN = "unseals 32 bytes that it sealed with a PIN, with that PIN only"
         case seals32BytesOnly = "seals only 32 bytes"
-        case revokesSecrets = "revokes a secret that it sealed revocably, or reports this as unsupported"
-        case revokesKeys = "revokes revocable keys and their old PINs, or reports this as unsupported"
-        case reusesProof = "reuses a proof for the time in the policy, or reports this as unsupported"
+        case revokesSecrets =
+            "revokes a secret that it sealed revocably, or reports this as unsupported"
+        case revokesKeys =
+            "revokes revocable keys and their old PINs, or reports this as unsupported"
+        case reusesProof =
+            "reuses a proof for the time in the policy, or reports this as unsupported"
         case endsReuse = "prompts again after the end of reuse"
         case endsReuseMidway = "does not reuse a proof that the user gave during the end of reuse"
-        case promptsWhenReuseIsForbidden = "does not reuse an earlier proof when the caller forbids reuse"
-        case refusesUnsupportedPolicies = "rejects policies that it cannot enforce, without a prompt"
+        case promptsWhenReuseIsForbidden =
+            "does not reuse an earlier proof when the caller forbids reuse"
+        case refusesUnsupportedPolicies =
+            "rejects policies that it cannot enforce, without a prompt"
         case damagedKey = "detects every damage to a stored key"
         case damagedSecret = "detects every damage to a stored secret"
         case editedPolicy = "rejects an edited policy"
