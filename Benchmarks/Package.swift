@@ -57,7 +57,7 @@ let package = Package(
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Latchkey", package: "latchkey"),
                 .product(name: "LatchkeyCredentials", package: "latchkey"),
-                .product(name: "LatchkeyHTTP", package: "latchkey"),
+                .product(name: "LatchkeyOAuth", package: "latchkey"),
                 .product(name: "LatchkeyLogin", package: "latchkey"),
                 .product(name: "LatchkeyPKCS11", package: "latchkey"),
                 .product(name: "LatchkeyRelyingParty", package: "latchkey"),

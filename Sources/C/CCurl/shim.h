@@ -1,6 +1,6 @@
 #include <curl/curl.h>
 
-/* This module links no library: LatchkeyHTTP loads libcurl at the first request.
+/* This module links no library: LatchkeyOAuth loads libcurl at the first request.
 
    The functions call curl_easy_setopt(3) and curl_easy_getinfo(3) at their loaded addresses. There is one function for each
    type of argument, because Swift does not import variadic functions. */
