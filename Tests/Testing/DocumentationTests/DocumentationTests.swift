@@ -32,7 +32,7 @@ import Testing
                 guard path.hasSuffix("Tests.swift") else { return nil }
                 // The suite and its target.
                 let parts = path.split(separator: "/").map(String.init)
-                return [parts[1], String(parts[parts.count - 1].dropLast(".swift".count))]
+                return [parts[2], String(parts[parts.count - 1].dropLast(".swift".count))]
             }.joined())
         for suite in document.suites where !names.contains(suite) {
             Issue.record("\(document.path) names \(suite), which does not exist")

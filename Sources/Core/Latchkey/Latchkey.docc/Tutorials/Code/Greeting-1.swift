@@ -14,7 +14,8 @@ struct Greeting {
 
     static func greet() async throws {
         let environment = ProcessInfo.processInfo.environment
-        let store = try await RecordStore(directory: RecordStore.defaultDirectory(environment: environment))
+        let store = try await RecordStore(
+            directory: RecordStore.defaultDirectory(environment: environment))
         print(store.path)
     }
 }

@@ -15,7 +15,8 @@ struct Greeting {
 
     static func greet() async throws {
         let environment = ProcessInfo.processInfo.environment
-        let store = try await RecordStore(directory: RecordStore.defaultDirectory(environment: environment))
+        let store = try await RecordStore(
+            directory: RecordStore.defaultDirectory(environment: environment))
         let keystore = TPMKeystore(tcti: environment["LATCHKEY_TCTI"], anchors: store)
         print(try await keystore.capabilities().device)
     }

@@ -10,7 +10,8 @@ import Testing
     let person = ScriptedPresence(pins: "correct horse")
     let prompt = PromptContext(reason: "sign a release")
 
-    let key = try await keystore.createKey(KeyRequest(policy: .pin, prompt: prompt), authorizedBy: person)
+    let key = try await keystore.createKey(
+        KeyRequest(policy: .pin, prompt: prompt), authorizedBy: person)
 
     #expect(key.assurance.description == "simulated(swtpm)")
     #expect(person.requests.map(\.purpose) == [.new])

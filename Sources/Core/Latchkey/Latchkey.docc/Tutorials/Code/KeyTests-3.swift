@@ -1,1 +1,1 @@
-../../../../../Tests/DocumentationTests/Snippets/TestingWithASoftwareTPM1.swift
+../../../../../../Tests/Testing/DocumentationTests/Snippets/TestingWithASoftwareTPM1.swift

@@ -25,7 +25,8 @@ struct Notebook {
                 clientID: environment["LATCHKEY_CLIENT_ID"] ?? "notes"),
             records: records, presence: presence,
             browser: SystemBrowser(environment: environment) { print($0) })
-        try await VaultSpace.bootstrap(VaultSpace(records: records, presence: presence, policy: .pin))
+        try await VaultSpace.bootstrap(
+            VaultSpace(records: records, presence: presence, policy: .pin))
         notes = VaultFactory.retrieveVault(key: "notes")
     }
 

@@ -1,1 +1,1 @@
-../../../../../Tests/DocumentationTests/Snippets/WrongPIN.swift
+../../../../../../Tests/Testing/DocumentationTests/Snippets/WrongPIN.swift
