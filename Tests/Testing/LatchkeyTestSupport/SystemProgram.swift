@@ -77,7 +77,7 @@ package enum BuiltProduct {
             paths.first { FileManager.default.fileExists(atPath: $0) }, "\(program) is not built")
     }
 
-    /// Builds `Tests/NAME/NAME.c` as a dynamic library, once in each test process.
+    /// Builds `Tests/C/NAME/NAME.c` as a dynamic library, once in each test process.
     ///
     /// The libraries are not products of the package, so that apps do not see them.
     ///
@@ -86,7 +86,7 @@ package enum BuiltProduct {
         try libraries.withLock { libraries in
             if let path = libraries[name] { return path }
             let path = try folders()[0].appending(path: "lib\(name).so").path()
-            let source = packageFolder.appending(path: "Tests/\(name)/\(name).c").path()
+            let source = packageFolder.appending(path: "Tests/C/\(name)/\(name).c").path()
             let compile = Process()
             compile.executableURL = URL(filePath: "/bin/sh")
             // The rename keeps the library complete for other test processes.
