@@ -204,4 +204,5 @@ while True:
 check(packet[4] == 0x80 | CTAPHID.ERROR and packet[7] == 6, packet.hex())
 print("busy ok")
 raw.close()
+sys.stdout.flush()
 os._exit(0)
