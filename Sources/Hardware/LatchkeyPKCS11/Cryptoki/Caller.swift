@@ -1,4 +1,8 @@
 internal import CPKCS11
+internal import Dispatch
+internal import Glibc
+internal import Latchkey
+internal import Synchronization
 
 /// Makes Cryptoki calls on one thread. All calls of a module's functions go through it.
 ///
@@ -71,109 +75,153 @@ struct Caller {
     }
 }
 
-/// A module's functions, as p11-kit manages them.
+/// A thread that checks all watches every 20 milliseconds while any call is in progress, and sleeps
+/// otherwise.
 ///
-/// Safe to share: the list is written once before its first use, and never freed. ``Caller`` and
-/// ``Module`` decide which thread may call a function.
-struct FunctionList: @unchecked Sendable {
-    let pointer: UnsafeMutablePointer<CK_FUNCTION_LIST>
-    /// The text for `C_Initialize` (``ConfiguredModules/Entry/parameters``).
-    var parameters: String?
+/// A timer for each call would make signatures slower; this costs one atomic load per call.
+final class Watchdog: Sendable {
+    static let shared = Watchdog()
 
-    /// `C_Initialize`.
-    func initialize(_ flags: CK_FLAGS, _ watch: CallWatch, within limit: Duration) -> ReturnValue {
-        var arguments = latchkey_initialize_arguments()
-        arguments.standard.flags = flags
-        let value = watch.during("C_Initialize", within: limit) { () -> CK_RV? in
-            guard var text = parameters.map({ Array($0.utf8CString) }) else {
-                return pointer.pointee.C_Initialize?(&arguments)
-            }
-            return text.withUnsafeMutableBytes { bytes in
-                arguments.standard.pReserved = bytes.baseAddress
-                return pointer.pointee.C_Initialize?(&arguments)
-            }
-        }
-        return value.map { ReturnValue(rawValue: $0) } ?? .functionNotSupported
+    /// The time between checks in microseconds, which is the precision of deadlines.
+    private static let period: UInt32 = 20_000
+    /// The number of checks without a call before the thread sleeps.
+    private static let maximumIdleChecks = 50
+
+    private struct Attended {
+        weak var watch: CallWatch?
     }
 
-    /// `C_Finalize`. Its answer does not matter: the module is initialized again, or not used any
-    /// more.
-    func finalize(_ watch: CallWatch, within limit: Duration) {
-        _ = watch.during("C_Finalize", within: limit) { pointer.pointee.C_Finalize?(nil) }
+    private let attended = Mutex<[Attended]>([])
+    private let isAsleep = Atomic(false)
+    private let alarm = DispatchSemaphore(value: 0)
+
+    private init() {
+        BlockingThread.start { self.watch() }
+    }
+
+    func attend(_ watch: CallWatch) {
+        attended.withLock { attended in
+            attended.removeAll { $0.watch == nil }
+            attended.append(Attended(watch: watch))
+        }
+    }
+
+    func wake() {
+        guard isAsleep.load(ordering: .sequentiallyConsistent),
+            isAsleep.exchange(false, ordering: .sequentiallyConsistent)
+        else { return }
+        alarm.signal()
+    }
+
+    private func watch() {
+        var idleChecks = 0
+        while true {
+            idleChecks = checkAll() ? 0 : idleChecks + 1
+            if idleChecks > Self.maximumIdleChecks {
+                isAsleep.store(true, ordering: .sequentiallyConsistent)
+                // A call that began before the flag was set did not signal: check once more before
+                // sleeping.
+                if checkAll() { wake() }
+                alarm.wait()
+                idleChecks = 0
+            } else {
+                usleep(Self.period)
+            }
+        }
+    }
+
+    /// - Returns: Whether any call is in progress.
+    private func checkAll() -> Bool {
+        let watches = attended.withLock { $0.compactMap(\.watch) }
+        let now = ContinuousClock.now
+        for watch in watches { watch.check(at: now) }
+        return watches.contains { $0.isCalling }
     }
 }
 
-extension Caller {
-    /// More slots than any machine has.
-    private static let maximumSlots = 1024
-
-    /// The slots with a token, or all slots. Some modules notice that a token was inserted or
-    /// removed only in this call.
-    func slots(withToken: Bool) throws(CryptokiError) -> [UInt] {
-        let function = "C_GetSlotList"
-        // The number may change between the two calls.
-        for _ in 0..<4 {
-            var count: CK_ULONG = 0
-            try callAsFunction(function) {
-                $0.pointee.C_GetSlotList?(withToken ? 1 : 0, nil, &count)
-            }
-            guard count <= CK_ULONG(Self.maximumSlots) else {
-                throw .malformed(function, "the module has \(count) slots")
-            }
-            guard count > 0 else { return [] }
-            var slots = [CK_SLOT_ID](repeating: 0, count: Int(count))
-            var filled = count
-            let value = try answer(function) {
-                $0.pointee.C_GetSlotList?(withToken ? 1 : 0, &slots, &filled)
-            }
-            switch value {
-            case .ok:
-                guard filled <= count else {
-                    throw .malformed(function, "more slots than the module reported")
-                }
-                return slots.prefix(Int(filled)).map { UInt($0) }
-            case .bufferTooSmall: continue
-            default: throw CryptokiError(value, from: function)
-            }
-        }
-        throw .malformed(function, "the number of slots keeps changing")
+/// The current Cryptoki call of a thread and its deadline.
+final class CallWatch: Sendable {
+    private struct Call {
+        let number: Int
+        let function: String
+        let deadline: ContinuousClock.Instant
+        let removal: RemovalCheck?
+        var nextCheck: ContinuousClock.Instant?
     }
 
-    /// The description of a slot: for a smart card the first 64 bytes of its reader's name in
-    /// PC/SC. Empty if the module does not report it.
-    func slotDescription(_ slot: UInt) throws(CryptokiError) -> String {
-        String(blankPadded: try slotInfo(slot).slotDescription)
+    private struct State {
+        /// The call in progress; nil when its deadline has passed.
+        var call: Call?
+        var calls = 0
     }
 
-    func tokenInformation(slot: UInt) throws(CryptokiError) -> TokenInformation {
-        var info = CK_TOKEN_INFO()
-        try callAsFunction("C_GetTokenInfo") { $0.pointee.C_GetTokenInfo?(slot, &info) }
-        var information = TokenInformation(info)
-        information.isInHardwareSlot = try slotInfo(slot).flags & CK_FLAGS(CKF_HW_SLOT) != 0
-        return information
-    }
+    private let state = Mutex(State())
+    private let handler = Mutex<(@Sendable (_ function: String) -> Void)?>(nil)
 
-    /// - Returns: Zeros if the module answers an error: a slot without information counts as
-    ///   software.
-    private func slotInfo(_ slot: UInt) throws(CryptokiError) -> CK_SLOT_INFO {
-        var info = CK_SLOT_INFO()
-        let value = try answer("C_GetSlotInfo") { $0.pointee.C_GetSlotInfo?(slot, &info) }
-        return value == .ok ? info : CK_SLOT_INFO()
-    }
+    init() { Watchdog.shared.attend(self) }
 
-    /// Erases the token in a slot (`C_InitToken`) after closing all sessions of this process with
-    /// it.
+    /// Sets a handler that the watchdog's thread calls once for each call that exceeds its
+    /// deadline.
     ///
-    /// - Parameter label: 1 to 32 bytes, padded with blanks for Cryptoki.
-    func initializeToken(slot: UInt, label: String, securityOfficer proof: LoginProof)
-        throws(CryptokiError)
-    {
-        _ = try answer("C_CloseAllSessions") { $0.pointee.C_CloseAllSessions?(slot) }
-        var padded = Array((label + String(repeating: " ", count: 32)).utf8.prefix(32))
-        try proof.withBytes { bytes, count throws(CryptokiError) in
-            try callAsFunction("C_InitToken", .person) {
-                $0.pointee.C_InitToken?(slot, bytes, count, &padded)
+    /// The call does not end while the handler runs, even if the module returns, so that the
+    /// handler never affects the next call. The handler must be fast, and must not use this watch.
+    func onExpiry(_ handler: @escaping @Sendable (_ function: String) -> Void) {
+        self.handler.withLock { $0 = handler }
+    }
+
+    /// Makes a call with a deadline.
+    ///
+    /// - Parameter removal: Ends the call before its deadline if the card is removed.
+    func during<R, E: Error>(
+        _ function: String, within limit: Duration, endedBy removal: RemovalCheck? = nil,
+        _ call: () throws(E) -> R
+    ) throws(E) -> R {
+        let start = ContinuousClock.now
+        state.withLock { state in
+            state.calls += 1
+            state.call = Call(
+                number: state.calls, function: function, deadline: start + limit, removal: removal,
+                nextCheck: removal.map { start + $0.interval })
+        }
+        Watchdog.shared.wake()
+        defer { state.withLock { $0.call = nil } }
+        return try call()
+    }
+
+    /// Whether a call is in progress and not overdue.
+    var isCalling: Bool { state.withLock { $0.call != nil } }
+
+    func check(at now: ContinuousClock.Instant) {
+        let due: Call? = state.withLock { state in
+            guard let call = state.call else { return nil }
+            if let removal = call.removal, let next = call.nextCheck, next <= now {
+                state.call?.nextCheck = now + removal.interval
+                return call
             }
+            return call.deadline <= now ? call : nil
+        }
+        guard let due else { return }
+        guard let removal = due.removal, due.deadline > now else { return expire(due.number) }
+        BlockingThread.start { [weak self] in
+            if CardReset.findsNoCard(in: removal.reader) { self?.expire(due.number) }
         }
     }
+
+    /// Calls the handler if the call has not returned.
+    private func expire(_ number: Int) {
+        let handler = handler.withLock { $0 }
+        state.withLock { state in
+            guard let call = state.call, call.number == number else { return }
+            state.call = nil
+            handler?(call.function)
+        }
+    }
+}
+
+/// Looks for the card during a call that may wait for the user: OpenSC before 0.24 may never return
+/// after a removal.
+struct RemovalCheck: Sendable {
+    let reader: String
+    /// The time until the first check, and between checks.
+    let interval: Duration
 }

@@ -237,3 +237,80 @@ struct ModuleState {
         needsInitialization = false
     }
 }
+
+/// A module's functions, as p11-kit manages them.
+///
+/// Safe to share: the list is written once before its first use, and never freed. ``Caller`` and
+/// ``Module`` decide which thread may call a function.
+struct FunctionList: @unchecked Sendable {
+    let pointer: UnsafeMutablePointer<CK_FUNCTION_LIST>
+    /// The text for `C_Initialize` (``ConfiguredModules/Entry/parameters``).
+    var parameters: String?
+
+    /// `C_Initialize`.
+    func initialize(_ flags: CK_FLAGS, _ watch: CallWatch, within limit: Duration) -> ReturnValue {
+        var arguments = latchkey_initialize_arguments()
+        arguments.standard.flags = flags
+        let value = watch.during("C_Initialize", within: limit) { () -> CK_RV? in
+            guard var text = parameters.map({ Array($0.utf8CString) }) else {
+                return pointer.pointee.C_Initialize?(&arguments)
+            }
+            return text.withUnsafeMutableBytes { bytes in
+                arguments.standard.pReserved = bytes.baseAddress
+                return pointer.pointee.C_Initialize?(&arguments)
+            }
+        }
+        return value.map { ReturnValue(rawValue: $0) } ?? .functionNotSupported
+    }
+
+    /// `C_Finalize`. Its answer does not matter: the module is initialized again, or not used any
+    /// more.
+    func finalize(_ watch: CallWatch, within limit: Duration) {
+        _ = watch.during("C_Finalize", within: limit) { pointer.pointee.C_Finalize?(nil) }
+    }
+}
+
+// The modules of this process by their files, so that two parts of a program never initialize the
+// same file.
+extension Module {
+    /// Identifies a module: a file that is isolated with another environment has other tokens.
+    private struct Key: Hashable {
+        let path: String
+        let isolation: TokenOptions.Isolation
+        let environment: [String: String]
+    }
+
+    private static let loaders = Mutex<[Key: ModuleLoader]>([:])
+
+    /// Loads the module in a file. A relative path is in p11-kit's module directory.
+    ///
+    /// - Throws: ``CryptokiError``; `module` with the cause, `timedOut`, `unresponsive`.
+    static func load(_ path: String, options: TokenOptions = TokenOptions())
+        async throws(CryptokiError) -> Module
+    {
+        let file = try resolve(path)
+        let key = Key(
+            path: file, isolation: options.isolation,
+            environment: options.isolation == .never ? [:] : options.environment)
+        let loader = loaders.withLock { loaders in
+            if let loader = loaders[key] { return loader }
+            let loader = ModuleLoader(path: file, options: options)
+            loaders[key] = loader
+            return loader
+        }
+        return try await loader.module()
+    }
+
+    /// The absolute path without symbolic links. A relative path is in p11-kit's module directory.
+    static func resolve(_ path: String) throws(CryptokiError) -> String {
+        // Never the working directory, which another user may control.
+        let candidate = path.hasPrefix("/") ? path : "\(ConfiguredModules.moduleDirectory)/\(path)"
+        guard let resolved = realpath(candidate, nil) else {
+            throw CryptokiError(
+                .module(.missing),
+                reason: "there is no module \(candidate): \(String(cString: strerror(errno)))")
+        }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+}

@@ -1,5 +1,7 @@
-package import FoundationEssentials
+public import FoundationEssentials
 public import Latchkey
+internal import SwiftASN1
+internal import X509
 
 extension PKCS11Keystore {
     /// Deletes the parts of a key that need no login: all of a key without a PIN, and the public
@@ -106,5 +108,115 @@ extension PKCS11Keystore {
     /// Whether a stored key was adopted. Latchkey never deletes such a key from its token.
     package static func isAdopted(_ key: HardwareKey) -> Bool {
         (try? TokenKeyBlob.of(key).isAdopted) ?? false
+    }
+}
+
+/// Certificates on the token, for other programs that use the token's keys. A PIV card requires a
+/// certificate in a key's slot before OpenSC uses the key.
+extension PKCS11Keystore {
+    /// Reads the certificates for a key, in DER, including a YubiKey's attestation. Does not
+    /// prompt.
+    package func certificates(of key: HardwareKey) async throws(KeystoreError) -> [Data] {
+        do throws(KeystoreError) {
+            let blob = try TokenKeyBlob.of(key)
+            let snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+            return try await snapshot.token.inspect { (session) throws(CryptokiError) in
+                try session.certificates(id: blob.name.id).map(\.der)
+            }
+        } catch {
+            throw error.during("read the token's certificates")
+        }
+    }
+
+    /// Stores a certificate for a key on the token. Prompts for the token's PIN.
+    ///
+    /// - Parameter certificate: X.509, DER, at most 16 KiB, for this key.
+    /// - Throws: `KeystoreError`; `invalidInput` if it is not a certificate or is for another key,
+    ///   `unsupported` on a YubiKey through Yubico's module.
+    public func storeCertificate(
+        _ certificate: Data, for key: HardwareKey, prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        do throws(KeystoreError) {
+            guard try await takeSnapshot().module.family != .ykcs11 else {
+                throw .unsupported(
+                    "this module can't store certificates",
+                    recovery: "Run `ykman piv certificates import SLOT FILE`.")
+            }
+            guard certificate.count <= TokenCertificate.maximumBytes else {
+                throw .invalidInput(
+                    "the certificate is larger than \(TokenCertificate.maximumBytes) bytes")
+            }
+            guard let parsed = try? Certificate(derEncoded: Array(certificate)) else {
+                throw .invalidInput("the data is not an X.509 certificate in DER")
+            }
+            guard PublicKey(certifiedBy: parsed) == key.publicKey else {
+                throw .invalidInput("the certificate is for another key")
+            }
+            let isRepeated = RepetitionCheck()
+            try await writeCertificates(of: key, prompt, presence) {
+                (session, id) throws(CryptokiError) in
+                // The first run may have stored it before the session was lost.
+                if isRepeated(),
+                    try session.certificates(id: id).contains(where: { $0.der == certificate })
+                {
+                    return
+                }
+                try session.storeCertificate(
+                    parsed, der: certificate, id: id, label: key.label ?? "Latchkey")
+            }
+        } catch {
+            throw error.during("store a certificate")
+        }
+    }
+
+    /// Deletes the certificates for a key from the token, except the attestation. Prompts for the
+    /// token's PIN, on a YubiKey for the management key.
+    ///
+    /// - Returns: The number of deleted certificates.
+    @discardableResult
+    package func removeCertificates(
+        of key: HardwareKey, prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> Int {
+        do throws(KeystoreError) {
+            return try await writeCertificates(of: key, prompt, presence) {
+                (session, id) throws(CryptokiError) in
+                // Reads no values, so that an object that cannot be read can be deleted.
+                var count = 0
+                for object in try session.objects(.certificate, id: id) {
+                    guard !TokenCertificate.isAttestation(label: try session.label(of: object))
+                    else { continue }
+                    try session.destroy(object)
+                    count += 1
+                }
+                return count
+            }
+        } catch {
+            throw error.during("remove a certificate")
+        }
+    }
+
+    private func writeCertificates<R: Sendable>(
+        of key: HardwareKey, _ prompt: PromptContext, _ presence: any PresenceAuthority,
+        _ body: @escaping @Sendable (Session, Data) throws(CryptokiError) -> R
+    ) async throws(KeystoreError) -> R {
+        let blob = try TokenKeyBlob.of(key)
+        let snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+        let role: LoginRole =
+            snapshot.module.generator == .securityOfficer ? .securityOfficer : .user
+        let proof =
+            role == .user
+            ? try await userProof(snapshot, for: prompt, presence)
+            : try await officerProof(snapshot, for: prompt, presence)
+        do {
+            return try await snapshot.token.withLogin(role, proof) {
+                (session) throws(CryptokiError) in
+                if role == .user { presence.accepted() }
+                return try body(session, blob.name.id)
+            }
+        } catch {
+            throw role == .user
+                ? await explained(error, snapshot, presence) : await officerError(error, snapshot)
+        }
     }
 }

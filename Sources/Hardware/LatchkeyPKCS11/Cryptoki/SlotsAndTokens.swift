@@ -151,3 +151,78 @@ extension TokenInformation {
         return profile.family == .generic && !isInHardwareSlot ? "softhsm" : nil
     }
 }
+
+extension Caller {
+    /// More slots than any machine has.
+    private static let maximumSlots = 1024
+
+    /// The slots with a token, or all slots. Some modules notice that a token was inserted or
+    /// removed only in this call.
+    func slots(withToken: Bool) throws(CryptokiError) -> [UInt] {
+        let function = "C_GetSlotList"
+        // The number may change between the two calls.
+        for _ in 0..<4 {
+            var count: CK_ULONG = 0
+            try callAsFunction(function) {
+                $0.pointee.C_GetSlotList?(withToken ? 1 : 0, nil, &count)
+            }
+            guard count <= CK_ULONG(Self.maximumSlots) else {
+                throw .malformed(function, "the module has \(count) slots")
+            }
+            guard count > 0 else { return [] }
+            var slots = [CK_SLOT_ID](repeating: 0, count: Int(count))
+            var filled = count
+            let value = try answer(function) {
+                $0.pointee.C_GetSlotList?(withToken ? 1 : 0, &slots, &filled)
+            }
+            switch value {
+            case .ok:
+                guard filled <= count else {
+                    throw .malformed(function, "more slots than the module reported")
+                }
+                return slots.prefix(Int(filled)).map { UInt($0) }
+            case .bufferTooSmall: continue
+            default: throw CryptokiError(value, from: function)
+            }
+        }
+        throw .malformed(function, "the number of slots keeps changing")
+    }
+
+    /// The description of a slot: for a smart card the first 64 bytes of its reader's name in
+    /// PC/SC. Empty if the module does not report it.
+    func slotDescription(_ slot: UInt) throws(CryptokiError) -> String {
+        String(blankPadded: try slotInfo(slot).slotDescription)
+    }
+
+    func tokenInformation(slot: UInt) throws(CryptokiError) -> TokenInformation {
+        var info = CK_TOKEN_INFO()
+        try callAsFunction("C_GetTokenInfo") { $0.pointee.C_GetTokenInfo?(slot, &info) }
+        var information = TokenInformation(info)
+        information.isInHardwareSlot = try slotInfo(slot).flags & CK_FLAGS(CKF_HW_SLOT) != 0
+        return information
+    }
+
+    /// - Returns: Zeros if the module answers an error: a slot without information counts as
+    ///   software.
+    private func slotInfo(_ slot: UInt) throws(CryptokiError) -> CK_SLOT_INFO {
+        var info = CK_SLOT_INFO()
+        let value = try answer("C_GetSlotInfo") { $0.pointee.C_GetSlotInfo?(slot, &info) }
+        return value == .ok ? info : CK_SLOT_INFO()
+    }
+
+    /// Erases the token in a slot (`C_InitToken`) after closing all sessions of this process with
+    /// it.
+    ///
+    /// - Parameter label: 1 to 32 bytes, padded with blanks for Cryptoki.
+    func initializeToken(slot: UInt, label: String, securityOfficer proof: LoginProof)
+        throws(CryptokiError)
+    {
+        _ = try answer("C_CloseAllSessions") { $0.pointee.C_CloseAllSessions?(slot) }
+        var padded = Array((label + String(repeating: " ", count: 32)).utf8.prefix(32))
+        try proof.withBytes { bytes, count throws(CryptokiError) in
+            try callAsFunction("C_InitToken", .person) {
+                $0.pointee.C_InitToken?(slot, bytes, count, &padded)
+            }
+        }
+    }
+}
