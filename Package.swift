@@ -56,26 +56,32 @@ func support(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 
 // MARK: - Packages of others
 
-/// A product of another package, with a trait only if that is enabled.
-func product(_ name: String, _ package: String, trait: String? = nil) -> Target.Dependency {
-    guard let trait else { return .product(name: name, package: package) }
-    return .product(name: name, package: package, condition: .when(traits: [trait]))
+/// A product of another package, with traits only if one of these is enabled.
+func product(_ name: String, _ package: String, traits: Set<String>? = nil) -> Target.Dependency {
+    guard let traits else { return .product(name: name, package: package) }
+    return .product(name: name, package: package, condition: .when(traits: traits))
 }
+
+// No trait enables another: before Swift 6.4, SwiftPM passes several enabled traits to the compiler
+// in a random order, and a new order compiles all modules again (swift-package-manager#10525).
+let forPrograms: Set = ["Programs"]
+let forNetwork: Set = ["Network", "Testing", "Programs"]
+let forCertificates: Set = ["Certificates", "Testing", "Programs"]
 
 let crypto = product("Crypto", "swift-crypto")
 let cryptoExtras = product("CryptoExtras", "swift-crypto")
 let asn1 = product("SwiftASN1", "swift-asn1")
 let grdb = product("GRDB", "GRDB.swift")
-let certificates = product("X509", "swift-certificates", trait: "Certificates")
-let httpTypes = product("HTTPTypes", "swift-http-types", trait: "Network")
-let subprocess = product("Subprocess", "swift-subprocess", trait: "Network")
-let systemPackage = product("SystemPackage", "swift-system", trait: "Network")
-let nioCore = product("NIOCore", "swift-nio", trait: "Network")
-let nioPosix = product("NIOPosix", "swift-nio", trait: "Network")
-let arguments = product("ArgumentParser", "swift-argument-parser", trait: "Programs")
-let logging = product("Logging", "swift-log", trait: "Programs")
-let signals = product("UnixSignals", "swift-service-lifecycle", trait: "Programs")
-let jwtKit = product("JWTKit", "jwt-kit", trait: "Programs")
+let certificates = product("X509", "swift-certificates", traits: forCertificates)
+let httpTypes = product("HTTPTypes", "swift-http-types", traits: forNetwork)
+let subprocess = product("Subprocess", "swift-subprocess", traits: forNetwork)
+let systemPackage = product("SystemPackage", "swift-system", traits: forNetwork)
+let nioCore = product("NIOCore", "swift-nio", traits: forNetwork)
+let nioPosix = product("NIOPosix", "swift-nio", traits: forNetwork)
+let arguments = product("ArgumentParser", "swift-argument-parser", traits: forPrograms)
+let logging = product("Logging", "swift-log", traits: forPrograms)
+let signals = product("UnixSignals", "swift-service-lifecycle", traits: forPrograms)
+let jwtKit = product("JWTKit", "jwt-kit", traits: forPrograms)
 
 // MARK: - Rooms
 
@@ -127,7 +133,8 @@ let apps: [Target] = [
         [
             "CCurl", "CPlatform", "Latchkey", "LatchkeyJOSE", "LatchkeyPlatform", crypto, httpTypes,
             nioCore,
-            product("NIOHTTP1", "swift-nio", trait: "Network"), nioPosix, subprocess, systemPackage,
+            product("NIOHTTP1", "swift-nio", traits: forNetwork), nioPosix, subprocess,
+            systemPackage,
         ]),
     library("Apps", "LatchkeyLogin", oauth),
     library("Apps", "LatchkeyVault", ["Latchkey"]),
@@ -161,7 +168,7 @@ let server: [Target] = [
     library(
         "Server", "LatchkeyRelyingParty",
         [
-            .target(name: "CLibCrypto", condition: .when(traits: ["Certificates"])), "Latchkey",
+            .target(name: "CLibCrypto", condition: .when(traits: forCertificates)), "Latchkey",
             "LatchkeyJOSE",
             "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
         ]),
@@ -173,11 +180,11 @@ let server: [Target] = [
             "Latchkey", "LatchkeyJOSE", "LatchkeyPostgreSQL", "LatchkeyRelyingParty",
             "LatchkeyServices",
             arguments, crypto, cryptoExtras, grdb, jwtKit, logging, nioCore, signals, systemPackage,
-            product("CoreMetrics", "swift-metrics", trait: "Programs"),
-            product("Hummingbird", "hummingbird", trait: "Programs"),
-            product("HummingbirdCore", "hummingbird", trait: "Programs"),
-            product("Mustache", "swift-mustache", trait: "Programs"),
-            product("ServiceLifecycle", "swift-service-lifecycle", trait: "Programs"),
+            product("CoreMetrics", "swift-metrics", traits: forPrograms),
+            product("Hummingbird", "hummingbird", traits: forPrograms),
+            product("HummingbirdCore", "hummingbird", traits: forPrograms),
+            product("Mustache", "swift-mustache", traits: forPrograms),
+            product("ServiceLifecycle", "swift-service-lifecycle", traits: forPrograms),
         ]),
 ]
 
@@ -304,9 +311,9 @@ let suites: [Target] = [
             "RawDatabase", "TPM2",
             "latchkey-identity", asn1, certificates, cryptoExtras, grdb, httpTypes, logging,
             nioCore,
-            product("Hummingbird", "hummingbird", trait: "Programs"),
-            product("NIOEmbedded", "swift-nio", trait: "Network"),
-            product("ServiceLifecycle", "swift-service-lifecycle", trait: "Programs"),
+            product("Hummingbird", "hummingbird", traits: forPrograms),
+            product("NIOEmbedded", "swift-nio", traits: forNetwork),
+            product("ServiceLifecycle", "swift-service-lifecycle", traits: forPrograms),
         ]),
     tests(
         "Programs", "LatchkeyServicesTests",
@@ -399,12 +406,8 @@ let package = Package(
             name: "Network",
             description: "For LatchkeyOAuth, LatchkeyLogin, LatchkeyCredentials and LatchkeyLocker."
         ),
-        .trait(
-            name: "Testing", description: "For LatchkeyTesting and LatchkeySimulators.",
-            enabledTraits: ["Certificates", "Network"]),
-        .trait(
-            name: "Programs", description: "For the command-line tool and the services.",
-            enabledTraits: ["Testing"]),
+        .trait(name: "Testing", description: "For LatchkeyTesting and LatchkeySimulators."),
+        .trait(name: "Programs", description: "For the command-line tool and the services."),
         .default(enabledTraits: ["Programs"]),
     ],
     dependencies: [
@@ -418,7 +421,9 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
-        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(
+            url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1",
+            traits: ["FullFoundation"]),
         .package(url: "https://github.com/hummingbird-project/swift-mustache", from: "2.1.1"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),

@@ -1,4 +1,4 @@
-#if Certificates
+#if Certificates || Testing || Programs
     internal import Crypto
     internal import FoundationEssentials
     internal import Latchkey

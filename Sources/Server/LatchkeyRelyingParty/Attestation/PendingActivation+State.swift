@@ -1,4 +1,4 @@
-#if Certificates
+#if Certificates || Testing || Programs
     internal import FoundationEssentials
     internal import Latchkey
     internal import LatchkeyJOSE

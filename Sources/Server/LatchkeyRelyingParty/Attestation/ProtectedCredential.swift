@@ -1,4 +1,4 @@
-#if Certificates
+#if Certificates || Testing || Programs
     internal import Crypto
     internal import CryptoExtras
     internal import FoundationEssentials
