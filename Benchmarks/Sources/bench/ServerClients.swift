@@ -4,19 +4,19 @@ import LatchkeyOAuth
 import Synchronization
 
 /// Clients that log in at the same time, each with the next device after a login.
-final class FleetClients: Sendable {
+final class ServerClients: Sendable {
     static let count = 50
 
-    private let servers: FleetServers
-    private let devices: FleetDevices
+    private let origin: String
+    private let devices: ServerDevices
     private let kids: [String]
     private let transport = CurlTransport()
-    /// The numbers of the next login and of the next request.
-    private let next = Mutex((login: 0, request: 0))
+    /// The number of the next login.
+    private let next = Mutex(0)
 
     /// - Parameter kids: The key IDs of the devices that log in, one after the other.
-    init(_ servers: FleetServers, _ devices: FleetDevices, kids: [String]) {
-        self.servers = servers
+    init(_ origin: String, _ devices: ServerDevices, kids: [String]) {
+        self.origin = origin
         self.devices = devices
         self.kids = kids
     }
@@ -24,31 +24,25 @@ final class FleetClients: Sendable {
     /// Logs in.
     ///
     /// - Parameter count: The number of logins of all clients.
-    /// - Returns: The time of each login: a challenge, a signature and an authentication.
-    @discardableResult
-    func logIn(_ count: Int) async throws -> Samples {
-        let last = next.withLock { $0.login } + count
-        return try await withThrowingTaskGroup(of: Samples.self) { group in
+    func logIn(_ count: Int) async throws {
+        let last = next.withLock { $0 } + count
+        try await withThrowingTaskGroup { group in
             for _ in 0..<Self.count {
                 group.addTask {
-                    var samples = Samples()
                     while let number = self.number(before: last) {
-                        try await samples.measure { try await self.logIn(as: number) }
+                        try await self.logIn(as: number)
                     }
-                    return samples
                 }
             }
-            var all = Samples()
-            for try await samples in group { all.add(samples) }
-            return all
+            try await group.waitForAll()
         }
     }
 
     private func number(before end: Int) -> Int? {
         next.withLock { next in
-            guard next.login < end else { return nil }
-            next.login += 1
-            return next.login - 1
+            guard next < end else { return nil }
+            next += 1
+            return next - 1
         }
     }
 
@@ -66,9 +60,9 @@ final class FleetClients: Sendable {
             from: device)
         let challenge = try JSONDecoder().decode(Issued.self, from: answer).result.token
         let request = try devices.request(
-            kid: kids[device], challenge: challenge, issuer: servers.issuer)
+            kid: kids[device], challenge: challenge, issuer: origin)
         let grant = "urn%3Aauthgear%3Aparams%3Aoauth%3Agrant-type%3Abiometric-request"
-        let form = "client_id=\(FleetServers.clientID)&grant_type=\(grant)&jwt=\(request)"
+        let form = "client_id=\(ServerDevices.clientID)&grant_type=\(grant)&jwt=\(request)"
         _ = try await post(
             "/oauth2/token", form, type: "application/x-www-form-urlencoded", from: device)
     }
@@ -76,13 +70,8 @@ final class FleetClients: Sendable {
     private func post(_ path: String, _ body: String, type: String, from device: Int) async throws
         -> Data
     {
-        let number = next.withLock { next in
-            next.request += 1
-            return next.request
-        }
         var request = HTTPRequest(
-            method: .post, scheme: "http",
-            authority: servers.authorities[number % servers.authorities.count],
+            method: .post, scheme: "http", authority: String(origin.dropFirst("http://".count)),
             path: path)
         request.headerFields[.contentType] = type
         if let name = HTTPField.Name("X-Forwarded-For") {
