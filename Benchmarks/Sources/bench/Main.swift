@@ -5,7 +5,6 @@ import Foundation
     static func main() async throws {
         let arguments = CommandLine.arguments
         let isShort = arguments.contains("--short")
-        // Each `--only TEXT` selects the measurements whose names contain the text.
         let wanted = zip(arguments, arguments.dropFirst()).filter { $0.0 == "--only" }.map(\.1)
         var findings = Findings()
         func add(_ what: String, _ measure: () async throws -> Findings) async throws {
