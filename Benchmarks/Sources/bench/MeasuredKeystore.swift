@@ -2,7 +2,7 @@ import Foundation
 import Latchkey
 
 /// A keystore that measures the time of key uses.
-struct MeasuredKeystore: Keystore {
+struct MeasuredKeystore: RevokingKeystore, AttestingKeystore {
     let inner: any Keystore
     let waiting: Waiting
 
@@ -24,14 +24,8 @@ struct MeasuredKeystore: Keystore {
         try await inner.capabilities()
     }
 
-    func pinStatus() async throws(KeystoreError) -> PINStatus { try await inner.pinStatus() }
-
-    func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
-        try await inner.pinStatus(of: key)
-    }
-
-    func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
-        try await inner.pinStatus(of: secret)
+    func pinStatus(of subject: PINSubject) async throws(KeystoreError) -> PINStatus {
+        try await inner.pinStatus(of: subject)
     }
 
     func createKey(
@@ -44,7 +38,8 @@ struct MeasuredKeystore: Keystore {
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
         willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
-        try await inner.createRevocableKey(request, authorizedBy: presence, willCreate: willCreate)
+        try await inner.revoking().createRevocableKey(
+            request, authorizedBy: presence, willCreate: willCreate)
     }
 
     func sealRevocably(
@@ -52,12 +47,12 @@ struct MeasuredKeystore: Keystore {
         authorizedBy presence: any PresenceAuthority,
         willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
-        try await inner.sealRevocably(
+        try await inner.revoking().sealRevocably(
             secret, policy: policy, for: prompt, authorizedBy: presence, willCreate: willCreate)
     }
 
     func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
-        try await inner.revoke(secret)
+        try await inner.revoking().revoke(secret)
     }
 
     func seal(
@@ -83,10 +78,9 @@ struct MeasuredKeystore: Keystore {
 
     func endReuse() { inner.endReuse() }
 
-    func delete(_ key: HardwareKey) async throws(KeystoreError) { try await inner.delete(key) }
-
     func delete(
-        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: (any PresenceAuthority)?
     ) async throws(KeystoreError) {
         try await inner.delete(key, for: prompt, authorizedBy: presence)
     }
@@ -115,26 +109,26 @@ struct MeasuredKeystore: Keystore {
 
     func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity
     {
-        try await inner.attestationIdentity(for: issuer)
+        try await inner.attesting().attestationIdentity(for: issuer)
     }
 
     func activate(_ challenge: ActivationChallenge, for issuer: String) async throws(KeystoreError)
         -> SecretBytes
     {
-        try await inner.activate(challenge, for: issuer)
+        try await inner.attesting().activate(challenge, for: issuer)
     }
 
     func keepAttestationCertificates(_ certificates: [Data], for issuer: String)
         async throws(KeystoreError)
     {
-        try await inner.keepAttestationCertificates(certificates, for: issuer)
+        try await inner.attesting().keepAttestationCertificates(certificates, for: issuer)
     }
 
     func forgetAttestation(for issuer: String) async throws(KeystoreError) {
-        try await inner.forgetAttestation(for: issuer)
+        try await inner.attesting().forgetAttestation(for: issuer)
     }
 
     func attestationIssuers() async throws(KeystoreError) -> [String] {
-        try await inner.attestationIssuers()
+        try await inner.attesting().attestationIssuers()
     }
 }

@@ -198,6 +198,8 @@ private struct PasskeyVerification: PresenceAuthority {
     }
 
     func notice(_ notice: PresenceNotice) async { await pins.notice(notice) }
+    func accepted() { pins.accepted() }
+    func rejected() { pins.rejected() }
 }
 
 extension PasskeyQuestion {

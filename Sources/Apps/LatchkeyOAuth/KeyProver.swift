@@ -55,6 +55,7 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
 
     private static func isActivated(_ keystore: any Keystore, _ issuer: String) async throws -> Bool
     {
+        let keystore = try keystore.attesting()
         guard try await keystore.attestationIssuers().contains(issuer) else { return false }
         return try await !keystore.attestationIdentity(for: issuer).certificates.isEmpty
     }
@@ -103,7 +104,7 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
         guard isTPM else {
             return try await requireAgreement(.token(issuer), isAgreed)
         }
-        let identity = try await keystore.attestationIdentity(for: issuer)
+        let identity = try await keystore.attesting().attestationIdentity(for: issuer)
         guard identity.needsActivation(at: now) else { return }
         if identity.certificates.isEmpty { try await requireAgreement(.tpm(issuer), isAgreed) }
         do {
@@ -160,6 +161,7 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
             throw LatchkeyError<Code>(
                 .attestation(.noProof("this TPM has no endorsement certificate")))
         }
+        let keystore = try keystore.attesting()
         let endpoint = try client.endpoint(.attestation).appending("/activation")
         let begun = try await client.connection.post(
             [

@@ -292,7 +292,7 @@ private struct ForgedEndorsement: KeystoreWrapper {
 
     func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity
     {
-        let identity = try await keystore.attestationIdentity(for: issuer)
+        let identity = try await keystore.attesting().attestationIdentity(for: issuer)
         var certificates = identity.endorsementCertificates
         if var first = certificates.first, let last = first.indices.last {
             first[last] ^= 1

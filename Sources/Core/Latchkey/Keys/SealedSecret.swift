@@ -13,7 +13,7 @@ public struct SealedSecret: Hashable, Sendable, Codable {
     public let policy: AccessPolicy
     /// The hardware that sealed the secret, and the user verification that it enforces.
     package let assurance: AssuranceLevel
-    /// Whether ``Keystore/revoke(_:)`` can revoke the secret.
+    /// Whether ``RevokingKeystore/revoke(_:)`` can revoke the secret.
     public let isRevocable: Bool
     /// The data that the backend needs to unseal the secret. Opaque to other code.
     package private(set) var blob: Data

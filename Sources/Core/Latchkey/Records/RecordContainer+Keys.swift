@@ -28,6 +28,7 @@ extension RecordContainer {
                 throw .conflict("another program is creating a key of the same name")
             }
             do throws(KeystoreError) {
+                let keystore = try keystore.revoking()
                 let key = try await keystore.createRevocableKey(request, authorizedBy: presence) {
                     (new) async throws(KeystoreError) in
                     try await store.write("record a new key for revocation") { database in

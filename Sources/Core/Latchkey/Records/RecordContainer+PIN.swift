@@ -114,10 +114,10 @@ extension RecordContainer {
             guard let key = try record(of: row).key, key.assurance.pinProtection == .user else {
                 continue
             }
-            return try await keystore.pinStatus(of: key)
+            return try await keystore.pinStatus(of: .key(key))
         }
         for row in classRows where row.sealed.assurance.pinProtection == .user {
-            return try await keystore.pinStatus(of: row.sealed)
+            return try await keystore.pinStatus(of: .secret(row.sealed))
         }
         return nil
     }

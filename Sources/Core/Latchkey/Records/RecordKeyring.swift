@@ -337,7 +337,7 @@ extension RecordKeyring {
             throw .conflict("another program is creating the class ‘\(name)’")
         }
         do throws(KeystoreError) {
-            let sealed = try await keystore.sealRevocably(
+            let sealed = try await keystore.revoking().sealRevocably(
                 secret, policy: protection.policy, for: prompt, authorizedBy: presence
             ) { (new) async throws(KeystoreError) in
                 try await store.write("mark a new record key for revocation") { database in
@@ -363,7 +363,7 @@ extension RecordKeyring {
         for row in rows {
             do throws(KeystoreError) {
                 guard let due = try await claim(row) else { continue }
-                try await keystore.revoke(due.sealed)
+                try await keystore.revoking().revoke(due.sealed)
                 try await store.write("revoke keys") { database in
                     try RevocationRow.delete(due.name, container: container, database)
                 }

@@ -32,7 +32,7 @@ extension TPMKeystore {
             : "Use at least \(PIN.minimumCharacters) characters."
         let pin = try await presence.givenPIN(request)
         guard mayRefuseShortPIN, pin.characterCount < Self.minimumPINCharacters,
-            !presence.gaveExistingPIN,
+            !pin.isExisting,
             try await !withTPM({ (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() })
         else { return pin }
         throw KeystoreError(
@@ -74,21 +74,13 @@ extension TPMKeystore {
 }
 
 extension TPMKeystore {
-    public func pinStatus() async throws(KeystoreError) -> PINStatus {
+    public func pinStatus(of subject: PINSubject) async throws(KeystoreError) -> PINStatus {
         do throws(KeystoreError) {
-            return try await lockoutStatus()
-        } catch { throw error.during("read the TPM's PIN counter") }
-    }
-
-    public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
-        do throws(KeystoreError) {
-            return try await status(of: keyBlob(of: key).protection)
-        } catch { throw error.during("read the count of wrong PINs") }
-    }
-
-    public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
-        do throws(KeystoreError) {
-            return try await status(of: stored(secret).protection)
+            return switch subject {
+            case .hardware: try await lockoutStatus()
+            case .key(let key): try await status(of: keyBlob(of: key).protection)
+            case .secret(let secret): try await status(of: stored(secret).protection)
+            }
         } catch { throw error.during("read the count of wrong PINs") }
     }
 
