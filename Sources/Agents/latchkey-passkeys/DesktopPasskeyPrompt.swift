@@ -1,6 +1,7 @@
 import Latchkey
 import LatchkeyPasskeys
 import LatchkeyPresence
+import LatchkeyServices
 import Logging
 import Synchronization
 
@@ -172,7 +173,7 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
                 text, .init(accept: accept, other: other, cancel: "No"), within: question.timeLimit)
         } catch {
             log.error(
-                "could not prompt: \(error.reason)", metadata: ["recovery": "\(error.recovery)"])
+                "could not prompt: \(error.reason)", metadata: ["recovery": "\(error.advice)"])
             return .unanswered
         }
     }

@@ -163,13 +163,14 @@ extension Container {
                 reason: user == nil
                     ? "biometric login is already enabled"
                     : "biometric login is already enabled for another user",
-                recovery: "Log in with ‘latchkey authenticate’, or run ‘latchkey disable’ first.")
+                recovery: Recovery("Log in with it, or disable it first.", .authenticate, .disable))
         }
         guard required == nil || required == key.key.policy else {
             throw LoginError(
                 code: .conflict,
                 reason: "biometric login is already enabled with the policy ‘\(key.key.policy)’",
-                recovery: "To make a key with another policy, run ‘latchkey disable’ first.")
+                recovery: Recovery(
+                    "To make a key with another policy, disable biometric login first.", .disable))
         }
         var key = key
         key.wasAlreadyEnabled = true

@@ -1,6 +1,6 @@
 internal import Crypto
 package import FoundationEssentials
-internal import Latchkey
+package import Latchkey
 package import LatchkeyJOSE
 
 /// Validates ID tokens of one issuer for one client (OpenID Connect Core section 3.1.3.7). It
@@ -207,7 +207,7 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
     }
 
     /// The next step, as a sentence.
-    package var recovery: String {
+    package var recovery: Recovery {
         switch self {
         case .clock: "Set the clock (for example with ‘timedatectl set-ntp true’) and try again."
         default: "Log in again. If it happens again, do not trust the server."

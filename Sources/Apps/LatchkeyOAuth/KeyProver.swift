@@ -22,7 +22,7 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
     ///
     /// - Returns: nil if no proof is to be sent.
     /// - Throws: ``OAuthFailure/attestation(_:)`` if this hardware cannot meet the requirement,
-    ///   `KeystoreError`.
+    ///   `CommonError`.
     package init?(_ client: OAuthClient<Code>, _ keystore: any Keystore) async throws {
         guard !client.metadata.attestationFormats.isEmpty else { return nil }
         let metadata = try await ProviderMetadata.read(

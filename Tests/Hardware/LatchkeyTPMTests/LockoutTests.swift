@@ -57,7 +57,7 @@ struct LockoutTests {
         let (wire, keystore, secret) = try await lockedOut()
         let long = String(repeating: "7", count: 33)
         for (step, code) in [
-            (ScriptedPresence.Step.decline, KeystoreErrorCode.cancelled), (.pin(long), .wrongProof),
+            (ScriptedPresence.Step.decline, CommonErrorCode.cancelled), (.pin(long), .wrongProof),
         ] {
             wire.forget()
             #expect(await lift(keystore, secret, ScriptedPresence([step]))?.code == code)

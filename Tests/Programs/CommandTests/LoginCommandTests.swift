@@ -256,7 +256,7 @@ struct LoginCommandTests {
             #expect(try await machine.run("enable", "--json").json()["wasAlreadyEnabled"] == true)
             let stricter = try await machine.run("enable", "--policy", "biometry-any")
             #expect(
-                stricter.status == 10 && stricter.errors.contains("‘latchkey disable’ first"),
+                stricter.status == 10 && stricter.errors.contains("‘latchkey disable’"),
                 "\(stricter.errors)")
             let other = try await machine.run("logout", "--endpoint", "http://127.0.0.1:1")
             #expect(

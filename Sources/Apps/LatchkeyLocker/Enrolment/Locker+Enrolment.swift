@@ -23,9 +23,7 @@ extension Locker {
                 code: .invalidConfiguration,
                 reason:
                     "the server stores no key shares, so cryptography would not bind data to sessions",
-                recovery:
-                    "Use another server, or set ‘levelShares’ (in the command line tool: --without-shares)."
-            )
+                recovery: Recovery("Use another server, or set ‘levelShares’.", .omitShares))
         }
         let capabilities = try await configuration.records.keystore.capabilities()
         let policy = await easyAccessPolicy(through: presence)

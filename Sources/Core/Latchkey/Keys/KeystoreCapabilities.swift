@@ -89,12 +89,12 @@ extension KeystoreCapabilities {
     /// The reason why hardware can't seal in its present state: a ``KeystoreError`` without the
     /// operation.
     package struct SealingRefusal: Hashable, Sendable {
-        let code: KeystoreErrorCode
+        let code: CommonErrorCode
         let reason: String
-        let recovery: String
+        let recovery: Recovery
 
         package init(_ error: KeystoreError) {
-            (code, reason, recovery) = (error.code, error.reason, error.recovery)
+            (code, reason, recovery) = (error.code, error.reason, error.recoveryAction)
         }
     }
 

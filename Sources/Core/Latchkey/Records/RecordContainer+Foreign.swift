@@ -9,7 +9,7 @@ extension RecordContainer {
     ///
     /// - Returns: False if the hardware does not answer, and for records that do not depend on the
     ///   hardware.
-    package func isForeign() async throws(KeystoreError) -> Bool {
+    package func isForeign() async throws(CommonError) -> Bool {
         try await keyring.isForeign()
     }
 
@@ -20,7 +20,7 @@ extension RecordContainer {
 extension RecordContainer {
     /// The kind of keystore that seals the container's device key: `tpm` or `pkcs11`; nil if the
     /// container has none yet. Does not use the hardware.
-    package func sealingBackend() async throws(KeystoreError) -> String? {
+    package func sealingBackend() async throws(CommonError) -> String? {
         try await keyring.stored(ProtectionClass.device.name)?.backend
     }
 }

@@ -71,35 +71,35 @@ enum Schema {
     /// one of a newer version, regardless of its tables.
     ///
     /// - Returns: 0 for an empty file.
-    /// - Throws: ``KeystoreError``: `damaged`, or `unsupported` for a store of a newer version.
+    /// - Throws: ``CommonError``: `damaged`, or `unsupported` for a store of a newer version.
     private static func appliedMigrations(_ database: Database) throws -> Int {
         let application = try Int.fetchOne(database, sql: "PRAGMA application_id") ?? 0
         let existing = try Definition.fetchAll(database)
         guard application == applicationID else {
             guard application == 0, existing.isEmpty else {
-                throw KeystoreError.damaged("the store's file is a database of another program")
+                throw CommonError.damaged("the store's file is a database of another program")
             }
             return 0
         }
         guard existing.contains(migrationList) else {
-            throw KeystoreError.damaged("the store's list of migrations is missing or changed")
+            throw CommonError.damaged("the store's list of migrations is missing or changed")
         }
         let applied = try String.fetchSet(database, sql: "SELECT identifier FROM grdb_migrations")
         guard applied.isSubset(of: migrations.map(\.version)) else {
-            throw KeystoreError.unsupported(
+            throw CommonError.unsupported(
                 "a newer version of Latchkey created the store",
                 recovery: "Install that version of Latchkey.")
         }
         guard !applied.isEmpty, applied == Set(migrations.prefix(applied.count).map(\.version))
         else {
-            throw KeystoreError.damaged("the store's list of migrations is missing or changed")
+            throw CommonError.damaged("the store's list of migrations is missing or changed")
         }
         let relevant = existing.filter { $0.type == "trigger" || tables.contains($0.table) }
         guard
             relevant
                 == (applied.count == migrations.count ? current : definitions(after: applied.count))
         else {
-            throw KeystoreError.damaged(
+            throw CommonError.damaged(
                 "the store's tables differ from those that Latchkey creates")
         }
         return applied.count

@@ -44,10 +44,10 @@ extension PKCS11Keystore {
         guard snapshot.module.deletesKeys else {
             throw .unsupported(
                 "the module can't delete keys from this token, even if it reports success",
-                recovery:
+                recovery: Recovery(
                     "Overwrite or erase the slot with the card's own tool (YubiKey: `ykman piv keys delete` from "
-                    + "firmware 5.7 on), and remove the entry here with `latchkey key delete --forget`. The key can't be "
-                    + "used without its PIN.")
+                        + "firmware 5.7 on), and remove the entry here. The key can't be used without its PIN.",
+                    .forgetKey))
         }
         return (blob, snapshot)
     }

@@ -40,10 +40,10 @@ extension TPMKeystore {
             reason:
                 "the PIN has fewer than \(Self.minimumPINCharacters) characters, and the TPM's lockout password is empty: "
                 + "every user of the TPM can reset the count of wrong PINs",
-            recovery:
-                "Choose a longer PIN, or pass --allow-short-pin. Or have an administrator set the lockout "
-                + "password: \(TPMDiagnosis.lockoutPasswordCommand). For a TPM other than the machine's, add -T and "
-                + "its TCTI.")
+            recovery: Recovery(
+                "Choose a longer PIN, or have an administrator set the lockout password: "
+                    + "\(TPMDiagnosis.lockoutPasswordCommand). For a TPM other than the machine's, add -T and its TCTI.",
+                .allowShortPIN))
     }
 
     /// Prompts for the current PIN, unless the TPM is locked out.

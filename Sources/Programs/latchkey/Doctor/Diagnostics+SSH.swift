@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeyServices
 import LatchkeySSH
 
 extension Diagnostics {
@@ -11,7 +12,7 @@ extension Diagnostics {
             let records = try RecordContainer(
                 name: context.settings.container, store: store, keystore: context.keystore(store))
             let (keys, damaged) = try await records.sshKeys()
-            if let error = damaged.first { return .warning(name, "\(error)", error.recovery) }
+            if let error = damaged.first { return .warning(name, "\(error)", error.advice) }
             guard !keys.isEmpty else { return nil }
             let socket = AgentSocket(environment: ProcessInfo.processInfo.environment)
             let count = keys.count == 1 ? "one SSH key" : "\(keys.count) SSH keys"
@@ -24,7 +25,7 @@ extension Diagnostics {
             }
             return .ok(name, "latchkey-agent serves \(count) at \(socket.path).")
         } catch {
-            return .warning(name, "\(error)", error.recovery)
+            return .warning(name, "\(error)", error.advice)
         }
     }
 }

@@ -69,9 +69,8 @@ func mentioningForce(_ body: () async throws -> Void) async throws {
         try await body()
     } catch let error as LoginError where error.code == .network {
         throw error.with(
-            recovery:
-                "\(error.recovery) With --force, the command works on this machine only, and the server keeps its data."
-        )
+            recovery: error.recoveryAction.then(
+                "With --force, the command works on this machine only, and the server keeps its data."))
     }
 }
 
