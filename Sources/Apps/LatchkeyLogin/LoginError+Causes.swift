@@ -71,17 +71,6 @@ extension LoginError {
                 .chooseServer, .forceLogout))
     }
 
-    static func unknownServer(configured: LoginServer) -> LoginError {
-        LoginError(
-            code: .conflict,
-            reason:
-                "an earlier version stored the login without its server, and the user has not confirmed that it "
-                + "belongs to \(configured)",
-            recovery:
-                "If the login belongs to that server, confirm it at the terminal, with --bind-server, or with "
-                + "‘bindsEarlierLogin’ in a program.")
-    }
-
     static func identityNotFound(_ recovery: Recovery, _ details: ServerRefusal?) -> LoginError {
         LoginError(
             code: .identityNotFound,

@@ -56,7 +56,8 @@ package enum OAuthFailure: Error, Sendable {
 
     /// The cause, as a clause, and the next step, as a sentence.
     fileprivate var explanation: (reason: String, recovery: Recovery) {
-        let checkServer: Recovery = "Check the server's address, and that it supports OpenID Connect."
+        let checkServer: Recovery =
+            "Check the server's address, and that it supports OpenID Connect."
         switch self {
         case .invalidAddress(let address):
             return (

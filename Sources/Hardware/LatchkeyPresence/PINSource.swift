@@ -79,7 +79,9 @@ extension PINSource: CustomStringConvertible {
 
 extension KeystoreError {
     /// An error because a prompt is not possible.
-    static func unavailable(_ reason: String, recovery: Recovery, underlying: UnderlyingError? = nil)
+    static func unavailable(
+        _ reason: String, recovery: Recovery, underlying: UnderlyingError? = nil
+    )
         -> KeystoreError
     {
         KeystoreError(

@@ -19,6 +19,7 @@ struct RecoveryTests {
             error.advice
                 == "Wait. Reset it. ‘latchkey doctor’ shows the state of the hardware. "
                 + "‘latchkey store reset’ archives the store and empties it.")
-        #expect(error.with(recovery: error.recoveryAction.offering(.login)).recovery == error.recovery)
+        #expect(
+            error.with(recovery: error.recoveryAction.offering(.login)).recovery == error.recovery)
     }
 }

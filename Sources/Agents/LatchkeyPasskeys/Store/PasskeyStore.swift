@@ -40,7 +40,8 @@ package struct PasskeyStore: Sendable {
         let (passkeys, damage) = try read()
         for (id, error) in damage {
             let name = String(oneLine: Self.credentialID(id) ?? id.rawValue, limit: 64)
-            reportDamage(error.with(recovery: Recovery("Delete the passkey \(name).", .deletePasskey)))
+            reportDamage(
+                error.with(recovery: Recovery("Delete the passkey \(name).", .deletePasskey)))
         }
         return passkeys
     }
@@ -170,6 +171,7 @@ package struct PasskeyStore: Sendable {
     }
 
     private static var missing: KeystoreError {
-        .notFound("there is no such passkey", recovery: Recovery("List the passkeys.", .listPasskeys))
+        .notFound(
+            "there is no such passkey", recovery: Recovery("List the passkeys.", .listPasskeys))
     }
 }

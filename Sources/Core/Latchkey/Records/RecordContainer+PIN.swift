@@ -177,7 +177,8 @@ package enum PINScope: Sendable {
         case .classes:
             .notFound(
                 "the container ‘\(container)’ has no vault or credential with a PIN",
-                recovery: Recovery("Store a vault or credential with a PIN first.", .storeVaultWithPIN))
+                recovery: Recovery(
+                    "Store a vault or credential with a PIN first.", .storeVaultWithPIN))
         }
     }
 

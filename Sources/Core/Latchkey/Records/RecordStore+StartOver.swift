@@ -37,7 +37,7 @@ extension RecordStore {
                 try Self.copy(path, to: archive)
                 // The containers keep their generations, so that no new record has the generation
                 // of an archived one.
-                for table in Schema.contents.subtracting(["container"]) {
+                for table in Schema.tables.subtracting(["container"]) {
                     try database.execute(sql: "DELETE FROM \(table)")
                 }
                 let next = try Self.resetCount(in: database) % Int(Int32.max) + 1
@@ -59,8 +59,8 @@ extension RecordStore {
     ///   - directory: The store's directory, as for ``init(directory:profile:now:)``.
     ///   - profile: The store's profile.
     /// - Returns: The path of the archive.
-    /// - Throws: ``CommonError``; `unavailable` if the archive cannot be written, `unsupported`
-    ///   for a store of a newer version. Then nothing was changed.
+    /// - Throws: ``CommonError``; `unavailable` if the archive cannot be written. Then nothing was
+    ///   changed.
     @discardableResult
     public static func startOver(directory: String, profile: String = "default")
         async throws(CommonError) -> String

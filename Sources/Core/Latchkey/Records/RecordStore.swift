@@ -32,7 +32,7 @@ public final class RecordStore: Sendable {
     ///   - profile: 1 to 64 characters of `A–Z a–z 0–9 . _ -`, not starting with a dot.
     ///   - now: The clock for the rows' timestamps.
     /// - Throws: ``CommonError``: `unavailable` for an unusable path or a wrong owner or mode,
-    ///   `damaged` for a file that is not a store, `unsupported` for a store of a newer version.
+    ///   `damaged` for a file that is not a store, or a store of another format.
     public init(
         directory: String, profile: String = "default",
         now: @escaping @Sendable () -> Date = { Date() }
@@ -135,8 +135,7 @@ public final class RecordStore: Sendable {
     }
 
     /// Reads on the caller's own thread. Takes microseconds, or as long as a write of this process.
-    func readNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(CommonError) -> T
-    {
+    func readNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(CommonError) -> T {
         do {
             return try database.read { try body(checked($0)) }
         } catch {
@@ -146,8 +145,7 @@ public final class RecordStore: Sendable {
 
     /// Writes on the caller's own thread. Takes as long as the disk, and up to 5 seconds if another
     /// process writes.
-    func writeNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(CommonError) -> T
-    {
+    func writeNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(CommonError) -> T {
         do {
             return try database.write { try body(checked($0)) }
         } catch {

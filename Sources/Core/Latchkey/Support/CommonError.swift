@@ -69,8 +69,7 @@ extension CommonError {
             code: .invalidInput, reason: reason, recovery: .correctValue)
     }
 
-    package static func cancelled(_ reason: String = "the operation was cancelled") -> CommonError
-    {
+    package static func cancelled(_ reason: String = "the operation was cancelled") -> CommonError {
         CommonError(code: .cancelled, reason: reason, recovery: "Start again when you are ready.")
     }
 

@@ -95,7 +95,8 @@ extension TokenAdministrator {
                 else {
                     throw .unsupported(
                         "this kind of token accepts its PUK only from the computer",
-                        recovery: Recovery("Enter it here, not on the reader's PIN pad.", .enterPINHere))
+                        recovery: Recovery(
+                            "Enter it here, not on the reader's PIN pad.", .enterPINHere))
                 }
                 let (old, pin) = (code.prefixed("puk:"), new.prefixed("pin:"))
                 do throws(KeystoreError) {

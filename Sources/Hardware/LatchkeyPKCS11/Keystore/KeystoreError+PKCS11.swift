@@ -263,7 +263,8 @@ extension ModuleProfile {
         case .securityOfficer, nil:
             Recovery("Set a new PIN with the security officer's PIN.", .unblockPIN)
         case .prefixedSetPIN:
-            Recovery("Set a new PIN with the PUK, for example with `ykman piv access`.", .unblockPIN)
+            Recovery(
+                "Set a new PIN with the PUK, for example with `ykman piv access`.", .unblockPIN)
         case .program(let program): "Set a new PIN with the PUK: `\(program)`."
         }
     }
@@ -389,7 +390,8 @@ extension KeystoreError {
         guard left > 0 else { return .pukBlocked().during(operation) }
         let count = left == 1 ? "One attempt is left" : "\(left) attempts are left"
         return KeystoreError(
-            operation: operation, code: code, reason: reason, recovery: Recovery("\(count).").then(recoveryAction),
+            operation: operation, code: code, reason: reason,
+            recovery: Recovery("\(count).").then(recoveryAction),
             attemptsLeft: left,
             underlying: underlying)
     }

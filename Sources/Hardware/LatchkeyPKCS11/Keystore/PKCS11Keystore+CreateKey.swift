@@ -347,7 +347,8 @@ extension KeystoreError {
         .notFound(
             "the token has no P-256 key by that name",
             recovery: Recovery(
-                "Name one of its keys, or name only the token to create a new key.", .listTokenKeys))
+                "Name one of its keys, or name only the token to create a new key.", .listTokenKeys)
+        )
     }
 }
 

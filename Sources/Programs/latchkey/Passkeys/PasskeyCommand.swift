@@ -1,9 +1,9 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
-import LatchkeyServices
 import LatchkeyJOSE
 import LatchkeyPasskeys
+import LatchkeyServices
 
 /// `latchkey passkey`.
 struct PasskeyCommand: AsyncParsableCommand {
