@@ -100,7 +100,8 @@ extension Container {
                 throw LoginError.clockSkew(seconds: clock.ahead)
             }
             let jwt = try await signedRequest(
-                .setup, challenge, made.key, for: server.audience(for: existing), prompt, presence)
+                .setup, challenge, with: made.key, audience: server.audience(for: existing),
+                for: prompt, authorizedBy: presence)
             let attestation = try await prover?.statement(
                 about: made.key, challenge: challenge.token)
             isSent = true

@@ -132,9 +132,9 @@ public actor Container {
 
     /// Builds a request and signs it with the key.
     func signedRequest(
-        _ action: BiometricRequest.Action, _ challenge: Challenge, _ key: HardwareKey,
-        for audience: BiometricRequest.Audience?, _ prompt: PromptContext,
-        _ presence: PresenceSession
+        _ action: BiometricRequest.Action, _ challenge: Challenge, with key: HardwareKey,
+        audience: BiometricRequest.Audience?, for prompt: PromptContext,
+        authorizedBy presence: PresenceSession
     ) async throws -> String {
         let request = BiometricRequest(
             action: action, challenge: challenge.token, key: key, device: configuration.device,

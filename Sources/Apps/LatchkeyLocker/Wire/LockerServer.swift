@@ -75,7 +75,7 @@ struct LockerServer: Sendable {
     ) async throws -> LockerEnrolmentAnswer {
         var members: [String: JSONValue] = ["assertion": .string(assertion)]
         members["attestation"] = attestation
-        let answer = try await post("", members, token).json(LockerEnrolmentAnswer.self)
+        let answer = try await post("", members, token: token).json(LockerEnrolmentAnswer.self)
         guard answer.enrolmentID == id else {
             throw ErsteGroupAuthError.invalidResponse(
                 "the enrolment's ID from the server does not match its device key")
@@ -87,14 +87,14 @@ struct LockerServer: Sendable {
     ///   - deviceSignature: The device key's signature over the assertion: base64url of 64 bytes.
     ///   - attestation: The proof that the key is in hardware; nil for a server that gets none.
     func enableEasyAccess(
-        _ id: String, _ assertion: String, deviceSignature: String, attestation: JSONValue?,
-        _ token: SecretBytes
+        _ id: String, assertion: String, deviceSignature: String, attestation: JSONValue?,
+        token: SecretBytes
     ) async throws {
         var members: [String: JSONValue] = [
             "assertion": .string(assertion), "device_signature": .string(deviceSignature),
         ]
         members["attestation"] = attestation
-        try await post("/\(id)/easy-access", members, token).checkNoContent()
+        try await post("/\(id)/easy-access", members, token: token).checkNoContent()
     }
 
     /// Removes all easy-access keys. Requires a session with full access.
@@ -110,10 +110,11 @@ struct LockerServer: Sendable {
             .checkNoContent()
     }
 
-    func levelShares(_ id: String, _ assertion: String, _ token: SecretBytes) async throws
+    func levelShares(_ id: String, assertion: String, token: SecretBytes) async throws
         -> LevelShares?
     {
-        try await post("/\(id)/level-shares", ["assertion": .string(assertion)], token).shares()
+        try await post("/\(id)/level-shares", ["assertion": .string(assertion)], token: token)
+            .shares()
     }
 
     /// Revokes an enrolment with the device's statement. Requires no session.
@@ -130,7 +131,7 @@ struct LockerServer: Sendable {
 
     /// Posts JSON to a path below the enrolment endpoint.
     private func post(
-        _ path: String, _ members: [String: JSONValue], _ token: SecretBytes? = nil
+        _ path: String, _ members: [String: JSONValue], token: SecretBytes? = nil
     ) async throws -> ServerResponse<ErsteGroupAuthErrorCode> {
         let authorization = token.map { "Bearer \($0.text)" }
         return try await client.connection.post(

@@ -72,7 +72,7 @@ public final class CurlTransport: HTTPTransport {
         }
         throw unavailable(
             "\(listener) at \(endpoint.authority), and plain HTTP does not authenticate it",
-            "Use https, or run the server as your own user or as root.")
+            recovery: "Use https, or run the server as your own user or as root.")
     }
 
     private func runningSession() async throws(CommonError) -> CurlSession {
@@ -137,7 +137,8 @@ public final class CurlTransport: HTTPTransport {
                 " If the network has a proxy, check the environment variables https_proxy and no_proxy."
         }
         return Self.unavailable(
-            reason, recovery, .init(layer: layer, rawCode: failure.code, text: failure.text))
+            reason, recovery: recovery,
+            underlying: .init(layer: layer, rawCode: failure.code, text: failure.text))
     }
 
     /// Whether libcurl may use a proxy for the server; see curl_easy_setopt(3), `CURLOPT_PROXY`.
@@ -147,7 +148,7 @@ public final class CurlTransport: HTTPTransport {
     }
 
     private static func unavailable(
-        _ reason: String, _ recovery: String, _ underlying: UnderlyingError? = nil
+        _ reason: String, recovery: String, underlying: UnderlyingError? = nil
     ) -> CommonError {
         CommonError(
             operation: operation, code: .unavailable, reason: reason, recovery: recovery,

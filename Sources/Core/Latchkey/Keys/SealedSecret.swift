@@ -36,15 +36,4 @@ public struct SealedSecret: Hashable, Sendable, Codable {
         secret.blob = blob
         return secret
     }
-
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        version = try container.decode(Int.self, forKey: .version)
-        backend = try container.decode(String.self, forKey: .backend)
-        policy = try container.decode(AccessPolicy.self, forKey: .policy)
-        assurance = try container.decode(AssuranceLevel.self, forKey: .assurance)
-        // Secrets that were stored before there were revocable secrets lack this member.
-        isRevocable = try container.decodeIfPresent(Bool.self, forKey: .isRevocable) ?? false
-        blob = try container.decode(Data.self, forKey: .blob)
-    }
 }

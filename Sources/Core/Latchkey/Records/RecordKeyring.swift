@@ -97,7 +97,7 @@ final class RecordKeyring: Sendable {
             let session = cache.begin(protection.name)
             let key =
                 if let key = cache.takeVerifiedKey(protection.name) { key } else {
-                    try await unseal(protection, prompt, presence)
+                    try await unseal(protection, for: prompt, authorizedBy: presence)
                 }
             session.open(with: key)
             guard cache.admit(session) else { throw Self.lockedMeanwhile(protection) }
@@ -130,17 +130,19 @@ final class RecordKeyring: Sendable {
     ) async throws(CommonError) {
         try await cache.serially(protection.name) { () throws(CommonError) in
             let session = cache.begin(protection.name)
-            session.open(with: try await proven(protection, prompt, presence))
+            session.open(with: try await proven(protection, for: prompt, authorizedBy: presence))
             cache.keep(session)
         }
     }
 
     private func proven(
-        _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
+        _ protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(CommonError) -> RecordKey {
         do throws(CommonError) {
             return try await unseal(
-                protection, prompt, PresenceSession(presence, acceptsEarlierProof: false))
+                protection, for: prompt,
+                authorizedBy: PresenceSession(presence, acceptsEarlierProof: false))
         } catch let lockout {
             guard lockout.code == .lockedOut, presence.isInteractive,
                 let sealed = try await stored(protection.name)
@@ -158,7 +160,7 @@ final class RecordKeyring: Sendable {
                 throw lockout.remaining(after: error)
             }
             guard isLifted else { throw lockout }
-            return try await unseal(protection, prompt, presence)
+            return try await unseal(protection, for: prompt, authorizedBy: presence)
         }
     }
 
@@ -177,9 +179,10 @@ final class RecordKeyring: Sendable {
         let secret = SecretBytes.random(count: RecordKey.byteCount)
         let (sealed, reservation) =
             revocably == .never
-            ? (try await seal(secret, protection, prompt, presence), nil)
+            ? (try await seal(secret, protection, for: prompt, authorizedBy: presence), nil)
             : try await sealRevocably(
-                secret, protection, isRequired: revocably == .required, prompt, presence)
+                secret, protection, isRequired: revocably == .required, for: prompt,
+                authorizedBy: presence)
         guard
             protection.policy.isMet(by: sealed.policy),
             try await keystore.unseal(sealed, for: prompt, authorizedBy: presence) == secret
@@ -197,7 +200,8 @@ final class RecordKeyring: Sendable {
     }
 
     private func unseal(
-        _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
+        _ protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(CommonError) -> RecordKey {
         guard let sealed = try await stored(protection.name) else {
             try await checkHasNoRecords(protection)
@@ -207,7 +211,7 @@ final class RecordKeyring: Sendable {
                     recovery: "Store a record first."
                 )
             }
-            return try await make(protection, prompt, presence)
+            return try await make(protection, for: prompt, authorizedBy: presence)
         }
         guard sealed.backend == keystore.backend else {
             throw CommonError(
@@ -248,7 +252,7 @@ final class RecordKeyring: Sendable {
     /// - Returns: `false` if there is no such class.
     @Sendable
     private func verifyExistingPIN(
-        _ prompt: PromptContext, _ presence: any PresenceAuthority
+        for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(CommonError) -> Bool {
         let (container, backend) = (container, keystore.backend)
         let sealed = try await store.read("read the record keys") { database in
@@ -274,7 +278,8 @@ final class RecordKeyring: Sendable {
     /// Seals a new random key. If two processes do this at once, the first to write wins, and both
     /// use its key.
     private func make(
-        _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
+        _ protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(CommonError) -> RecordKey {
         let container = container
         let prepared = try await prepare(protection, for: prompt, authorizedBy: presence)
@@ -300,8 +305,8 @@ final class RecordKeyring: Sendable {
     /// seal without it uses the weakest policy that it has; any other policy that it cannot enforce
     /// is an error.
     func seal(
-        _ secret: SecretBytes, _ protection: ProtectionClass, _ prompt: PromptContext,
-        _ presence: any PresenceAuthority
+        _ secret: SecretBytes, _ protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(CommonError) -> SealedSecret {
         do throws(CommonError) {
             return try await keystore.seal(
@@ -327,8 +332,8 @@ extension RecordKeyring {
     /// - Returns: The sealed key, and the reservation of its revocation if it is revocable.
     func sealRevocably(
         _ secret: SecretBytes, _ protection: ProtectionClass, isRequired: Bool,
-        _ prompt: PromptContext,
-        _ presence: any PresenceAuthority
+        for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(CommonError) -> (sealed: SealedSecret, reservation: RevocationReservation?) {
         let (container, store, name) = (container, store, protection.name)
         guard let reservation = try RevocationReservation(of: name, container: container, in: store)
@@ -347,7 +352,7 @@ extension RecordKeyring {
             return (sealed, reservation)
         } catch {
             guard error.code == .unsupported, !isRequired else { throw error }
-            return (try await seal(secret, protection, prompt, presence), nil)
+            return (try await seal(secret, protection, for: prompt, authorizedBy: presence), nil)
         }
     }
 

@@ -164,8 +164,8 @@ struct RecordSearch {
             IDs(
                 sql: "SELECT DISTINCT id FROM recordAttribute WHERE container = ? AND name = ?",
                 arguments: [container, name])
-        case .not(let query): Self.join(try ids(.all), "EXCEPT", try exactIDs(query))
-        case .or(let left, let right): Self.join(try ids(left), "UNION", try ids(right))
+        case .not(let query): Self.join(try ids(.all), try exactIDs(query), by: "EXCEPT")
+        case .or(let left, let right): Self.join(try ids(left), try ids(right), by: "UNION")
         case .and(let left, let right): try both(ids(left), ids(right))
         }
     }
@@ -174,15 +174,16 @@ struct RecordSearch {
     private func both(_ left: IDs, _ right: IDs) throws -> IDs {
         if try isSmall(left) { return left }
         if try isSmall(right) { return right }
-        return Self.join(left, "INTERSECT", right)
+        return Self.join(left, right, by: "INTERSECT")
     }
 
     /// The exact ids of the matching records: `not` must not exclude too many.
     private func exactIDs(_ query: RecordQuery) throws -> IDs {
         switch query {
         case .and(let left, let right):
-            Self.join(try exactIDs(left), "INTERSECT", try exactIDs(right))
-        case .or(let left, let right): Self.join(try exactIDs(left), "UNION", try exactIDs(right))
+            Self.join(try exactIDs(left), try exactIDs(right), by: "INTERSECT")
+        case .or(let left, let right):
+            Self.join(try exactIDs(left), try exactIDs(right), by: "UNION")
         case .all, .id, .attribute, .hasAttribute, .not: try ids(query)
         }
     }
@@ -194,7 +195,7 @@ struct RecordSearch {
         return count ?? 0 < Self.few
     }
 
-    private static func join(_ left: IDs, _ operation: String, _ right: IDs) -> IDs {
+    private static func join(_ left: IDs, _ right: IDs, by operation: String) -> IDs {
         IDs(
             sql: "SELECT id FROM (\(left.sql)) \(operation) SELECT id FROM (\(right.sql))",
             arguments: left.arguments + right.arguments)

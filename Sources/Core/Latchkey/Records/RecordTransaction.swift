@@ -31,7 +31,7 @@ struct RecordTransaction: Sendable {
         case .put(let record, let payload, let expected):
             let existing = try RecordRow.fetch(
                 database, container: container, id: record.id.rawValue)
-            try check(existing, expected, record.id)
+            try check(existing, is: expected, id: record.id)
             if payload != nil { try checkClass(of: record, existing) }
             var row = try RecordRow(
                 record, container: container, generation: nextGeneration(database),
@@ -47,7 +47,7 @@ struct RecordTransaction: Sendable {
                 updatedAt: Date(timeIntervalSince1970: TimeInterval(row.updatedAt)))
         case .delete(let id, let expected):
             let existing = try RecordRow.fetch(database, container: container, id: id.rawValue)
-            try check(existing, expected, id)
+            try check(existing, is: expected, id: id)
             try existing?.delete(database)
             _ = try nextGeneration(database)
             return nil
@@ -116,7 +116,7 @@ struct RecordTransaction: Sendable {
         }
     }
 
-    private func check(_ existing: RecordRow?, _ expected: Int?, _ id: RecordID) throws {
+    private func check(_ existing: RecordRow?, is expected: Int?, id: RecordID) throws {
         guard let expected, expected != existing?.generation ?? 0 else { return }
         let reason =
             expected == 0
