@@ -88,7 +88,7 @@ extension Container {
             KeyRequest(policy: policy, label: endpoint.authority, prompt: prompt),
             revocably: .preferred,
             authorizedBy: presence)
-        let enrolment = Enrolment(
+        let enrolment = KeyEnrolment(
             made: made, idToken: session.idToken, existing: existing, abandoned: abandoned,
             removal: IdentityRemoval(server: server, userID: session.userID, access: access),
             prompt: prompt)
@@ -133,7 +133,7 @@ extension Container {
     ///
     /// - Returns: nil if the server gets no proof.
     private func prover(
-        for policy: AccessPolicy, at server: LoginEndpoints, _ access: AccessToken
+        for policy: AccessPolicy, at server: LoginEndpoints, _ access: LoginAccessToken
     ) async throws -> KeyProver<LoginErrorCode>? {
         guard let prover = try await KeyProver(server.client, keystore) else { return nil }
         try prover.check(policy)
@@ -183,7 +183,7 @@ extension Container {
     /// Step 2.
     ///
     /// - Returns: The generation of the reservation's row.
-    private func reserve(_ enrolment: Enrolment) async throws -> Int {
+    private func reserve(_ enrolment: KeyEnrolment) async throws -> Int {
         do {
             // Read verified, because it decides which key the server is asked to remove.
             let abandoned =
@@ -220,7 +220,8 @@ extension Container {
     }
 
     /// Step 4.
-    private func commit(_ enrolment: Enrolment, _ reservation: Int) async throws -> BiometricKey {
+    private func commit(_ enrolment: KeyEnrolment, _ reservation: Int) async throws -> BiometricKey
+    {
         let existing = enrolment.existing
         let changes: [RecordChange] = [
             rows.put(
@@ -247,7 +248,7 @@ extension Container {
     }
 
     /// Discards a key that the server certainly doesn't have.
-    private func release(_ enrolment: Enrolment, _ reservation: Int) async throws {
+    private func release(_ enrolment: KeyEnrolment, _ reservation: Int) async throws {
         try? await records.discard(enrolment.key)
         // A reservation of another process is kept.
         _ = try await rows.applyUnlessChanged(
@@ -255,14 +256,14 @@ extension Container {
     }
 
     /// Discards a key that the server may have.
-    private func leave(_ enrolment: Enrolment, _ reservation: Int) async throws {
+    private func leave(_ enrolment: KeyEnrolment, _ reservation: Int) async throws {
         try await rows.apply([rows.put(identity: enrolment.identity)], for: enrolment.prompt)
         try await release(enrolment, reservation)
         try? await removeLeftovers(after: enrolment)
     }
 
     /// Removes left-over identities from the server. The next call repeats failed removals.
-    private func removeLeftovers(after enrolment: Enrolment) async throws {
+    private func removeLeftovers(after enrolment: KeyEnrolment) async throws {
         guard enrolment.removal.server.metadata[.biometricRemoval] != nil else {
             let current = try await unverified.key()?.id
             let identities = try await unverified.identityRows(at: configuredServer).compactMap(
@@ -281,7 +282,7 @@ extension Container {
 }
 
 /// The state of one registration.
-struct Enrolment: Sendable {
+struct KeyEnrolment: Sendable {
     let made: PreparedKey
     /// An ID token of the user.
     let idToken: String?

@@ -64,10 +64,12 @@ struct LoginRows: Sendable {
         return identities
     }
 
-    func session(for prompt: PromptContext) async throws -> Session? {
+    func session(for prompt: PromptContext) async throws -> LoginSession? {
         guard let found = try await read(Self.sessionID, for: prompt) else { return nil }
         guard
-            let session = found.payload.flatMap({ Session($0, generation: found.record.generation) }
+            let session = found.payload.flatMap({
+                LoginSession($0, generation: found.record.generation)
+            }
             )
         else {
             throw KeystoreError.damaged("the stored session can't be read")
@@ -121,7 +123,7 @@ struct LoginRows: Sendable {
             ifGeneration: nil)
     }
 
-    func put(_ session: Session, ifGeneration: Int?) throws -> RecordChange {
+    func put(_ session: LoginSession, ifGeneration: Int?) throws -> RecordChange {
         let record = Record(
             id: Self.sessionID, kind: "login.session", attributes: server.attributes)
         return .put(record, payload: try session.payload, ifGeneration: ifGeneration)

@@ -68,7 +68,7 @@ struct LevelWraps: Sendable, Hashable {
 
     /// Wraps the keys.
     init(
-        _ keys: [ProtectionLevel: LevelKey], deviceSecret: SecretBytes, shares: LevelShares?,
+        _ keys: [ProtectionLevel: LevelKey], deviceSecret: SecretBytes, shares: LevelKeyShares?,
         enrolmentID: String
     ) throws {
         var wraps: [ProtectionLevel: Data] = [:]

@@ -67,7 +67,7 @@ extension Locker {
     func openLevels(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let enrolment = try enrolment()
         let server = try await server()
-        var shares: LevelShares?
+        var shares: LevelKeyShares?
         if enrolment.isShared {
             guard let secret = draft.token?.handle.secret else { throw CancellationError() }
             let assertion = try await sign(
@@ -151,7 +151,7 @@ extension Locker {
 
     /// The keys of all levels of an active session.
     private func levelKeys(
-        _ enrolment: Enrolment, _ shares: LevelShares?
+        _ enrolment: Enrolment, _ shares: LevelKeyShares?
     ) throws(ErsteGroupAuthError) -> [ProtectionLevel: LevelKey] {
         var levels = try open(.active, of: enrolment, share: shares?.active)
         levels.merge(try open(.background, of: enrolment, share: shares?.background)) { $1 }

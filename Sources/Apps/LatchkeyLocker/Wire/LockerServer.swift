@@ -111,7 +111,7 @@ struct LockerServer: Sendable {
     }
 
     func levelShares(_ id: String, assertion: String, token: SecretBytes) async throws
-        -> LevelShares?
+        -> LevelKeyShares?
     {
         try await post("/\(id)/level-shares", ["assertion": .string(assertion)], token: token)
             .shares()
@@ -148,7 +148,7 @@ extension ProviderMetadata {
 }
 
 private struct SharesMember: Decodable {
-    let level_shares: LevelShares?
+    let level_shares: LevelKeyShares?
 }
 
 private struct ScopeMember: Decodable {
@@ -169,7 +169,7 @@ extension ServerResponse<ErsteGroupAuthErrorCode> {
     }
 
     /// The shares in the response; nil without any.
-    func shares() throws(ErsteGroupAuthError) -> LevelShares? {
+    func shares() throws(ErsteGroupAuthError) -> LevelKeyShares? {
         try json(SharesMember.self).level_shares
     }
 
@@ -181,7 +181,7 @@ extension ServerResponse<ErsteGroupAuthErrorCode> {
 }
 
 /// The server's shares of the keys that protect `background` and `active`: 32 bytes each.
-struct LevelShares: Decodable, Sendable {
+struct LevelKeyShares: Decodable, Sendable {
     static let byteCount = 32
 
     let background: SecretBytes?
@@ -213,7 +213,7 @@ struct LevelShares: Decodable, Sendable {
 struct LockerEnrolmentAnswer: Decodable, Sendable {
     let enrolmentID: String
     /// nil if the server does not store level shares.
-    let levelShares: LevelShares?
+    let levelShares: LevelKeyShares?
 
     private enum CodingKeys: String, CodingKey {
         case enrolmentID = "enrolment_id"
