@@ -330,7 +330,7 @@ let suites: [Target] = [
             "latchkey-presenced", "notes",
             grdb, subprocess, systemPackage,
         ],
-        exclude: ["Golden", "Stores"]),
+        exclude: ["Golden"]),
     tests("Testing", "LatchkeySimulatorsTests", world + [httpTypes]),
     tests("Testing", "VirtualSmartCardTests", world + ["VirtualSmartCard", "latchkey-card"]),
     tests(

@@ -76,7 +76,7 @@ struct AgentProgram: AsyncParsableCommand {
         do {
             try await serve(log, environment: environment)
         } catch let error as KeystoreError {
-            log.critical("\(error) \(error.recovery)")
+            log.critical("\(error) \(error.advice)")
             throw ExitCode(error.code == .unavailable ? 7 : 1)
         }
         // The exit handlers of PKCS#11 modules free memory that a token's thread may still use.

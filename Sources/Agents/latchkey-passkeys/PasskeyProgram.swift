@@ -129,7 +129,7 @@ struct PasskeyProgram: AsyncParsableCommand {
             // that a server refused.
             Self.end(
                 error.code == .refused
-                    ? KeystoreErrorCode.invalidInput.exitStatus : error.code.exitStatus)
+                    ? CommonErrorCode.invalidInput.exitStatus : error.code.exitStatus)
         case .failure(let error): throw error
         }
         Self.end(0)
@@ -139,12 +139,12 @@ struct PasskeyProgram: AsyncParsableCommand {
     /// the log.
     private static func report(_ error: KeystoreError, _ log: Logger) {
         guard isatty(STDERR_FILENO) == 1 else {
-            log.critical("\(error) \(error.recovery)")
+            log.critical("\(error) \(error.advice)")
             return
         }
         let line =
             "latchkey-passkeys: "
-            + String(escaping: "\(error) \(error.recovery)", maximumBytes: 4096) + "\n"
+            + String(escaping: "\(error) \(error.advice)", maximumBytes: 4096) + "\n"
         _ = write(STDERR_FILENO, line, line.utf8.count)
     }
 
@@ -205,7 +205,7 @@ struct PasskeyProgram: AsyncParsableCommand {
                 "fingerprint",
                 metadata: ["progress": "\(progress.rawValue)", "prompt": "\(prompt)"])
         }
-        let store = PasskeyStore(records: records) { log.error("\($0) \($0.recovery)") }
+        let store = PasskeyStore(records: records) { log.error("\($0) \($0.advice)") }
         try await store.open(
             authorizedBy: BrokeredPresence(
                 pins: settings.pins, broker: finger, preferring: presence ?? .any))

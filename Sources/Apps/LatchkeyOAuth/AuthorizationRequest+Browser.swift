@@ -77,8 +77,8 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
     case otherIssuer(String?, expected: String)
 
     /// The cause, as a clause, and the next step, as a sentence.
-    var explanation: (reason: String, recovery: String) {
-        let startAgain = "Start again when you are ready."
+    var explanation: (reason: String, recovery: Recovery) {
+        let startAgain: Recovery = "Start again when you are ready."
         switch self {
         case .cancelled: return ("the login was cancelled", startAgain)
         case .declined: return ("the login was cancelled in the browser", startAgain)

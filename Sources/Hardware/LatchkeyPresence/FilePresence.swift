@@ -99,8 +99,9 @@ public final class DescriptorPresence: PresenceAuthority {
             case .failed(let number):
                 throw .unavailable(
                     "the PIN source cannot be read: \(systemReason(number))",
-                    recovery:
-                        "Open the descriptor for reading, or name another source with --pin-source."
+                    recovery: Recovery(
+                        "Open the descriptor for reading, or use another source of PINs.",
+                        .choosePINSource)
                 )
             }
         }

@@ -1,6 +1,6 @@
 package import Latchkey
 
-extension KeystoreErrorCode {
+extension CommonErrorCode {
     /// The exit status of a program that ends with this error. The meanings of the numbers do not
     /// change, because scripts and systemd units depend on them.
     package var exitStatus: Int32 {

@@ -33,15 +33,15 @@ struct CurlLibrary: @unchecked Sendable {
     let (setopt, getinfo): (UnsafeMutableRawPointer, UnsafeMutableRawPointer)
 
     /// Loaded and initialized by the first access, which blocks.
-    static let loaded = Result { () throws(KeystoreError) in try CurlLibrary(file: "libcurl.so.4") }
+    static let loaded = Result { () throws(CommonError) in try CurlLibrary(file: "libcurl.so.4") }
 
-    init(file: String) throws(KeystoreError) {
+    init(file: String) throws(CommonError) {
         guard let library = dlopen(file, RTLD_NOW | RTLD_LOCAL) else { throw Self.missing(file) }
-        func address(_ name: String) throws(KeystoreError) -> UnsafeMutableRawPointer {
+        func address(_ name: String) throws(CommonError) -> UnsafeMutableRawPointer {
             guard let symbol = dlsym(library, name) else { throw Self.missing(file) }
             return symbol
         }
-        func function<F>(_ name: String) throws(KeystoreError) -> F {
+        func function<F>(_ name: String) throws(CommonError) -> F {
             unsafeBitCast(try address(name), to: F.self)
         }
         easyInit = try function("curl_easy_init")
@@ -70,8 +70,8 @@ struct CurlLibrary: @unchecked Sendable {
         guard initialize(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK else { throw Self.missing(file) }
     }
 
-    private static func missing(_ file: String) -> KeystoreError {
-        KeystoreError(
+    private static func missing(_ file: String) -> CommonError {
+        CommonError(
             code: .unavailable, reason: "the library \(file) could not be loaded",
             recovery: "Install the package libcurl4.",
             underlying: .init(

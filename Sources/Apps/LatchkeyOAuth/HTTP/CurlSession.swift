@@ -9,7 +9,7 @@ final class CurlSession: Sendable {
     private let thread: BlockingThread
 
     /// Loads libcurl. Blocks.
-    init() throws(KeystoreError) {
+    init() throws(CommonError) {
         let requests = try CurlRequests(CurlLibrary.loaded.get())
         self.requests = requests
         thread = BlockingThread {
@@ -46,9 +46,9 @@ private final class CurlRequests: @unchecked Sendable {
     private var idleEnd: ContinuousClock.Instant?
     private var running: [CurlLibrary.Handle: (exchange: CurlExchange, answer: Answer)] = [:]
 
-    init(_ library: CurlLibrary) throws(KeystoreError) {
+    init(_ library: CurlLibrary) throws(CommonError) {
         guard let multi = Self.makeMulti(library) else {
-            throw KeystoreError(
+            throw CommonError(
                 code: .unavailable,
                 reason: "the system has no memory or file descriptors left for a connection",
                 recovery: "End other programs, then try again.")

@@ -62,9 +62,8 @@ extension PKCS11Keystore {
         guard !snapshot.token.module.isIsolated else {
             throw .unsupported(
                 "the token's module runs in a separate process, where OpenSSL can't use it",
-                recovery:
-                    "Run it in this process: --token-isolation never (TokenOptions.isolation = .never)."
-            )
+                recovery: Recovery(
+                    "Run it in this process (TokenOptions.isolation = .never).", .useModuleHere))
         }
         let (id, publicKey) = (blob.name.id, key.publicKey)
         return try await use(snapshot, under: policy, for: prompt, presence) {

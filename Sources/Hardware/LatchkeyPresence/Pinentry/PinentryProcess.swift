@@ -95,7 +95,8 @@ struct PinentryProcess: ~Copyable {
     private static func unavailable(_ program: String, _ number: Int32) -> KeystoreError {
         .unavailable(
             "the program ‘\(program)’ cannot be started: \(systemReason(number))",
-            recovery: "Install pinentry-curses or another pinentry. \(KeystoreError.otherPINSource)"
+            recovery: Recovery("Install pinentry-curses or another pinentry.").then(
+                KeystoreError.otherPINSource)
         )
     }
 }

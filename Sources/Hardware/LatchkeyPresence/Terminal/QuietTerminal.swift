@@ -16,7 +16,8 @@ struct QuietTerminal: ~Copyable {
             if descriptor >= 0 { close(descriptor) }
             throw .unavailable(
                 "there is no terminal (\(path): \(reason))",
-                recovery: "Run the program at a terminal. \(KeystoreError.otherPINSource)")
+                recovery: Recovery("Run the program at a terminal.").then(
+                    KeystoreError.otherPINSource))
         }
         self.descriptor = descriptor
         self.saved = saved

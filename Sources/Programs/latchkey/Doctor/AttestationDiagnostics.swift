@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeyLogin
 import LatchkeyOAuth
 import LatchkeyRelyingParty
+import LatchkeyServices
 import LatchkeyTPM
 
 /// Checks what this machine's TPM can prove to servers, and whether the configured server requires
@@ -23,7 +24,7 @@ struct AttestationDiagnostics {
         } catch {
             return .warning(
                 Self.name, "The TPM's endorsement certificate cannot be read: \(error.reason).",
-                error.recovery)
+                error.advice)
         }
         let required = await required()
         guard let first = certificates.first else {

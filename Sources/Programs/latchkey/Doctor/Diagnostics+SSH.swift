@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeySSH
+import LatchkeyServices
 
 extension Diagnostics {
     /// Checks that ssh can reach the agent; nil if the container has no SSH keys.
@@ -11,7 +12,7 @@ extension Diagnostics {
             let records = try RecordContainer(
                 name: context.settings.container, store: store, keystore: context.keystore(store))
             let (keys, damaged) = try await records.sshKeys()
-            if let error = damaged.first { return .warning(name, "\(error)", error.recovery) }
+            if let error = damaged.first { return .warning(name, "\(error)", error.advice) }
             guard !keys.isEmpty else { return nil }
             let socket = AgentSocket(environment: ProcessInfo.processInfo.environment)
             let count = keys.count == 1 ? "one SSH key" : "\(keys.count) SSH keys"
@@ -24,7 +25,7 @@ extension Diagnostics {
             }
             return .ok(name, "latchkey-agent serves \(count) at \(socket.path).")
         } catch {
-            return .warning(name, "\(error)", error.recovery)
+            return .warning(name, "\(error)", error.advice)
         }
     }
 }

@@ -225,7 +225,7 @@ struct Diagnostics {
                 name,
                 "You have your own counter of wrong PINs; it locks after \(left) more in a row.")
         } catch {
-            return .warning(name, "\(error)", error.recovery)
+            return .warning(name, "\(error)", error.advice)
         }
     }
 
@@ -273,7 +273,7 @@ struct Diagnostics {
 
     private func pinSource() -> Check {
         if let obstacle = context.pinObstacle() {
-            return .warning("pin-source", "\(obstacle)", obstacle.recovery)
+            return .warning("pin-source", "\(obstacle)", obstacle.advice)
         }
         return .ok("pin-source", "PINs come from \(context.settings.pinSource ?? .standard).")
     }

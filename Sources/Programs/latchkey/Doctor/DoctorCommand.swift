@@ -1,5 +1,6 @@
 import ArgumentParser
 import Latchkey
+import LatchkeyServices
 
 /// `latchkey doctor`.
 struct DoctorCommand: ContextCommand {
@@ -101,11 +102,11 @@ struct Check: Encodable, Sendable {
     }
 
     static func problem(_ name: String, _ error: KeystoreError) -> Check {
-        problem(name, "\(error)", error.recovery, error.code)
+        problem(name, "\(error)", error.advice, error.code)
     }
 
     static func problem(
-        _ name: String, _ finding: String, _ advice: String, _ code: KeystoreErrorCode
+        _ name: String, _ finding: String, _ advice: String, _ code: CommonErrorCode
     ) -> Check {
         Check(
             name: name, state: .problem, finding: finding, advice: advice,

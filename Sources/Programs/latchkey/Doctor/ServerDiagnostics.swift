@@ -47,7 +47,7 @@ struct ServerDiagnostics {
         } catch {
             return .warning(
                 name, "The identity server \(text) cannot be reached: \(error.reason).",
-                error.recovery)
+                error.advice)
         }
     }
 

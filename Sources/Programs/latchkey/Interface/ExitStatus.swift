@@ -18,7 +18,7 @@ enum ExitStatus: Int32, Sendable {
     case conflict = 10
 
     /// The exit status for an error code.
-    init(_ code: KeystoreErrorCode) { self = Self(rawValue: code.exitStatus) ?? .failed }
+    init(_ code: CommonErrorCode) { self = Self(rawValue: code.exitStatus) ?? .failed }
 }
 
 /// An error as the tool reports it.
@@ -42,8 +42,8 @@ struct Failure {
             // Exit status 9 is for servers. With this code the tool itself refuses, for example a
             // file that others can write.
             let isRefusedHere = (error as? KeystoreError)?.code == .refused
-            status = isRefusedHere ? .failed : ExitStatus(error.keystoreCode)
-            (code, message, recovery) = (error.codeName, error.description, error.recovery)
+            status = isRefusedHere ? .failed : ExitStatus(error.commonCode)
+            (code, message, recovery) = (error.codeName, error.description, error.advice)
             (attemptsLeft, lockedOutUntil, underlying) = (
                 error.attemptsLeft, error.lockedOutUntil, error.underlying
             )

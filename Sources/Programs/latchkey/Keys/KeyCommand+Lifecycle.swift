@@ -120,8 +120,7 @@ extension KeyCommand {
             abstract: "Change a key's label.",
             discussion: """
                 If the key has its own PIN or is revocable, its authorization depends on the label. The command then \
-                prompts for the PIN, and the TPM wraps the key again. Renaming a key of an earlier version binds it \
-                to its label.
+                prompts for the PIN, and the TPM wraps the key again.
                 """)
 
         @OptionGroup var arguments: KeyArguments

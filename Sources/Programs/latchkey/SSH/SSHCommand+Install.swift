@@ -19,7 +19,7 @@ extension SSHCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Flag(help: "Add the lines to ~/.ssh/config, or replace the line of an earlier version.")
+        @Flag(help: "Add the lines to ~/.ssh/config.")
         var write = false
 
         var operation: String? { "set up ssh" }
@@ -62,8 +62,7 @@ struct SSHInstallReport: Report {
         let configuration =
             isConfigured
             ? "\(printable(path)) directs ssh to latchkey-agent."
-            : "Run ‘latchkey ssh install --write’, or put these lines first in \(printable(path)). Remove the line "
-                + "IdentityAgent of an earlier version of Latchkey.\n\n\(lines)"
+            : "Run ‘latchkey ssh install --write’, or put these lines first in \(printable(path)).\n\n\(lines)"
         let service =
             isRunning
             ? "latchkey-agent.socket is active."
@@ -128,12 +127,6 @@ struct AgentSocket {
 
 /// The user's configuration file of ssh, `~/.ssh/config`.
 struct SSHConfigurationFile {
-    /// The line of earlier versions, which named a variable.
-    private static var earlierLine: Regex<Substring> {
-        /^[ \t]*IdentityAgent[ \t=]+"?\$\{XDG_RUNTIME_DIR\}\/latchkey\/ssh-agent\.sock"?[ \t]*$/
-            .anchorsMatchLineEndings().ignoresCase()
-    }
-
     private let agentLine: String
     /// The lines that direct ssh to the agent. They are the first of the file, because ssh uses the
     /// first value of an option.
@@ -150,32 +143,29 @@ struct SSHConfigurationFile {
         path = URL(filePath: "\(directory)/config").resolvingSymlinksInPath().path
     }
 
-    /// Whether the file contains the line, and no line of an earlier version.
+    /// Whether the file contains the line.
     var isComplete: Bool {
-        guard let text = try? contents() else { return false }
-        return directs(text) && text.firstMatch(of: Self.earlierLine) == nil
+        (try? contents()).map(directs) ?? false
     }
 
     private func directs(_ text: String) -> Bool {
         text.split(whereSeparator: \.isNewline).contains { $0 == agentLine }
     }
 
-    /// Replaces the lines of earlier versions. If the file then does not contain the line, puts the
-    /// lines before its contents. Keeps the mode of the file. Changes nothing if the file is
-    /// complete.
+    /// Puts the lines before the file's contents. Keeps the mode of the file. Changes nothing if the
+    /// file is complete.
     ///
     /// - Returns: true.
     func add() throws -> Bool {
         guard !isComplete else { return true }
         let mode = (try? Stat(FilePath(path)))?.permissions.rawValue ?? 0o600
         do {
-            let earlier = try contents()
+            let text = try contents()
             try FileManager.default.createDirectory(
                 atPath: directory, withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700])
-            var text = earlier.replacing(Self.earlierLine, with: agentLine)
-            if !directs(text) { text = lines + (text.isEmpty ? "" : "\n" + text) }
-            try Data(text.utf8).write(to: URL(filePath: path), options: .atomic)
+            try Data((lines + (text.isEmpty ? "" : "\n" + text)).utf8).write(
+                to: URL(filePath: path), options: .atomic)
         } catch {
             throw KeystoreError(
                 code: .unavailable, reason: "\(path) cannot be changed (\(error))",

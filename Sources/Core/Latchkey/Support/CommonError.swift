@@ -1,8 +1,12 @@
-/// An error of an operation with keys, secrets or records.
-public typealias KeystoreError = LatchkeyError<KeystoreErrorCode>
+/// An error of records, files, requests, settings and everything else that has no codes of its own.
+public typealias CommonError = LatchkeyError<CommonErrorCode>
 
-/// The kinds of errors of keys, secrets and records, the same for every backend.
-public struct KeystoreErrorCode: LatchkeyErrorCode {
+/// An error of keys, secrets, and proofs of the user. It has the same codes as ``CommonError``, so
+/// an operation with a key and its record throws one type.
+public typealias KeystoreError = CommonError
+
+/// The kinds of errors that all parts of the package share. They determine a program's exit status.
+public struct CommonErrorCode: LatchkeyErrorCode {
     /// The name, for example `lockedOut`.
     public let description: String
 
@@ -46,49 +50,48 @@ public struct KeystoreErrorCode: LatchkeyErrorCode {
     /// Any other error.
     public static let failed = Self("failed")
 
-    public var keystoreCode: KeystoreErrorCode { self }
+    public var commonCode: CommonErrorCode { self }
 }
 
-extension KeystoreError {
+extension CommonError {
     package static func damaged(_ reason: String, underlying: UnderlyingError? = nil)
-        -> KeystoreError
+        -> CommonError
     {
-        KeystoreError(
+        CommonError(
             code: .damaged, reason: reason,
             recovery:
                 "Nothing was changed. Restore the store from a backup, or delete the damaged entry.",
             underlying: underlying)
     }
 
-    package static func invalidInput(_ reason: String) -> KeystoreError {
-        KeystoreError(
-            code: .invalidInput, reason: reason, recovery: "Correct the value and try again.")
+    package static func invalidInput(_ reason: String) -> CommonError {
+        CommonError(
+            code: .invalidInput, reason: reason, recovery: .correctValue)
     }
 
-    package static func cancelled(_ reason: String = "the operation was cancelled") -> KeystoreError
+    package static func cancelled(_ reason: String = "the operation was cancelled") -> CommonError {
+        CommonError(code: .cancelled, reason: reason, recovery: "Start again when you are ready.")
+    }
+
+    package static func unsupported(_ reason: String, recovery: Recovery) -> CommonError {
+        CommonError(code: .unsupported, reason: reason, recovery: recovery)
+    }
+
+    package static func notFound(_ reason: String, recovery: Recovery) -> CommonError {
+        CommonError(code: .notFound, reason: reason, recovery: recovery)
+    }
+
+    package static func conflict(_ reason: String, recovery: Recovery = "Try again.") -> CommonError
     {
-        KeystoreError(code: .cancelled, reason: reason, recovery: "Start again when you are ready.")
-    }
-
-    package static func unsupported(_ reason: String, recovery: String) -> KeystoreError {
-        KeystoreError(code: .unsupported, reason: reason, recovery: recovery)
-    }
-
-    package static func notFound(_ reason: String, recovery: String) -> KeystoreError {
-        KeystoreError(code: .notFound, reason: reason, recovery: recovery)
-    }
-
-    package static func conflict(_ reason: String, recovery: String = "Try again.") -> KeystoreError
-    {
-        KeystoreError(code: .conflict, reason: reason, recovery: recovery)
+        CommonError(code: .conflict, reason: reason, recovery: recovery)
     }
 
     /// This lockout error, with the reason why a stronger proof did not lift the lockout, and that
     /// failure's next step.
-    package func remaining(after failure: KeystoreError) -> KeystoreError {
-        KeystoreError(
+    package func remaining(after failure: CommonError) -> CommonError {
+        CommonError(
             operation: operation, code: code, reason: "\(reason), and \(failure.reason)",
-            recovery: failure.recovery,
+            recovery: failure.recoveryAction,
             attemptsLeft: attemptsLeft, lockedOutUntil: lockedOutUntil,
             underlying: failure.underlying)
     }

@@ -44,19 +44,19 @@ public struct SessionStateChange: Hashable, Sendable {
 }
 
 /// The tokens of a logged-in user.
-struct Session: Sendable {
+struct LoginSession: Sendable {
     let userID: String
     let refreshToken: SecretBytes
     /// The latest ID token, expired or not.
     var idToken: String?
     /// Never stored.
-    var access: AccessToken?
+    var access: LoginAccessToken?
     /// The generation of the stored row; 0 for a session in memory only.
     var generation = 0
 }
 
 /// An access token and its refresh time.
-struct AccessToken: Sendable {
+struct LoginAccessToken: Sendable {
     /// The part of a token's lifetime in which it is used. The rest allows for slow networks and
     /// clock differences.
     static let usedLife = 0.9
@@ -73,12 +73,12 @@ struct AccessToken: Sendable {
     var authorization: String { "Bearer \(value)" }
 }
 
-extension AccessToken: CustomStringConvertible, CustomReflectable {
+extension LoginAccessToken: CustomStringConvertible, CustomReflectable {
     var description: String { "‹access token›" }
     var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-extension Session {
+extension LoginSession {
     /// The encrypted payload of a session's row, as JSON.
     private struct Stored: Codable {
         let userID: String

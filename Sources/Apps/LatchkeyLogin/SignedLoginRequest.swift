@@ -4,7 +4,7 @@ internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 /// The JWT that registers a device's key for biometric login, or logs in with it.
-struct BiometricRequest: Sendable {
+struct SignedLoginRequest: Sendable {
     enum Action: String, Encodable, Sendable {
         case setup
         case authenticate
