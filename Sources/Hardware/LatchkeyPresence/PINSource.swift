@@ -97,6 +97,3 @@ extension KeystoreError {
 
     static let otherPINSource = "Name another source with --pin-source or LATCHKEY_PIN_SOURCE."
 }
-
-/// The system's message for an `errno`.
-func systemReason(_ number: Int32) -> String { String(cString: strerror(number)) }
