@@ -3,6 +3,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPKCS11
+import LatchkeyPlatform
 import LatchkeyPresence
 import LatchkeyServices
 import Logging
@@ -94,7 +95,7 @@ struct AgentProgram: AsyncParsableCommand {
         // Trap signals before the socket exists: a signal that is not trapped ends the process at
         // once, so the socket stays and tokens are not locked.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
-        let socket = try ListeningSocket(path: socket, environment: environment)
+        let listener = try ListeningSocket.forAgent(at: socket)
         let service = AgentService(settings, log: log)
         let observer = Task {
             await SessionLockObserver().repeatedly {
@@ -105,11 +106,13 @@ struct AgentProgram: AsyncParsableCommand {
             }
         }
         defer { observer.cancel() }
-        let server = AgentServer(socket: socket, service: service, log: log)
+        let server = AgentServer(socket: listener, service: service, log: log)
         try server.start()
         log.notice(
             "serving SSH keys",
-            metadata: ["container": "\(settings.service.container)", "socket": "\(socket.name)"])
+            metadata: [
+                "container": "\(settings.service.container)", "socket": "\(socket ?? "systemd")",
+            ])
         for await _ in signals { break }
         server.stop()
     }

@@ -170,23 +170,13 @@ struct PasskeyProgram: AsyncParsableCommand {
         try await PasskeyService(
             connection: connection, engine: engine, observer: observer, log: log
         )
-        .run(ready: Self.notifyReady)
+        .run(ready: Bus.notifyReady)
         try Task.checkCancellation()
         throw KeystoreError(
             operation: "serve passkeys", code: .failed, reason: "the relay closed the connection",
             recovery:
                 "Check that no other process serves your passkeys, and read ‘journalctl -u latchkey-uhid’."
         )
-    }
-
-    private static func notifyReady() throws(KeystoreError) {
-        do throws(BusError) {
-            try Bus.notifyReady()
-        } catch {
-            throw KeystoreError(
-                operation: "serve passkeys", code: .unavailable, reason: error.message,
-                recovery: "Install libsystemd0.")
-        }
     }
 
     private func engine(

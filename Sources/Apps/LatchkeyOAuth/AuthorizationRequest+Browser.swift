@@ -14,16 +14,10 @@ extension AuthorizationRequest {
     package func grant(at page: Endpoint, in browser: any Browser) async throws
         -> AuthorizationGrant
     {
-        let listener = try await LoopbackListener.start(
+        let listener = try LoopbackListener.start(
             page: { url(at: page, redirectURI: $0) }, accept: { self.answer($0) })
-        let answer: AuthorizationAnswer
-        do {
-            answer = try await show(listener, in: browser)
-        } catch {
-            await listener.close()
-            throw error
-        }
-        await listener.close()
+        defer { listener.close() }
+        let answer = try await show(listener, in: browser)
         return AuthorizationGrant(
             code: try answer.get(), codeVerifier: pkce.verifier, redirectURI: listener.redirectURI,
             nonce: nonce)

@@ -99,6 +99,3 @@ extension KeystoreError {
 
     static let otherPINSource = Recovery("Use another source of PINs.", .choosePINSource)
 }
-
-/// The system's message for an `errno`.
-func systemReason(_ number: Int32) -> String { String(cString: strerror(number)) }

@@ -105,7 +105,7 @@ struct PresenceDaemon: AsyncParsableCommand {
         // at once.
         let trapped = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         let serving = Task {
-            try await service.run { () throws(BusError) in try Bus.notifyReady() }
+            try await service.run { Bus.notifyReady() }
         }
         let signals = Task {
             for await _ in trapped { break }

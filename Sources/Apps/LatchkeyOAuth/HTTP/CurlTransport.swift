@@ -2,14 +2,14 @@ internal import FoundationEssentials
 internal import Glibc
 public import HTTPTypes
 public import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// Sends HTTP requests with libcurl, the system's library.
 ///
 /// TLS certificates are verified with the system's authorities, redirects are not followed, a
 /// response has at most 1 MiB, and a request has a maximum duration. Plain `http` is refused except
-/// to a loopback host whose port belongs to a program of this user or of root. libcurl is loaded at
-/// the first request.
+/// to a loopback host whose port belongs to a program of this user or of root.
 ///
 /// For `https` to another machine, libcurl uses the proxy of the environment variable `https_proxy`
 /// or `all_proxy`, except for the hosts in `no_proxy`. TLS is between the program and the server,
@@ -123,7 +123,7 @@ public final class CurlTransport: HTTPTransport {
         case .unreachable(ECONNREFUSED) where !Self.usesProxy(endpoint):
             reason = "nothing listens at \(host)"
         case .unreachable(let code):
-            reason = "\(host) can't be reached: \(String(cString: strerror(code)))"
+            reason = "\(host) can't be reached: \(SystemError(code))"
         case .refusedByProxy(let status):
             reason =
                 "the proxy does not connect to \(host): it answered with the HTTP status \(status)"

@@ -1,6 +1,7 @@
 internal import Crypto
 internal import FoundationEssentials
 internal import Glibc
+internal import LatchkeyPlatform
 
 /// A lock on one resource of a container: the kernel's lock on one byte of a file next to the
 /// store. It ends with this object, or if the process ends, when no process has a copy of the
@@ -20,7 +21,7 @@ final class ContainerLock: Sendable {
         guard descriptor >= 0 else {
             throw CommonError(
                 code: .unavailable,
-                reason: "\(path) cannot be opened: \(String(cString: strerror(errno)))",
+                reason: "\(path) cannot be opened: \(SystemError.last)",
                 recovery: "Check the owner and mode of the store's directory.")
         }
         offset = resource.map(Self.offset) ?? 0

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Glibc
+internal import LatchkeyPlatform
 
 /// The store's directories and file, created and checked before SQLite opens them.
 struct StoreFiles {
@@ -96,7 +97,7 @@ struct StoreFiles {
             var status = stat()
             guard stat(made, &status) == 0 else {
                 throw unfit(
-                    "the directory \(made) cannot be created: \(String(cString: strerror(cause)))",
+                    "the directory \(made) cannot be created: \(SystemError(cause))",
                     "Create it, owned by your user, or choose another directory.")
             }
         }
@@ -142,7 +143,7 @@ struct StoreFiles {
     private static func unusable(_ path: String, _ cause: Int32) -> CommonError {
         CommonError(
             code: .unavailable,
-            reason: "\(path) cannot be used: \(String(cString: strerror(cause)))",
+            reason: "\(path) cannot be used: \(SystemError(cause))",
             recovery: "Make it writable for your user, or choose another directory.")
     }
 }

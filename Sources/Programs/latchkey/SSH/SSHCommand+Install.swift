@@ -116,13 +116,7 @@ struct AgentSocket {
     }
 
     /// Whether the socket accepts a connection. systemd accepts it before it starts the agent.
-    var isServed: Bool {
-        guard let connection = UNIXSocketAddress(path: path)?.connectedSocket() else {
-            return false
-        }
-        close(connection)
-        return true
-    }
+    var isServed: Bool { UNIXSocketAddress(path: path)?.isServed == true }
 }
 
 /// The user's configuration file of ssh, `~/.ssh/config`.

@@ -1,12 +1,10 @@
 import Dispatch
-import Latchkey
+import Glibc
+import LatchkeyPlatform
 import LatchkeySimulators
 import Synchronization
 import Testing
 
-@testable import LatchkeyPKCS11
-
-/// The core's thread for blocking calls, which tokens use.
 struct BlockingThreadTests {
     @Test(.timeLimit(.minutes(15))) func `work is done in order, and its errors are thrown`()
         async throws
@@ -16,8 +14,8 @@ struct BlockingThreadTests {
         for number in 0..<100 { thread.enqueue { log.withLock { $0.append(number) } } }
         #expect(await thread.run { log.withLock { $0.count } } == 100)
         #expect(log.withLock { $0 } == Array(0..<100))
-        await #expect(throws: CryptokiError.cancelled) {
-            try await thread.run { () throws(CryptokiError) -> Int in throw .cancelled }
+        await #expect(throws: SystemError(EIO)) {
+            try await thread.run { () throws(SystemError) -> Int in throw SystemError(EIO) }
         }
     }
 

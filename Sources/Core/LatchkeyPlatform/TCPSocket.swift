@@ -1,5 +1,3 @@
-// In a release build, the constants of <sys/socket.h> belong to the first module that includes it.
-internal import CCurl
 internal import CPlatform
 internal import Glibc
 
@@ -19,7 +17,7 @@ package struct TCPSocket {
         fileprivate let family: Int32
         /// In network byte order, 4 or 16 bytes.
         fileprivate let address: [UInt8]
-        fileprivate let port: UInt16
+        package let port: UInt16
 
         /// - Parameter address: An IPv4 or IPv6 address, without brackets.
         /// - Returns: nil if the text is no address, or if the port has more than 16 bits.
@@ -35,8 +33,42 @@ package struct TCPSocket {
             return nil
         }
 
+        /// The address to which a socket is bound; nil for other than IP addresses.
+        package init?(ownOf socket: Int32) { self.init(socket, getsockname) }
+
+        /// The address of the other end of a connection.
+        package init?(peerOf connection: Int32) { self.init(connection, getpeername) }
+
+        private init?(
+            _ socket: Int32,
+            _ read: (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) ->
+                Int32
+        ) {
+            // The larger of the two structures.
+            var storage = sockaddr_in6()
+            var length = socklen_t(MemoryLayout<sockaddr_in6>.size)
+            let end = withUnsafeMutableBytes(of: &storage) { bytes -> TCPSocket.End? in
+                let status = bytes.withMemoryRebound(to: sockaddr.self) {
+                    $0.baseAddress.map { read(socket, $0, &length) }
+                }
+                guard status == 0 else { return nil }
+                let port = UInt16(bigEndian: bytes.load(fromByteOffset: 2, as: UInt16.self))
+                switch Int32(bytes.load(as: sa_family_t.self)) {
+                case AF_INET: return End(AF_INET, Array(bytes[4..<8]), port)
+                case AF_INET6: return End(AF_INET6, Array(bytes[8..<24]), port)
+                default: return nil
+                }
+            }
+            guard let end else { return nil }
+            self = end
+        }
+
+        private init(_ family: Int32, _ address: [UInt8], _ port: UInt16) {
+            (self.family, self.address, self.port) = (family, address, port)
+        }
+
         /// Whether the address is this machine's: `127.0.0.0/8` or `::1`.
-        var isLoopback: Bool {
+        package var isLoopback: Bool {
             family == AF_INET ? address[0] == 127 : address == Array(repeating: 0, count: 15) + [1]
         }
     }
@@ -97,23 +129,9 @@ package struct TCPSocket {
     package static let isKernelAnswering = findsListener()
 
     private static func findsListener() -> Bool {
-        let listener = socket(
-            AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard listener >= 0 else { return false }
-        defer { close(listener) }
-        var (address, length) = (sockaddr_in(), socklen_t(MemoryLayout<sockaddr_in>.size))
-        let status = withUnsafeMutableBytes(of: &address) { bytes in
-            // Without an address, the kernel chooses a port.
-            bytes.withMemoryRebound(to: sockaddr.self) { address in
-                listen(listener, 0) == 0 ? getsockname(listener, address.baseAddress, &length) : -1
-            }
-        }
-        let port = Int(UInt16(bigEndian: address.sin_port))
-        guard status == 0, let own = End("127.0.0.1", port: port),
-            case .found = find(own: own, other: own)
-        else {
-            return false
-        }
+        guard let listener = try? ListeningSocket.loopback(queue: 0),
+            let own = End(ownOf: listener.descriptor), case .found = find(own: own, other: own)
+        else { return false }
         return true
     }
 }

@@ -1,57 +1,5 @@
+internal import HTTPTypes
 internal import Latchkey
-internal import NIOCore
-internal import NIOHTTP1
-
-/// Answers one HTTP request of a browser and closes the connection.
-final class RedirectHandler: ChannelInboundHandler {
-    typealias InboundIn = HTTPServerRequestPart
-    typealias OutboundOut = HTTPServerResponsePart
-
-    private let respond: @Sendable (_ head: HTTPRequestHead) -> RedirectReply
-    private var reply: RedirectReply?
-
-    /// - Parameter respond: Returns the reply to a request.
-    init(respond: @escaping @Sendable (_ head: HTTPRequestHead) -> RedirectReply) {
-        self.respond = respond
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        switch unwrapInboundIn(data) {
-        case .head(let head): reply = respond(head)
-        case .body: break
-        case .end: finish(context)
-        }
-    }
-
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if event is IdleStateHandler.IdleStateEvent { context.close(promise: nil) }
-        context.fireUserInboundEventTriggered(event)
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        context.close(promise: nil)
-    }
-
-    private func finish(_ context: ChannelHandlerContext) {
-        guard let reply else { return }
-        let page = reply.page
-        var headers: HTTPHeaders = [
-            "Content-Type": "text/html; charset=utf-8", "Content-Length": String(page.utf8.count),
-            "Content-Security-Policy": "default-src 'none'", "Referrer-Policy": "no-referrer",
-            "Cache-Control": "no-store", "Connection": "close",
-        ]
-        if let location = reply.location { headers.add(name: "Location", value: location) }
-        context.write(
-            wrapOutboundOut(
-                .head(HTTPResponseHead(version: .http1_1, status: reply.status, headers: headers))),
-            promise: nil)
-        context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: page)))), promise: nil)
-        let channel = context.channel
-        context.writeAndFlush(wrapOutboundOut(.end(nil))).whenComplete { _ in
-            channel.close(promise: nil)
-        }
-    }
-}
 
 /// Decides the reply to each request that reaches the loopback port of one login.
 struct RedirectResponder: Sendable {
@@ -65,11 +13,12 @@ struct RedirectResponder: Sendable {
 
     /// - Parameter isKnown: Whether the client is certainly a program of this user; false if
     ///   unknown. Connections of other users are closed before they get here.
-    func reply(to head: HTTPRequestHead, fromKnownUser isKnown: Bool) -> RedirectReply {
-        let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+    func reply(to request: RequestLine, fromKnownUser isKnown: Bool) -> RedirectReply {
+        let parts = request.target.split(
+            separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         let isStart = link.leads(from: parts[0])
         guard isStart || parts[0] == LoopbackListener.path else { return .notFound }
-        guard head.method == .GET else { return .notAllowed }
+        guard request.method == "GET" else { return .notAllowed }
         guard !isStart else { return start(forKnownUser: isKnown) }
         guard parts.count == 2, let answer = accept(String(parts[1])) else { return .refused }
         end(answer)
@@ -90,13 +39,13 @@ struct RedirectResponder: Sendable {
 
 /// A page or redirect of the loopback port.
 struct RedirectReply: Equatable {
-    let status: HTTPResponseStatus
+    let status: HTTPResponse.Status
     let location: String?
     private let heading: String
     private let text: String
 
     private init(
-        _ status: HTTPResponseStatus, location: String? = nil, _ heading: String, _ text: String
+        _ status: HTTPResponse.Status, location: String? = nil, _ heading: String, _ text: String
     ) {
         self.status = status
         self.location = location
@@ -124,12 +73,20 @@ struct RedirectReply: Equatable {
     static let notAllowed = RedirectReply(
         .methodNotAllowed, "Method not allowed", "This address is only for one login.")
 
-    var page: String {
-        """
-        <!doctype html>
-        <html lang="en"><head><meta charset="utf-8"><title>Latchkey</title></head>
-        <body><h1>\(heading)</h1><p>\(text)</p></body></html>
+    /// The response.
+    var message: [UInt8] {
+        let page = """
+            <!doctype html>
+            <html lang="en"><head><meta charset="utf-8"><title>Latchkey</title></head>
+            <body><h1>\(heading)</h1><p>\(text)</p></body></html>
 
-        """
+            """
+        var lines = [
+            "HTTP/1.1 \(status)", "Content-Type: text/html; charset=utf-8",
+            "Content-Length: \(page.utf8.count)", "Content-Security-Policy: default-src 'none'",
+            "Referrer-Policy: no-referrer", "Cache-Control: no-store", "Connection: close",
+        ]
+        if let location { lines.append("Location: \(location)") }
+        return Array((lines + ["", page]).joined(separator: "\r\n").utf8)
     }
 }
