@@ -53,7 +53,8 @@ private struct LockedPINKeystore: KeystoreWrapper, PasskeyKeystore {
     var keystore: any Keystore { passkeys }
 
     func pinStatus(of subject: PINSubject) async throws(KeystoreError) -> PINStatus {
-        PINStatus(attemptsLeft: 0, attemptLimit: 10, isLockedOut: true)
+        guard case .key = subject else { return try await keystore.pinStatus(of: subject) }
+        return PINStatus(attemptsLeft: 0, attemptLimit: 10, isLockedOut: true)
     }
 
     func createMACKey(

@@ -8,7 +8,6 @@ let invalidInput = error(.invalidInput)
 let notFound = error(.notFound)
 let refused = error(.refused)
 let unavailable = error(.unavailable)
-let unsupported = error(.unsupported)
 let wrongProof = error(.wrongProof)
 let wrongState = error(.wrongState)
 

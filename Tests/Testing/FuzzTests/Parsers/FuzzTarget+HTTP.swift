@@ -16,11 +16,11 @@ extension FuzzTarget {
         if let metadata = try? answer.json(ProviderMetadata.self) {
             _ = (metadata.challenge?.text, metadata[.biometricRemoval]?.appending("/x").text)
         }
-        if let envelope = try? answer.json(LatchkeyLogin.Challenge.Envelope.self) {
-            _ = LatchkeyLogin.Challenge(envelope.result, date: answer.date).isExpired
+        if let envelope = try? answer.json(LoginChallenge.Envelope.self) {
+            _ = LoginChallenge(envelope.result, date: answer.date).isExpired
         }
         if let tokens = try? answer.json(TokenResponse.self) {
-            _ = LatchkeyLogin.AccessToken(tokens, receivedAt: Date()).refreshAt
+            _ = LoginAccessToken(tokens, receivedAt: Date()).refreshAt
             _ = tokens.idToken.flatMap(IDToken.init)
         }
         _ = try? answer.json(JWKSet.self)
@@ -31,7 +31,7 @@ extension FuzzTarget {
             try expect(
                 again == user, "the user that was written differs from the user that was read")
         }
-        _ = LatchkeyLogin.Session(SecretBytes(answer.body), generation: 1)
+        _ = LoginSession(SecretBytes(answer.body), generation: 1)
         _ = LoginError(.refused(ServerRefusal(status: 400, body: Data(input)))).description
     }
 
