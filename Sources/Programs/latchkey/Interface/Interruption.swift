@@ -35,9 +35,9 @@ enum Interruption {
         isEnding.store(false, ordering: .sequentiallyConsistent)
         // This blocks, so it must not run on the cooperative thread pool.
         let isStarted = BlockingThread.start {
-            act(on: signal(until: nil), leave)
+            act(on: nextSignal(until: nil), leave)
             cancel()
-            act(on: signal(until: .now + grace), leave)
+            act(on: nextSignal(until: .now + grace), leave)
             end()
         }
         // Without the thread, signals have their usual effect.
@@ -76,7 +76,7 @@ enum Interruption {
     }
 
     /// Waits for a signal; nil if none came before the deadline.
-    private static func signal(until deadline: ContinuousClock.Instant?) -> Int32? {
+    private static func nextSignal(until deadline: ContinuousClock.Instant?) -> Int32? {
         _ = try? Poll.wait(for: [], until: deadline, wakeUp: wakeUp)
         return wakeUp.take().map(Int32.init)
     }
