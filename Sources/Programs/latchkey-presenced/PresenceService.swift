@@ -30,7 +30,7 @@ actor PresenceService {
         let entry: ApprovalQueue.Entry
         let message: BusMessage
         let request: ApprovalRequest
-        let requester: Requester
+        let requester: BusRequester
         let arrival: ContinuousClock.Instant
         /// The verification, while the request runs.
         var work: Task<Void, Never>?
@@ -148,7 +148,7 @@ actor PresenceService {
         guard message.interface == PresenceWire.interface || message.interface.isEmpty,
             let method = PresenceWire.Method(rawValue: message.member)
         else { return await reply(message, .failure(Self.unknownMethod)) }
-        let requester = Requester(client: message.sender, caller)
+        let requester = BusRequester(client: message.sender, caller)
         // A cancellation frees the reader, so no limit applies.
         if method == .cancel {
             await perform(queue.cancel(client: message.sender))
@@ -179,7 +179,7 @@ actor PresenceService {
         }
     }
 
-    private func watch(_ requester: Requester) -> Bus.Reply {
+    private func watch(_ requester: BusRequester) -> Bus.Reply {
         let others = watchers.count { $0.key != requester.client && $0.value == requester.user }
         guard others < Self.watchersPerUser else { return Self.tooManyRequests }
         watchers[requester.client] = requester.user
@@ -187,7 +187,7 @@ actor PresenceService {
     }
 
     private func answer(
-        _ method: PresenceWire.Method, _ message: BusMessage, _ requester: Requester
+        _ method: PresenceWire.Method, _ message: BusMessage, _ requester: BusRequester
     ) async {
         do throws(KeystoreError) {
             let values: [BusValue] =
@@ -209,7 +209,7 @@ actor PresenceService {
     }
 
     private func approve(
-        _ message: BusMessage, _ method: PresenceWire.Method, _ requester: Requester
+        _ message: BusMessage, _ method: PresenceWire.Method, _ requester: BusRequester
     ) async {
         let request =
             method == .approve
@@ -241,7 +241,7 @@ actor PresenceService {
         await perform(queue.enqueue(entry))
     }
 
-    private func complete(_ requester: Requester, _ arguments: [BusValue])
+    private func complete(_ requester: BusRequester, _ arguments: [BusValue])
         async throws(KeystoreError) -> [BusValue]
     {
         guard let (ticket, use) = PresenceWire.completion(arguments) else {
@@ -251,12 +251,12 @@ actor PresenceService {
             try await authority.complete(ticket, use, for: requester.user))
     }
 
-    private func makePIN(for requester: Requester) async throws(KeystoreError) -> UnsetUserPIN {
+    private func makePIN(for requester: BusRequester) async throws(KeystoreError) -> UnsetUserPIN {
         guard requester.isAccount else { throw Self.noAccount }
         return try await authority.makePIN(for: requester.user)
     }
 
-    private func resetPIN(_ requester: Requester, _ arguments: [BusValue])
+    private func resetPIN(_ requester: BusRequester, _ arguments: [BusValue])
         async throws(KeystoreError) -> [BusValue]
     {
         guard requester.user == 0 else {
