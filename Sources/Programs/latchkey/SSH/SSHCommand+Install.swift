@@ -19,7 +19,7 @@ extension SSHCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Flag(help: "Add the lines to ~/.ssh/config, or replace the line of an earlier version.")
+        @Flag(help: "Add the lines to ~/.ssh/config.")
         var write = false
 
         var operation: String? { "set up ssh" }
@@ -62,8 +62,7 @@ struct SSHInstallReport: Report {
         let configuration =
             isConfigured
             ? "\(printable(path)) directs ssh to latchkey-agent."
-            : "Run ‘latchkey ssh install --write’, or put these lines first in \(printable(path)). Remove the line "
-                + "IdentityAgent of an earlier version of Latchkey.\n\n\(lines)"
+            : "Run ‘latchkey ssh install --write’, or put these lines first in \(printable(path)).\n\n\(lines)"
         let service =
             isRunning
             ? "latchkey-agent.socket is active."
@@ -128,12 +127,6 @@ struct AgentSocket {
 
 /// The user's configuration file of ssh, `~/.ssh/config`.
 struct SSHConfigurationFile {
-    /// The line of earlier versions, which named a variable.
-    private static var earlierLine: Regex<Substring> {
-        /^[ \t]*IdentityAgent[ \t=]+"?\$\{XDG_RUNTIME_DIR\}\/latchkey\/ssh-agent\.sock"?[ \t]*$/
-            .anchorsMatchLineEndings().ignoresCase()
-    }
-
     private let agentLine: String
     /// The lines that direct ssh to the agent. They are the first of the file, because ssh uses the
     /// first value of an option.
@@ -150,19 +143,13 @@ struct SSHConfigurationFile {
         path = URL(filePath: "\(directory)/config").resolvingSymlinksInPath().path
     }
 
-    /// Whether the file contains the line, and no line of an earlier version.
+    /// Whether the file contains the line.
     var isComplete: Bool {
         guard let text = try? contents() else { return false }
-        return directs(text) && text.firstMatch(of: Self.earlierLine) == nil
+        return text.split(whereSeparator: \.isNewline).contains { $0 == agentLine }
     }
 
-    private func directs(_ text: String) -> Bool {
-        text.split(whereSeparator: \.isNewline).contains { $0 == agentLine }
-    }
-
-    /// Replaces the lines of earlier versions. If the file then does not contain the line, puts the
-    /// lines before its contents. Keeps the mode of the file. Changes nothing if the file is
-    /// complete.
+    /// Puts the lines before the contents of the file, unless it is complete. Keeps its mode.
     ///
     /// - Returns: true.
     func add() throws -> Bool {
@@ -173,8 +160,7 @@ struct SSHConfigurationFile {
             try FileManager.default.createDirectory(
                 atPath: directory, withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700])
-            var text = earlier.replacing(Self.earlierLine, with: agentLine)
-            if !directs(text) { text = lines + (text.isEmpty ? "" : "\n" + text) }
+            let text = lines + (earlier.isEmpty ? "" : "\n" + earlier)
             try Data(text.utf8).write(to: URL(filePath: path), options: .atomic)
         } catch {
             throw KeystoreError(

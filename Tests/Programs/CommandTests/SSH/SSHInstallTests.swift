@@ -48,34 +48,6 @@ struct SSHInstallTests {
         }
     }
 
-    /// ssh refuses its whole configuration if a variable in it is not set, as in cron.
-    @Test(arguments: ["    IdentityAgent ", "\tidentityagent=\"", "IdentityAgent  "])
-    func `--write replaces the line of an earlier version, which named a variable`(start: String)
-        async throws
-    {
-        let machine = try Machine(tcti: nil)
-        let folder = machine.directory.path(of: ".ssh")
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
-        let end = start.hasSuffix("\"") ? "\"" : ""
-        func file(_ line: String) -> String {
-            "# IdentityAgent of latchkey-agent\nHost *\n\(line)\n\nUser ada\n"
-        }
-        try write(
-            file("\(start)${XDG_RUNTIME_DIR}/latchkey/ssh-agent.sock\(end)"), "\(folder)/config")
-        #expect(try await machine.run("ssh", "install", "--json").json()["isConfigured"] == false)
-        #expect(
-            try await machine.run("ssh", "install", "--write", "--json").json()["isConfigured"]
-                == true)
-        let text = try String(contentsOfFile: "\(folder)/config", encoding: .utf8)
-        #expect(text == file("    IdentityAgent /run/user/%i/latchkey/ssh-agent.sock"))
-        // Nothing listens on port 1, so ssh fails after it has read its configuration.
-        let ending = try await program(
-            "sh", ["-c", "ssh -F \"$0\" -p 1 127.0.0.1 2>&1 || true", "\(folder)/config"],
-            environment: ["HOME": folder]
-        )
-        #expect(ending.contains("Connection refused"), "\(ending)")
-    }
-
     @Test(arguments: ["/tmp/a b", "/tmp/100%", "/tmp/a\nProxyCommand x", "/tmp/${X}", "/tmp/'"])
     func `a runtime directory that ssh cannot read is refused`(directory: String) async throws {
         var machine = try Machine(tcti: nil)
