@@ -120,8 +120,7 @@ extension KeyCommand {
             abstract: "Change a key's label.",
             discussion: """
                 If the key has its own PIN or is revocable, its authorization depends on the label. The command then \
-                prompts for the PIN, and the TPM wraps the key again. Renaming a key of an earlier version binds it \
-                to its label.
+                prompts for the PIN, and the TPM wraps the key again.
                 """)
 
         @OptionGroup var arguments: KeyArguments
@@ -133,12 +132,14 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> KeyReport {
             let records = try await context.records()
-            let (stored, generation) = try await records.ownKey(arguments.key)
+            let own = try await records.ownKey(arguments.key)
+            let stored = own.key
             let prompt = context.prompt("rename the key ‘\(stored.name)’ to ‘\(label)’")
             let renamed = try await records.keystore.rename(
                 stored, to: label, for: prompt, authorizedBy: context.presence)
             try await records.apply(
-                [.put(Record(key: renamed), payload: nil, ifGeneration: generation)], for: prompt)
+                [.put(Record(key: renamed), payload: nil, ifGeneration: own.generation)],
+                for: prompt)
             return KeyReport(renamed, in: records.keystore)
         }
     }
@@ -168,7 +169,8 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> RevokingReport<BriefReport> {
             let records = try await context.records()
-            let (stored, generation) = try await records.ownKey(key, isUsed: !forget)
+            let own = try await records.ownKey(key, isUsed: !forget)
+            let stored = own.key
             guard stored.id.rawValue.lowercased() == key.text.lowercased() else {
                 throw KeystoreError(
                     code: .invalidInput, reason: "deleting requires the complete ID",
@@ -183,7 +185,7 @@ extension KeyCommand {
                     stored, for: prompt, authorizedBy: context.presence)
             }
             try await records.apply(
-                [.delete(RecordID(stored.id), ifGeneration: generation)], for: prompt)
+                [.delete(RecordID(stored.id), ifGeneration: own.generation)], for: prompt)
             let isDeleted =
                 try await revoke(stored, in: records) && !PKCS11Keystore.isAdopted(stored)
             let report = BriefReport(

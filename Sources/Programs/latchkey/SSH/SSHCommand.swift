@@ -57,14 +57,15 @@ extension SSHCommand {
         var operation: String? { "add an SSH key" }
 
         func perform(in context: CommandContext) async throws -> SSHKeyReport {
-            let (key, generation) = try await context.records().ownKey(arguments.key, isUsed: false)
+            let own = try await context.records().ownKey(arguments.key, isUsed: false)
+            let key = own.key
             var entry = SSHKeyRecord(key)
             entry.settings.isOfferedWithoutVerification = withoutVerification
             try entry.checkVerification()
             let prompt = context.prompt("use the key ‘\(key.name)’ for SSH")
             let stored = try await context.sshRecords().apply(
                 [
-                    .delete(RecordID(key.id), ifGeneration: generation),
+                    .delete(RecordID(key.id), ifGeneration: own.generation),
                     .put(try entry.record, payload: nil, ifGeneration: 0),
                 ], for: prompt, authorizedBy: context.presence)
             return SSHKeyReport(try stored.first.map(SSHKeyRecord.init) ?? entry)
