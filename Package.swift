@@ -154,12 +154,12 @@ let agents: [Target] = [
     program(
         "Agents", "latchkey-agent",
         backends + [
-            "LatchkeySSH", "LatchkeyServices", "LatchkeyPlatform", arguments, logging, signals,
+            "LatchkeySSH", "LatchkeyServices", "LatchkeyPlatform", arguments, logging,
         ]),
     program(
         "Agents", "latchkey-passkeys",
         backends + [
-            "LatchkeyPasskeys", "LatchkeyServices", "LatchkeyPlatform", arguments, logging, signals,
+            "LatchkeyPasskeys", "LatchkeyServices", "LatchkeyPlatform", arguments, logging,
         ]),
     program("Agents", "latchkey-uhid"),
 ]
@@ -191,7 +191,9 @@ let server: [Target] = [
 let programs: [Target] = [
     library(
         "Programs", "LatchkeyServices",
-        backends + ["LatchkeyJOSE", "LatchkeyPlatform", "TPM2TCTI", arguments, logging]),
+        backends + [
+            "LatchkeyJOSE", "LatchkeyPlatform", "TPM2TCTI", arguments, logging, signals,
+        ]),
     program(
         "Programs", "latchkey",
         backends + [
@@ -199,15 +201,14 @@ let programs: [Target] = [
             "LatchkeyLogin",
             "LatchkeyOAuth", "LatchkeyPasskeys", "LatchkeyPlatform", "LatchkeyRelyingParty",
             "LatchkeySSH",
-            "LatchkeyServices", "LatchkeySimulators", "LatchkeyVault", "TPM2", "TPM2TCTI",
-            arguments, asn1,
-            certificates, crypto, httpTypes, logging, subprocess, systemPackage,
+            "LatchkeyServices", "LatchkeyVault", "TPM2", "TPM2TCTI", arguments, asn1,
+            certificates, crypto, httpTypes, logging, systemPackage,
         ]),
     program(
         "Programs", "latchkey-presenced",
         [
             "Latchkey", "LatchkeyPresence", "LatchkeyServices", "LatchkeyTPM", arguments, crypto,
-            logging, signals,
+            logging,
         ]),
 ]
 
@@ -223,6 +224,12 @@ let testing: [Target] = [
             "Latchkey", "LatchkeyOAuth", "LatchkeySimulators", "VirtualSmartCard", asn1,
             certificates, crypto,
             httpTypes,
+        ]),
+    program(
+        "Testing", "latchkey-demo",
+        [
+            "Latchkey", "LatchkeyOAuth", "LatchkeySimulators", arguments, httpTypes, subprocess,
+            systemPackage,
         ]),
     program(
         "Testing", "latchkey-card",

@@ -7,7 +7,7 @@ package import Latchkey
 package enum TrustedFile {
     /// Checks the file and its directory. A user who can write the directory can replace the file.
     ///
-    /// - Throws: ``KeystoreError`` with code `refused`.
+    /// - Throws: ``KeystoreError`` with code `invalidInput`.
     package static func check(_ path: String) throws(KeystoreError) {
         let directory = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         // The directory first: once it is safe, the file cannot be replaced after its check.
@@ -35,6 +35,7 @@ package enum TrustedFile {
     private static func refusal(_ path: String, _ reason: String, _ recovery: String)
         -> KeystoreError
     {
-        KeystoreError(operation: "read \(path)", code: .refused, reason: reason, recovery: recovery)
+        KeystoreError(
+            operation: "read \(path)", code: .invalidInput, reason: reason, recovery: recovery)
     }
 }

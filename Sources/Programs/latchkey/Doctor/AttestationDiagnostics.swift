@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeyLogin
 import LatchkeyOAuth
 import LatchkeyRelyingParty
+import LatchkeyServices
 import LatchkeyTPM
 
 /// Checks what this machine's TPM can prove to servers, and whether the configured server requires

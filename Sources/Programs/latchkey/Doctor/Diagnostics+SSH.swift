@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeySSH
+import LatchkeyServices
 
 extension Diagnostics {
     /// Checks that ssh can reach the agent; nil if the container has no SSH keys.

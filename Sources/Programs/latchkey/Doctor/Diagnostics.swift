@@ -14,9 +14,9 @@ struct Diagnostics {
         let (store, finding) = await store()
         var checks = [finding]
         let readers = ReaderDiagnostics()
-        if let uri = context.settings.token.uri {
+        if let uri = context.settings.token {
             checks += await TokenDiagnostics(
-                uri: uri, options: context.settings.token.options, readers: readers
+                uri: uri, options: context.settings.tokenOptions, readers: readers
             )
             .checks()
         } else {

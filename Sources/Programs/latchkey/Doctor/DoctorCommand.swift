@@ -1,5 +1,6 @@
 import ArgumentParser
 import Latchkey
+import LatchkeyServices
 
 /// `latchkey doctor`.
 struct DoctorCommand: ContextCommand {
@@ -109,6 +110,6 @@ struct Check: Encodable, Sendable {
     ) -> Check {
         Check(
             name: name, state: .problem, finding: finding, advice: advice,
-            status: code == .refused ? .failed : ExitStatus(code))
+            status: ExitStatus(code))
     }
 }

@@ -9,7 +9,7 @@ import LatchkeyServices
 struct ServerDiagnostics {
     private static let timeoutSeconds = 10
 
-    let settings: Settings
+    let settings: ProgramSettings
 
     func check() async -> Check {
         let name = "server"
@@ -22,7 +22,7 @@ struct ServerDiagnostics {
             return .warning(
                 name,
                 "The endpoint ‘\(text)’ is neither an https address nor an http address of this machine.",
-                SettingsReader.advice(toCorrect: "endpoint", in: settings.configurationFile))
+                settings.advice(toCorrect: "endpoint"))
         }
         let transport = CurlTransport(timeout: Self.timeoutSeconds)
         let request = endpoint.appending("/.well-known/openid-configuration").request(.get)

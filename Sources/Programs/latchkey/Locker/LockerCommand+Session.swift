@@ -1,6 +1,7 @@
 public import ArgumentParser
 import Latchkey
 public import LatchkeyLocker
+import LatchkeyServices
 
 extension LockerCommand {
     /// `latchkey locker start`.

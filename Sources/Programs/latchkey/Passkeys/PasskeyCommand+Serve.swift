@@ -1,5 +1,6 @@
 import ArgumentParser
 import Latchkey
+import LatchkeyServices
 
 extension PasskeyCommand {
     /// `latchkey passkey serve`. Runs `latchkey-passkeys`, a smaller program that uses less memory
@@ -21,7 +22,7 @@ extension PasskeyCommand {
                 The user verification that the hardware requires for new passkeys. (default: user-presence if your \
                 fingerprint can be checked here, otherwise pin)
                 """)
-        var policy: LoginPolicyArgument?
+        var policy: VerifyingPolicy?
 
         @Option(
             help: ArgumentHelp(
@@ -39,18 +40,19 @@ extension PasskeyCommand {
         /// The options of the service. The other options concern servers and output, which the
         /// service does not use.
         private var serviceArguments: [String] {
-            let settings = [
+            let names = [
                 "container", "store", "tcti", "token", "token-login", "token-isolation",
                 "pin-source",
             ]
-            var values: [(String, String?)] = settings.map { ($0, options.values[$0] ?? nil) }
+            let program = options.program
+            var values: [(String, String?)] = names.map { ($0, program.values[$0] ?? nil) }
             values += [
-                ("presence", options.presence?.rawValue), ("policy", policy?.policy.description),
+                ("presence", program.presence?.rawValue), ("policy", policy?.policy.description),
                 ("relay", relay),
             ]
             return values.compactMap { name, value in value.map { "--\(name)=\($0)" } }
-                + (options.allowShortPin ? ["--allow-short-pin"] : [])
-                + (options.verbose ? ["--verbose"] : [])
+                + (program.allowShortPin ? ["--allow-short-pin"] : [])
+                + (program.verbose ? ["--verbose"] : [])
         }
     }
 }

@@ -136,9 +136,7 @@ extension CommandContext {
     /// The container's records, for storing SSH keys: they belong to the hardware that protects the
     /// container, which may be the TPM although a token is configured.
     func sshRecords() async throws -> RecordContainer {
-        let hardware = HardwareSettings(
-            tcti: settings.tcti, token: settings.token, allowsShortPINs: settings.allowsShortPINs)
-        return try await hardware.records(settings.container, in: recordStore())
+        try await settings.recordsOfAnyHardware(in: recordStore())
     }
 }
 

@@ -18,7 +18,7 @@ extension CommandContext {
         let name = settings.container
         let configuration = ContainerConfiguration(
             endpoint: server.endpoint, clientID: server.clientID,
-            additionalOrigins: settings.trustedOrigins,
+            additionalOrigins: trustedOrigins,
             bindsEarlierLogin: { server in
                 if binding { return true }
                 guard TerminalPresence.isPresent() else { return false }
@@ -56,7 +56,7 @@ extension CommandContext {
         guard let address = Endpoint(endpoint), !address.path.contains("?") else {
             throw invalid(
                 "the endpoint ‘\(endpoint)’ is neither an https address nor an http address of this machine",
-                SettingsReader.advice(toCorrect: "endpoint", in: settings.configurationFile))
+                settings.advice(toCorrect: "endpoint"))
         }
         return (endpoint, clientID)
     }
