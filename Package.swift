@@ -331,10 +331,11 @@ let suites: [Target] = [
     tests(
         "Programs", "CommandTests",
         hardwareWorld + [
-            "LatchkeyJOSE", "LatchkeySSH", "LatchkeyVault", "RawDatabase", "VirtualSmartCard",
+            "LatchkeyJOSE", "LatchkeySSH", "LatchkeyServices", "LatchkeyVault", "RawDatabase",
+            "VirtualSmartCard",
             "greeting",
-            "latchkey", "latchkey-agent", "latchkey-identity", "latchkey-passkeys",
-            "latchkey-presenced", "notes",
+            "latchkey", "latchkey-agent", "latchkey-demo", "latchkey-identity",
+            "latchkey-passkeys", "latchkey-presenced", "notes",
             grdb, subprocess, systemPackage,
         ],
         exclude: ["Golden", "Stores"]),
@@ -392,8 +393,7 @@ let libraries = [
 ]
 let executables = [
     "latchkey", "latchkey-agent", "latchkey-passkeys", "latchkey-uhid", "latchkey-presenced",
-    "latchkey-identity",
-    "latchkey-card",
+    "latchkey-identity", "latchkey-card", "latchkey-demo",
 ]
 
 let package = Package(
