@@ -16,23 +16,24 @@ package enum TrustedFile {
             guard stat(checked, &status) == 0 else {
                 throw refusal(
                     path, "the owner of \(checked) cannot be read",
-                    "Check the owner and mode of \(checked).")
+                    recovery: "Check the owner and mode of \(checked).")
             }
             guard status.st_uid == geteuid() || status.st_uid == 0 else {
                 throw refusal(
                     path, "\(checked) belongs to another user",
-                    "Remove it, or take ownership of it (chown) if you trust its contents.")
+                    recovery:
+                        "Remove it, or take ownership of it (chown) if you trust its contents.")
             }
             guard status.st_mode & 0o022 == 0 else {
                 throw refusal(
                     path, "other users can write \(checked)",
-                    "Check the file's contents, then run: chmod go-w '\(checked)'"
+                    recovery: "Check the file's contents, then run: chmod go-w '\(checked)'"
                 )
             }
         }
     }
 
-    private static func refusal(_ path: String, _ reason: String, _ recovery: String)
+    private static func refusal(_ path: String, _ reason: String, recovery: String)
         -> KeystoreError
     {
         KeystoreError(

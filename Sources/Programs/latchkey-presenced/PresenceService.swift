@@ -85,7 +85,8 @@ actor PresenceService {
         try await bus.serve(PresenceWire.path) { [backlog, bus] call in
             switch backlog.enter(call) {
             case .serve(let caller): sink.yield(.call(call, caller))
-            case .ask: Task { await Self.identify(call.sender, on: bus, backlog, sink) }
+            case .ask:
+                Task { await Self.identify(call.sender, on: bus, backlog: backlog, sink: sink) }
             case .keep: break
             case .refuse: return .failure(Backlog.tooMany)
             }
@@ -130,7 +131,7 @@ actor PresenceService {
 
     /// Gets a client's credentials from the bus, and passes on the client's stored calls.
     private static func identify(
-        _ client: String, on bus: Bus, _ backlog: Backlog, _ sink: AsyncStream<Event>.Continuation
+        _ client: String, on bus: Bus, backlog: Backlog, sink: AsyncStream<Event>.Continuation
     ) async {
         await bus.askCredentials(of: client) { answer in
             for (call, step) in backlog.learn(try? answer.get(), of: client) {
@@ -165,7 +166,7 @@ actor PresenceService {
         }
         switch method {
         case .subscribe: await reply(message, watch(requester))
-        case .approve, .approveSeveral: await approve(message, method, requester)
+        case .approve, .approveSeveral: await approve(message, method, for: requester)
         case .state, .terms, .complete, .makePIN, .resetPIN, .certifyKey, .cancel:
             guard underWay.enter(requester.user) else {
                 return await reply(
@@ -173,7 +174,7 @@ actor PresenceService {
             }
             // The TPM is slow, so other calls are served at the same time.
             Task {
-                await self.answer(method, message, requester)
+                await self.answer(message, method, for: requester)
                 self.underWay.leave(requester.user)
             }
         }
@@ -187,7 +188,7 @@ actor PresenceService {
     }
 
     private func answer(
-        _ method: PresenceWire.Method, _ message: BusMessage, _ requester: BusRequester
+        _ message: BusMessage, _ method: PresenceWire.Method, for requester: BusRequester
     ) async {
         do throws(KeystoreError) {
             let values: [BusValue] =
@@ -209,7 +210,7 @@ actor PresenceService {
     }
 
     private func approve(
-        _ message: BusMessage, _ method: PresenceWire.Method, _ requester: BusRequester
+        _ message: BusMessage, _ method: PresenceWire.Method, for requester: BusRequester
     ) async {
         let request =
             method == .approve
