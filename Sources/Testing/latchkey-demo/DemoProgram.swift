@@ -137,10 +137,9 @@ struct DemoMachine {
             throw DemoError("the identity server has no user for the demo")
         }
         self.user = user
-        prompts = directory.path(of: "prompts")
         let (browser, pinentry) = (directory.path(of: "browser"), directory.path(of: "pinentry"))
-        try Self.write(
-            "#!/bin/sh\nexec '\(try DemoProgram.sibling("latchkey-demo"))' \"$1\"\n", to: browser)
+        prompts = pinentry + ".texts"
+        try Self.write("#!/bin/sh\nexec \"$DEMO_PROGRAM\" \"$1\"\n", to: browser)
         // The demo shows the PIN, because it protects nothing.
         try Self.write(
             """
@@ -148,7 +147,7 @@ struct DemoMachine {
             echo OK
             while read -r command text; do
               case $command in
-                SETDESC) printf '%s\\n' "$text" >>'\(prompts)'; echo OK ;;
+                SETDESC) printf '%s\\n' "$text" >>"$0.texts"; echo OK ;;
                 GETPIN) echo 'D \(Self.pin)'; echo OK ;;
                 BYE) echo OK; exit ;;
                 *) echo OK ;;
@@ -164,6 +163,7 @@ struct DemoMachine {
             // No settings and no fingerprint reader of this machine.
             "XDG_CONFIG_HOME": directory.path,
             "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=\(directory.path(of: "no-bus"))",
+            "DEMO_PROGRAM": try DemoProgram.sibling("latchkey-demo").string,
             "DEMO_USERNAME": user.username, "DEMO_PASSWORD": user.password,
         ]
     }
