@@ -76,8 +76,8 @@ let certificates = product("X509", "swift-certificates", traits: forCertificates
 let httpTypes = product("HTTPTypes", "swift-http-types", traits: forNetwork)
 let subprocess = product("Subprocess", "swift-subprocess", traits: forNetwork)
 let systemPackage = product("SystemPackage", "swift-system", traits: forNetwork)
-let nioCore = product("NIOCore", "swift-nio", traits: forNetwork)
-let nioPosix = product("NIOPosix", "swift-nio", traits: forNetwork)
+let nioCore = product("NIOCore", "swift-nio", traits: forPrograms)
+let nioPosix = product("NIOPosix", "swift-nio", traits: forPrograms)
 let arguments = product("ArgumentParser", "swift-argument-parser", traits: forPrograms)
 let logging = product("Logging", "swift-log", traits: forPrograms)
 let signals = product("UnixSignals", "swift-service-lifecycle", traits: forPrograms)
@@ -91,11 +91,10 @@ let c: [Target] = [
     system("CPKCS11", pkgConfig: "p11-kit-1", apt: "libp11-kit-dev"),
     system("COpenSSL", pkgConfig: "libcrypto", apt: "libssl-dev"),
     system("CPostgreSQL", pkgConfig: "libpq", apt: "libpq-dev"),
-    // Headers of libraries that are loaded at their first use.
-    system("CCurl", apt: "libcurl4-openssl-dev"),
-    system("CLibCrypto", apt: "libssl-dev"),
-    system("CLibP11", apt: "libp11-dev", "libssl-dev"),
-    system("CSystemd", apt: "libsystemd-dev"),
+    system("CCurl", pkgConfig: "libcurl", apt: "libcurl4-openssl-dev"),
+    system("CSystemd", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
+    // The headers of libp11, which is loaded at its first use, and OpenSSL.
+    system("CLibP11", pkgConfig: "libcrypto", apt: "libp11-dev", "libssl-dev"),
     system("CPlatform"),
     system("CESAPI", pkgConfig: "tss2-esys", apt: "libtss2-dev", path: "Tests/C/CESAPI"),
     system("CUHID", path: "Tests/C/CUHID"),
@@ -109,7 +108,7 @@ let core: [Target] = [
 let hardware: [Target] = [
     library("Hardware", "TPM2", [crypto, cryptoExtras]),
     // Separate, so that servers read TPM structures without tpm2-tss.
-    library("Hardware", "TPM2TCTI", ["CTSS2", "CPlatform", "LatchkeyPlatform", "TPM2"]),
+    library("Hardware", "TPM2TCTI", ["CTSS2", "LatchkeyPlatform", "TPM2"]),
     library(
         "Hardware", "LatchkeyTPM",
         ["Latchkey", "LatchkeyPlatform", "TPM2", "TPM2TCTI", asn1, crypto]),
@@ -131,9 +130,7 @@ let apps: [Target] = [
     library(
         "Apps", "LatchkeyOAuth",
         [
-            "CCurl", "CPlatform", "Latchkey", "LatchkeyJOSE", "LatchkeyPlatform", crypto, httpTypes,
-            nioCore,
-            product("NIOHTTP1", "swift-nio", traits: forNetwork), nioPosix, subprocess,
+            "CCurl", "Latchkey", "LatchkeyJOSE", "LatchkeyPlatform", crypto, httpTypes, subprocess,
             systemPackage,
         ]),
     library("Apps", "LatchkeyLogin", oauth),
@@ -161,24 +158,25 @@ let agents: [Target] = [
         backends + [
             "LatchkeyPasskeys", "LatchkeyServices", "LatchkeyPlatform", arguments, logging,
         ]),
-    program("Agents", "latchkey-uhid"),
+    program("Agents", "latchkey-uhid", ["LatchkeyPlatform"]),
 ]
 
 let server: [Target] = [
     library(
         "Server", "LatchkeyRelyingParty",
         [
-            .target(name: "CLibCrypto", condition: .when(traits: forCertificates)), "Latchkey",
-            "LatchkeyJOSE",
-            "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
+            .target(name: "COpenSSL", condition: .when(traits: forCertificates)), "Latchkey",
+            "LatchkeyJOSE", "LatchkeyPlatform", "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
         ]),
     // Separate, so that only servers with PostgreSQL need libpq.
-    library("Server", "LatchkeyPostgreSQL", ["CPostgreSQL", "Latchkey", "LatchkeyRelyingParty"]),
+    library(
+        "Server", "LatchkeyPostgreSQL",
+        ["CPostgreSQL", "Latchkey", "LatchkeyPlatform", "LatchkeyRelyingParty"]),
     program(
         "Server", "latchkey-identity",
         [
-            "Latchkey", "LatchkeyJOSE", "LatchkeyPostgreSQL", "LatchkeyRelyingParty",
-            "LatchkeyServices",
+            "Latchkey", "LatchkeyJOSE", "LatchkeyPlatform", "LatchkeyPostgreSQL",
+            "LatchkeyRelyingParty", "LatchkeyServices",
             arguments, crypto, cryptoExtras, grdb, jwtKit, logging, nioCore, signals, systemPackage,
             product("CoreMetrics", "swift-metrics", traits: forPrograms),
             product("Hummingbird", "hummingbird", traits: forPrograms),
@@ -215,7 +213,7 @@ let programs: [Target] = [
 let testing: [Target] = [
     library(
         "Testing", "LatchkeySimulators",
-        ["CPlatform", "Latchkey", "LatchkeyPlatform", subprocess, systemPackage]),
+        ["Latchkey", "LatchkeyPlatform", subprocess, systemPackage]),
     library(
         "Testing", "VirtualSmartCard", ["COpenSSL", "LatchkeyPlatform", asn1, certificates, crypto]),
     library(
@@ -257,6 +255,8 @@ let oauthWorld =
     ]
 
 let suites: [Target] = [
+    tests(
+        "Core", "LatchkeyPlatformTests", ["LatchkeyPlatform", "LatchkeySimulators"]),
     tests("Core", "LatchkeyTests", hardwareWorld + ["RawDatabase", grdb]),
     tests(
         "Hardware", "TPM2Tests", hardwareWorld + ["CESAPI", "CTSS2"], resources: [.copy("Fixtures")]
@@ -281,7 +281,7 @@ let suites: [Target] = [
     tests("Apps", "LatchkeyVaultTests", hardwareWorld + ["LatchkeyVault", "RawDatabase", grdb]),
     tests(
         "Apps", "LatchkeyLoginTests",
-        oauthWorld + ["LatchkeyLogin", "VirtualSmartCard", jwtKit, nioCore]),
+        oauthWorld + ["LatchkeyLogin", "VirtualSmartCard", jwtKit]),
     tests(
         "Apps", "LatchkeyCredentialsTests",
         oauthWorld + ["LatchkeyCredentials", "LatchkeyCredentialsFoundation", cryptoExtras]),
@@ -319,7 +319,7 @@ let suites: [Target] = [
             "latchkey-identity", asn1, certificates, cryptoExtras, grdb, httpTypes, logging,
             nioCore,
             product("Hummingbird", "hummingbird", traits: forPrograms),
-            product("NIOEmbedded", "swift-nio", traits: forNetwork),
+            product("NIOEmbedded", "swift-nio", traits: forPrograms),
             product("ServiceLifecycle", "swift-service-lifecycle", traits: forPrograms),
         ]),
     tests(
@@ -338,7 +338,7 @@ let suites: [Target] = [
             "latchkey-passkeys", "latchkey-presenced", "notes",
             grdb, subprocess, systemPackage,
         ],
-        exclude: ["Golden", "Stores"]),
+        exclude: ["Golden"]),
     tests("Testing", "LatchkeySimulatorsTests", world + [httpTypes]),
     tests("Testing", "VirtualSmartCardTests", world + ["VirtualSmartCard", "latchkey-card"]),
     tests(

@@ -8,8 +8,6 @@ let package = Package(
     name: "latchkey-benchmarks",
     dependencies: [
         .package(name: "latchkey", path: ".."),
-        .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
-        .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
     ],
@@ -24,57 +22,20 @@ let package = Package(
                 .linkedLibrary("tss2-tctildr"),
             ]
         ),
-        .executableTarget(name: "meter"),
-        .target(name: "CAllocations"),
-        .target(
-            name: "Authorities",
-            dependencies: [
-                .product(name: "SwiftASN1", package: "swift-asn1"),
-                .product(name: "X509", package: "swift-certificates"),
-            ]
-        ),
-        .executableTarget(
-            name: "attestation-cost",
-            dependencies: [
-                "Authorities", "CAllocations",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Latchkey", package: "latchkey"),
-                .product(name: "LatchkeyRelyingParty", package: "latchkey"),
-                .product(name: "X509", package: "swift-certificates"),
-            ],
-            swiftSettings: [
-                .swiftLanguageMode(.v6), .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
-            ]
-        ),
         .executableTarget(
             name: "bench",
             dependencies: [
-                "Authorities",
                 "CFloor",
-                "attestation-cost",
-                "meter",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "Latchkey", package: "latchkey"),
-                .product(name: "LatchkeyCredentials", package: "latchkey"),
-                .product(name: "LatchkeyOAuth", package: "latchkey"),
-                .product(name: "LatchkeyLogin", package: "latchkey"),
-                .product(name: "LatchkeyPKCS11", package: "latchkey"),
-                .product(name: "LatchkeyRelyingParty", package: "latchkey"),
-                .product(name: "LatchkeySimulators", package: "latchkey"),
-                .product(name: "LatchkeyTPM", package: "latchkey"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
-                .product(name: "TPM2", package: "latchkey"),
-                .product(name: "X509", package: "swift-certificates"),
-                // Programs that are measured as processes, built from the same sources.
-                .product(name: "latchkey", package: "latchkey"),
-                .product(name: "latchkey-agent", package: "latchkey"),
-                .product(name: "latchkey-card", package: "latchkey"),
-                .product(name: "latchkey-identity", package: "latchkey"),
-                .product(name: "latchkey-passkeys", package: "latchkey"),
-                .product(name: "latchkey-presenced", package: "latchkey"),
-                .product(name: "latchkey-uhid", package: "latchkey"),
-            ],
+            ]
+                + [
+                    "Latchkey", "LatchkeyCredentials", "LatchkeyLogin", "LatchkeyOAuth",
+                    "LatchkeyPKCS11", "LatchkeySimulators", "LatchkeyTPM", "TPM2",
+                    // Programs that are measured as processes.
+                    "latchkey", "latchkey-agent", "latchkey-identity", "latchkey-passkeys",
+                    "latchkey-presenced",
+                ].map { .product(name: $0, package: "latchkey") },
             swiftSettings: [
                 .swiftLanguageMode(.v6), .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
             ]

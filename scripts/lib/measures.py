@@ -2,7 +2,7 @@
 """Measures the size and the public surface of the package, for scripts/lint and scripts/docs.
 
 Usage: measures.py table TEXTS          print the measures of the whole package; TEXTS is the number of library texts with commands
-       measures.py declarations FOLDER  list public declarations that are undocumented, and products with too many of them
+       measures.py declarations FOLDER  list public declarations that are undocumented, and check their number
 
 Run it in the package's root folder.
 """
@@ -12,14 +12,8 @@ import json
 import pathlib
 import sys
 
-# The most public declarations, the cases of enumerations aside, of each product. Raising a number is a decision.
-MOST_DECLARATIONS = {
-    "Latchkey": 290, "LatchkeyTPM": 28, "LatchkeyPKCS11": 43, "LatchkeyPresence": 38, "LatchkeyLogin": 85,
-    "LatchkeyVault": 79, "LatchkeyCredentials": 125, "LatchkeyLocker": 121, "LatchkeyOAuth": 24, "LatchkeyHTTP": 5,
-    "LatchkeyJOSE": 17, "LatchkeyCertificates": 12, "LatchkeyRelyingParty": 280, "LatchkeyPostgreSQL": 20,
-    "LatchkeySimulators": 55,
-    "LatchkeyTesting": 43, "TPM2": 162, "TPM2TCTI": 6, "VirtualSmartCard": 36,
-}
+# The most public declarations of all products, the cases of enumerations aside. Raising the number is a decision.
+MOST_DECLARATIONS = 1430
 
 
 def graphs(folder):
@@ -52,10 +46,10 @@ def declarations(folder):
     counts, undocumented = public_declarations(folder)
     for path, line, name in undocumented:
         print(f"{path}:{line}: {name} is public and has no documentation comment")
-    over = {name: count for name, count in counts.items() if count > MOST_DECLARATIONS.get(name, 0)}
-    for name, count in sorted(over.items()):
-        print(f"{name} has {count} public declarations, {MOST_DECLARATIONS.get(name, 0)} at most")
-    return 1 if undocumented or over else 0
+    total = sum(counts.values())
+    if total > MOST_DECLARATIONS:
+        print(f"The products have {total} public declarations, {MOST_DECLARATIONS} at most: {dict(sorted(counts.items()))}")
+    return 1 if undocumented or total > MOST_DECLARATIONS else 0
 
 
 def text(path):
@@ -83,7 +77,7 @@ def table(texts):
     row(f"the longest file, {longest.name}", len(sources[longest]), "≤ 400")
     for folder, goal in (("Tests", 64000), ("Benchmarks", 2200)):
         row(f"lines in {folder}", sum(len(text(path)) for path in files(folder, ".swift", ".c", ".h")), f"≤ {goal}")
-    row("lines in scripts, swtpm and .ci", sum(len(text(path)) for name in ("scripts", "swtpm", ".ci") for path in files(name)), "≤ 4500")
+    row("lines in scripts", sum(len(text(path)) for path in files("scripts")), "≤ 4500")
     row("lines over 100 columns", f"{100 * sum(len(line) > 100 for line in lines) / len(lines):.1f} %", "≤ 4 %")
     for name, goal in (("Package.swift", 300), ("README.md", 150), ("CHANGELOG.md", 60)):
         row(f"lines in {name}", len(text(pathlib.Path(name))), f"≤ {goal}")

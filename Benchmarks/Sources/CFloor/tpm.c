@@ -47,13 +47,13 @@ typedef struct {
 struct floor_tpm {
     TSS2_TCTI_CONTEXT *tcti;
     ESYS_CONTEXT *esys;
-    ESYS_TR root, esys_session, esys_key;
+    ESYS_TR root;
     TPM2B_AUTH pin;
     TPML_DIGEST branches;
-    blob keys[2];
+    blob key;
     EVP_PKEY *root_key;
     uint8_t root_x[HASH];
-    EVP_PKEY_CTX *verifiers[2];
+    EVP_PKEY_CTX *verifier;
     const EVP_MD *sha256;
     session primed;
     TPM2_HANDLE primed_key;
@@ -131,7 +131,7 @@ static TSS2_RC exchange(floor_tpm *tpm, TPM2_CC code, const buffer *handles, con
 static const uint8_t *body(floor_tpm *tpm) { return tpm->response.bytes + 10; }
 
 /* A salted session: ECDH with the pinned storage root key, KDFe, KDFa. */
-static TSS2_RC start(floor_tpm *tpm, TPM2_SE type, session *made) {
+static TSS2_RC start(floor_tpm *tpm, session *made) {
     buffer handles = {.count = 0}, parameters = {.count = 0}, derivation = {.count = 0};
     uint8_t nonce[HASH], secret[HASH], salt[HASH], *point;
     size_t secret_count = sizeof secret;
@@ -155,7 +155,7 @@ static TSS2_RC start(floor_tpm *tpm, TPM2_SE type, session *made) {
     put_int(&parameters, 2 * (2 + HASH), 2);
     put_sized(&parameters, point + 1, HASH);
     put_sized(&parameters, point + 1 + HASH, HASH);
-    put_int(&parameters, type, 1);
+    put_int(&parameters, TPM2_SE_POLICY, 1);
     put_int(&parameters, aes.algorithm, 2);
     put_int(&parameters, aes.keyBits.aes, 2);
     put_int(&parameters, aes.mode.aes, 2);
@@ -264,71 +264,50 @@ static TSS2_RC use(floor_tpm *tpm, TPM2_HANDLE object, const blob *key, const se
     return 0;
 }
 
-uint32_t floor_tpm_sign(floor_tpm *tpm, floor_key which, const uint8_t *digest, uint8_t *signature) {
+uint32_t floor_tpm_sign(floor_tpm *tpm, const uint8_t *digest, uint8_t *signature) {
     session with;
     TPM2_HANDLE object;
-    TRY(start(tpm, which == FLOOR_POLICY ? TPM2_SE_POLICY : TPM2_SE_HMAC, &with));
-    TRY(load(tpm, &tpm->keys[which], &object));
-    if (which == FLOOR_POLICY) TRY(satisfy(tpm, &with));
-    TRY(use(tpm, object, &tpm->keys[which], &with, digest, signature));
+    TRY(start(tpm, &with));
+    TRY(load(tpm, &tpm->key, &object));
+    TRY(satisfy(tpm, &with));
+    TRY(use(tpm, object, &tpm->key, &with, digest, signature));
     return flush(tpm, object);
 }
 
 uint32_t floor_tpm_prime(floor_tpm *tpm) {
-    TRY(load(tpm, &tpm->keys[FLOOR_POLICY], &tpm->primed_key));
-    TRY(start(tpm, TPM2_SE_POLICY, &tpm->primed));
+    TRY(load(tpm, &tpm->key, &tpm->primed_key));
+    TRY(start(tpm, &tpm->primed));
     return satisfy(tpm, &tpm->primed);
 }
 
 uint32_t floor_tpm_sign_primed(floor_tpm *tpm, const uint8_t *digest, uint8_t *signature) {
-    return use(tpm, tpm->primed_key, &tpm->keys[FLOOR_POLICY], &tpm->primed, digest, signature);
+    return use(tpm, tpm->primed_key, &tpm->key, &tpm->primed, digest, signature);
 }
 
 uint32_t floor_tpm_end_primed(floor_tpm *tpm) { return flush(tpm, tpm->primed_key); }
 
-int floor_tpm_verify(floor_tpm *tpm, floor_key which, const uint8_t *digest, const uint8_t *signature) {
-    return verifier_accepts(tpm->verifiers[which], digest, signature);
+int floor_tpm_verify(floor_tpm *tpm, const uint8_t *digest, const uint8_t *signature) {
+    return verifier_accepts(tpm->verifier, digest, signature);
 }
 
 /* ---- the same with ESAPI ---- */
 
-static TSS2_RC esapi_load(floor_tpm *tpm) {
-    blob *key = &tpm->keys[FLOOR_POLICY];
-    TRY(Esys_Load(tpm->esys, tpm->root, ESYS_TR_PASSWORD, ESYS_TR_NONE, ESYS_TR_NONE, key->private, key->public,
-                  &tpm->esys_key));
-    return Esys_TR_SetAuth(tpm->esys, tpm->esys_key, &tpm->pin);
-}
-
-static TSS2_RC esapi_start(floor_tpm *tpm) {
+uint32_t floor_tpm_sign_esapi(floor_tpm *tpm, const uint8_t *digest) {
     ESYS_CONTEXT *esys = tpm->esys;
-    TRY(Esys_StartAuthSession(esys, tpm->root, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, NULL,
-                              TPM2_SE_POLICY, &aes, TPM2_ALG_SHA256, &tpm->esys_session));
-    TRY(Esys_TRSess_SetAttributes(esys, tpm->esys_session, 0, 0xff));
-    TRY(Esys_PolicyAuthValue(esys, tpm->esys_session, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE));
-    return Esys_PolicyOR(esys, tpm->esys_session, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, &tpm->branches);
-}
-
-uint32_t floor_tpm_prime_esapi(floor_tpm *tpm) {
-    TRY(esapi_load(tpm));
-    return esapi_start(tpm);
-}
-
-uint32_t floor_tpm_sign_primed_esapi(floor_tpm *tpm, const uint8_t *digest) {
+    ESYS_TR key, session;
     TPM2B_DIGEST wrapped = {.size = HASH};
     TPMT_SIGNATURE *signature;
     memcpy(wrapped.buffer, digest, HASH);
-    TRY(Esys_Sign(tpm->esys, tpm->esys_key, tpm->esys_session, ESYS_TR_NONE, ESYS_TR_NONE, &wrapped, &as_the_key,
-                  &unrestricted, &signature));
+    TRY(Esys_Load(esys, tpm->root, ESYS_TR_PASSWORD, ESYS_TR_NONE, ESYS_TR_NONE, tpm->key.private, tpm->key.public, &key));
+    TRY(Esys_TR_SetAuth(esys, key, &tpm->pin));
+    TRY(Esys_StartAuthSession(esys, tpm->root, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, NULL,
+                              TPM2_SE_POLICY, &aes, TPM2_ALG_SHA256, &session));
+    TRY(Esys_TRSess_SetAttributes(esys, session, 0, 0xff));
+    TRY(Esys_PolicyAuthValue(esys, session, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE));
+    TRY(Esys_PolicyOR(esys, session, ESYS_TR_NONE, ESYS_TR_NONE, ESYS_TR_NONE, &tpm->branches));
+    TRY(Esys_Sign(esys, key, session, ESYS_TR_NONE, ESYS_TR_NONE, &wrapped, &as_the_key, &unrestricted, &signature));
     Esys_Free(signature);
-    return 0;
-}
-
-uint32_t floor_tpm_end_primed_esapi(floor_tpm *tpm) { return Esys_FlushContext(tpm->esys, tpm->esys_key); }
-
-uint32_t floor_tpm_sign_esapi(floor_tpm *tpm, const uint8_t *digest) {
-    TRY(floor_tpm_prime_esapi(tpm));
-    TRY(floor_tpm_sign_primed_esapi(tpm, digest));
-    return floor_tpm_end_primed_esapi(tpm);
+    return Esys_FlushContext(esys, key);
 }
 
 /* ---- what both need ---- */
@@ -357,8 +336,8 @@ static void point(const TPM2B_PUBLIC *of, uint8_t *to) {
     memcpy(to + 1 + 2 * HASH - unique->y.size, unique->y.buffer, unique->y.size);
 }
 
-static TSS2_RC make_key(floor_tpm *tpm, floor_key which) {
-    blob *key = &tpm->keys[which];
+static TSS2_RC make_key(floor_tpm *tpm) {
+    blob *key = &tpm->key;
     uint8_t encoded[1 + 2 * HASH];
     TPM2B_SENSITIVE_CREATE sensitive = {.sensitive.userAuth = tpm->pin};
     TPM2B_DATA outside = {.size = 0};
@@ -367,19 +346,18 @@ static TSS2_RC make_key(floor_tpm *tpm, floor_key which) {
         .type = TPM2_ALG_ECC,
         .nameAlg = TPM2_ALG_SHA256,
         .objectAttributes = TPMA_OBJECT_FIXEDTPM | TPMA_OBJECT_FIXEDPARENT | TPMA_OBJECT_SENSITIVEDATAORIGIN |
-                            TPMA_OBJECT_SIGN_ENCRYPT |
-                            (which == FLOOR_POLICY ? TPMA_OBJECT_ADMINWITHPOLICY : TPMA_OBJECT_USERWITHAUTH),
+                            TPMA_OBJECT_SIGN_ENCRYPT | TPMA_OBJECT_ADMINWITHPOLICY,
         .parameters.eccDetail = {.symmetric.algorithm = TPM2_ALG_NULL,
                                  .scheme = {.scheme = TPM2_ALG_ECDSA, .details.ecdsa.hashAlg = TPM2_ALG_SHA256},
                                  .curveID = TPM2_ECC_NIST_P256,
                                  .kdf.scheme = TPM2_ALG_NULL}}};
-    if (which == FLOOR_POLICY) make_policy(tpm, &template.publicArea.authPolicy);
+    make_policy(tpm, &template.publicArea.authPolicy);
     TRY(Esys_Create(tpm->esys, tpm->root, ESYS_TR_PASSWORD, ESYS_TR_NONE, ESYS_TR_NONE, &sensitive, &template, &outside,
                     &registers, &key->private, &key->public, NULL, NULL, NULL));
     TRY(name(tpm, key->public, key->name));
     point(key->public, encoded);
-    tpm->verifiers[which] = verifier_open(encoded);
-    return tpm->verifiers[which] ? 0 : complain("the new key's point", ANY);
+    tpm->verifier = verifier_open(encoded);
+    return tpm->verifier ? 0 : complain("the new key's point", ANY);
 }
 
 static TSS2_RC prepare(floor_tpm *tpm, const char *tcti, const char *pin) {
@@ -401,8 +379,7 @@ static TSS2_RC prepare(floor_tpm *tpm, const char *tcti, const char *pin) {
         return complain("the storage root key's point", ANY);
     EVP_PKEY_free(parameters);
     Esys_Free(root);
-    TRY(make_key(tpm, FLOOR_POLICY));
-    return make_key(tpm, FLOOR_PIN);
+    return make_key(tpm);
 }
 
 floor_tpm *floor_tpm_open(const char *tcti, const char *pin) {

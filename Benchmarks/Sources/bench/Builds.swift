@@ -1,58 +1,54 @@
 import Foundation
 import LatchkeySimulators
 
-/// Measures the builds that users wait for, each from a clean clone of this repository's last
-/// commit. SwiftPM's cache of fetched repositories is used.
+/// The times of builds and checks that people wait for.
+///
+/// A complete run measures the builds, each from a clean clone of this repository's last commit.
+/// SwiftPM's cache of fetched repositories is used. The times of the checks are those of the last
+/// `.ci/run` of this clone.
 struct Builds {
-    func run() throws -> Findings {
-        let directory = try TemporaryDirectory()
-        let repository = try Self.text("git rev-parse --show-toplevel")
-        func clone(_ name: String) throws -> String {
-            let path = directory.path(of: name)
-            try Self.text("git clone -q '\(repository)' '\(path)'")
-            return path
+    let isComplete: Bool
+
+    @concurrent func run() async throws -> Findings {
+        var (demo, app): (Double?, Double?) = (nil, nil)
+        if isComplete {
+            let directory = try TemporaryDirectory()
+            let repository = try Self.text("git rev-parse --show-toplevel")
+            func clone(_ name: String) throws -> String {
+                let path = directory.path(of: name)
+                try Self.text("git clone -q '\(repository)' '\(path)'")
+                return path
+            }
+            let products = ["latchkey", "latchkey-identity", "latchkey-demo"]
+            let builds = products.map { "swift build --product \($0)" }.joined(separator: " && ")
+            demo = try await Self.minutes("cd '\(clone("demo"))' && \(builds)")
+            // The program of the README, with the packages that it needs.
+            let examples = "cd '\(try clone("app"))/Examples'"
+            let traits = "sed -i 's/traits: .\"Network\"./traits: []/' Package.swift"
+            app = try await Self.minutes(
+                "\(examples) && \(traits) && swift build --product greeting")
         }
-        let demo = try clone("demo")
-        let demoTime = try Self.time(
-            "cd '\(demo)' && swift build --product latchkey && swift build --product latchkey-identity"
-        )
-        let app = try Self.firstApp(of: try clone("latchkey"), in: directory)
-        let appTime = try Self.time("cd '\(app)' && swift build")
-        let packages = try Self.text("ls '\(app)/.build/checkouts' | wc -l")
-        let release = try clone("release")
-        let releaseTime = try Self.time(
-            "cd '\(release)' && . scripts/lib/build.sh && build_programs")
-        return Findings(goals: [
-            .limit("first debug build for scripts/demo", demoTime, "min", atMost: 5),
-            .limit("first build of the README's app", appTime, "min", atMost: 2.5),
-            .limit(
-                "packages fetched for the README's app", Double(packages) ?? .infinity, "",
-                atMost: 8),
-            .limit("release build of all programs", releaseTime, "min", atMost: 10),
+        let steps = Self.steps
+        return Findings(rows: [
+            Row("first build for scripts/demo", demo, "min", atMost: 5, note: "--builds"),
+            Row("first build of the README's app", app, "min", atMost: 2.5, note: "--builds"),
+            Row(
+                "scripts/test", steps["scripts/test"], "min", atMost: 12, note: "the last .ci/run"),
+            Row(".ci/run", steps["CI"], "min", atMost: 15, note: "the last .ci/run"),
         ])
     }
 
-    /// Creates the app of the README's section "Swift" with the section's commands, next to the
-    /// clone.
-    private static func firstApp(of clone: String, in directory: TemporaryDirectory) throws
-        -> String
-    {
-        let readme = try String(contentsOfFile: "\(clone)/README.md", encoding: .utf8)
-        let section =
-            readme.components(separatedBy: "\n## ").first { $0.hasPrefix("Swift\n") } ?? ""
-        let blocks = section.components(separatedBy: "```")
-        guard blocks.count > 3, blocks[1].hasPrefix("console\n"), blocks[3].hasPrefix("swift\n")
-        else {
-            throw Failure(reason: "the README has no commands or no code for a first app")
-        }
-        let commands = blocks[1].split(separator: "\n").dropFirst().map {
-            $0.drop(while: { "$> ".contains($0) })
-        }
-        try text("cd '\(directory.url.path)' && \(commands.joined(separator: "\n"))")
-        let app = directory.path(of: "greeting")
-        try String(blocks[3].dropFirst("swift\n".count)).write(
-            toFile: "\(app)/Sources/greeting/greeting.swift", atomically: true, encoding: .utf8)
-        return app
+    /// The minutes of the steps of the last `.ci/run`.
+    private static var steps: [String: Double] {
+        let log = (try? String(contentsOfFile: ".build/logs/ci-times.log", encoding: .utf8)) ?? ""
+        return Dictionary(
+            log.split(separator: "\n").compactMap { line -> (String, Double)? in
+                let words = line.split(separator: " ")
+                guard words.count == 4, words[1] == "took", let time = Double(words[2]) else {
+                    return nil
+                }
+                return (String(words[0]), time / 60)
+            }, uniquingKeysWith: { $1 })
     }
 
     @discardableResult
@@ -64,9 +60,9 @@ struct Builds {
 
     /// The time of a script in minutes. SwiftPM prints errors to standard output; the redirection
     /// puts them into the failure.
-    private static func time(_ script: String) throws -> Double {
+    private static func minutes(_ script: String) async throws -> Double {
         var samples = Samples()
-        try samples.measure { try text("{ \(script); } >&2") }
+        _ = try await samples.measure { try text("{ \(script); } >&2") }
         return samples.median.milliseconds / 60_000
     }
 }

@@ -4,13 +4,10 @@ import LatchkeySimulators
 /// Measures the peak memory of idle services.
 struct IdleMemory {
     @concurrent func run() async throws -> Findings {
-        Findings(goals: [
-            .limit(
-                "peak memory of idle latchkey-presenced", try await presenced(), "MB", atMost: 15),
-            .limit("peak memory of idle latchkey-identity", try await identity(), "MB", atMost: 35),
-            .limit("peak memory of idle latchkey-agent", try await agent(), "MB", atMost: 25),
-            .limit("peak memory of idle latchkey-passkeys", try await passkeys(), "MB", atMost: 25),
-            .limit("peak memory of idle latchkey-uhid", try relay(), "MB", atMost: 25),
+        Findings(rows: [
+            Row("memory of the idle agent", try await agent(), "MB", atMost: 40),
+            Row("memory of the idle service of passkeys", try await passkeys(), "MB", atMost: 40),
+            Row("memory of the idle presence broker", try await presenced(), "MB", atMost: 40),
         ])
     }
 
@@ -21,9 +18,15 @@ struct IdleMemory {
             let store = ["--tcti", tpm.tcti, "--store", directory.path(of: "store")]
             try Program.built("latchkey").run(["key", "create", "--policy", "none"] + store)
             let socket = directory.path(of: "agent.sock")
-            return try Self.answered(
-                "connect", socket,
-                [Program.built("latchkey-agent").name, "--socket", socket] + store)
+            return try await Program.built("latchkey-agent").serving(
+                ["--socket", socket] + store, printsLine: false
+            ) { process, _ in
+                let client =
+                    "until [ -S '\(socket)' ]; do sleep 0.1; done; ssh-add -l || [ $? = 1 ]"
+                try Program(name: "timeout", environment: ["SSH_AUTH_SOCK": socket])
+                    .run(["60", "sh", "-c", client])
+                return try Self.peak(of: process)
+            }
         }
     }
 
@@ -31,77 +34,39 @@ struct IdleMemory {
     private func passkeys() async throws -> Double {
         try await SoftwareTPM.withRunning { tpm in
             let directory = try TemporaryDirectory()
-            let socket = directory.path(of: "relay.sock")
-            return try Self.answered(
-                "accept", socket,
-                [
-                    Program.built("latchkey-passkeys").name, "--policy", "pin", "--relay", socket,
-                    "--tcti", tpm.tcti,
-                    "--store", directory.path(of: "store"), "--pin-source", "pinentry",
-                ])
+            let service = [
+                Program.built("latchkey-passkeys").name, "--policy", "pin", "--tcti", tpm.tcti,
+                "--store", directory.path(of: "store"), "--pin-source", "pinentry", "--relay",
+                directory.path(of: "relay.sock"),
+            ]
+            let printed = try Program(name: "python3").run(["-c", Self.relay] + service)
+            guard let kilobytes = Double(String(decoding: printed, as: UTF8.self).dropLast()) else {
+                throw Failure(reason: "the relay printed no number")
+            }
+            return kilobytes * 1024 / 1e6
         }
     }
 
-    /// After the relay has refused a client for which it has no device.
-    private func relay() throws -> Double {
-        let socket = try TemporaryDirectory().path(of: "relay.sock")
-        return try Self.answered(
-            "refuse", socket,
-            [
-                "systemd-socket-activate", "--seqpacket", "--listen", socket,
-                Program.built("latchkey-uhid").name,
-            ])
-    }
-
-    /// Starts a service, exchanges one message with it, and ends it.
-    ///
-    /// - Returns: The peak of the service.
-    private static func answered(_ manner: String, _ socket: String, _ service: [String]) throws
-        -> Double
-    {
-        let printed = try Program(name: "python3").run(["-c", client, manner, socket] + service)
-        guard
-            let kilobytes = Double(
-                String(decoding: printed, as: UTF8.self).trimmingCharacters(in: .newlines))
-        else {
-            throw Failure(reason: "the client of \(service) printed no number")
-        }
-        return kilobytes * 1024 / 1e6
-    }
-
-    /// The arguments: who connects, the socket, the service's program and its arguments.
-    /// `CTAPHID_INIT` and `SSH_AGENTC_REQUEST_IDENTITIES` are the messages.
-    private static let client = """
-        import signal, socket, subprocess, sys, time
-        manner, path, service = sys.argv[1], sys.argv[2], sys.argv[3:]
-        kind = socket.SOCK_STREAM if manner == "connect" else socket.SOCK_SEQPACKET
-        end = socket.socket(socket.AF_UNIX, kind)
-        if manner == "accept":
-            end.bind(path)
-            end.listen()
-        end.settimeout(60)
-        # Unblock all signals: a thread of Swift's pool starts this program, and its mask may block SIGTERM, also for the service.
+    /// Starts the service, whose last argument is the socket of its relay, sends it `CTAPHID_INIT`,
+    /// and prints its peak memory in kilobytes.
+    private static let relay = """
+        import signal, socket, subprocess, sys
+        relay = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        relay.bind(sys.argv[-1])
+        relay.listen()
+        relay.settimeout(60)
+        # A thread of Swift's pool starts this program, and its mask may block SIGTERM.
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        process = subprocess.Popen(service, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            if manner == "accept":
-                end, _ = end.accept()
-                end.settimeout(60)
-                end.send(bytes.fromhex("ffffffff860008").ljust(64, bytes(1)))
-            else:
-                deadline = time.monotonic() + 60
-                while end.connect_ex(path) != 0:
-                    assert time.monotonic() < deadline, "the service does not listen"
-                    time.sleep(0.01)
-            if manner == "connect":
-                end.sendall(bytes.fromhex("000000010b"))
-            answer = end.recv(4096)
-            assert (len(answer) > 0) == (manner != "refuse"), "the service gave another answer"
+            service, _ = relay.accept()
+            service.settimeout(60)
+            service.send(bytes.fromhex("ffffffff860008").ljust(64, bytes(1)))
+            assert service.recv(4096), "the service gave no answer"
             for line in open(f"/proc/{process.pid}/status"):
                 if line.startswith("VmHWM:"):
                     print(line.split()[1])
         finally:
-            # Not SIGKILL, so that valgrind writes the profile for scripts/startup-order.
             process.terminate()
             process.wait(60)
         """
@@ -125,13 +90,6 @@ struct IdleMemory {
                     return try Self.peak(of: identifier)
                 }
             }
-        }
-    }
-
-    private func identity() async throws -> Double {
-        try await Program.built("latchkey-identity").serving(["serve", "--demo"], printsLine: true)
-        { identifier, _ in
-            try Self.peak(of: identifier)
         }
     }
 

@@ -43,16 +43,17 @@ struct Program: Sendable {
         return printed
     }
 
-    /// Runs the program with `meter` and waits for its exit.
+    /// Runs the program and waits for its exit.
     ///
-    /// - Returns: The time from fork to exit, and the peak memory in bytes.
-    func measure(_ arguments: [String]) throws -> (time: Duration, bytes: Int) {
-        let printed = try Program.built("meter", environment: environment).run([name] + arguments)
-        let numbers = String(decoding: printed, as: UTF8.self).split { !$0.isNumber }.compactMap {
-            Int($0)
+    /// - Returns: The time from fork to exit, to the millisecond.
+    func measure(_ arguments: [String]) throws -> Duration {
+        let script = #"TIMEFORMAT=%3R; { time "$@" >/dev/null 2>&1 </dev/null; } 2>&1"#
+        let timed = Program(name: "bash", environment: environment)
+        let printed = try timed.run(["-c", script, "bash", name] + arguments)
+        guard let seconds = Double(String(decoding: printed, as: UTF8.self).dropLast()) else {
+            throw Failure(reason: "bash did not print the time of \(name)")
         }
-        guard numbers.count == 2 else { throw Failure(reason: "meter said nothing of \(name)") }
-        return (.nanoseconds(numbers[0]), numbers[1] * 1024)
+        return .seconds(seconds)
     }
 
     /// Starts the program, runs `body` (after the first line of output, if the program prints one),

@@ -1,13 +1,11 @@
+import Foundation
+
 /// The times of repeated measurements.
 struct Samples: Sendable {
     private(set) var durations: [Duration] = []
 
     mutating func add(_ duration: Duration) {
         durations.append(duration)
-    }
-
-    mutating func add(_ others: Samples) {
-        durations += others.durations
     }
 
     mutating func measure<R>(_ body: () async throws -> R) async rethrows -> R {
@@ -17,21 +15,9 @@ struct Samples: Sendable {
         return result
     }
 
-    mutating func measure<R>(_ body: () throws -> R) rethrows -> R {
-        let start = ContinuousClock.now
-        let result = try body()
-        durations.append(ContinuousClock.now - start)
-        return result
-    }
-
-    var median: Duration { quantile(0.5) }
-    var p95: Duration { quantile(0.95) }
-    var p99: Duration { quantile(0.99) }
-
-    private func quantile(_ part: Double) -> Duration {
+    var median: Duration {
         let sorted = durations.sorted()
-        return sorted.isEmpty
-            ? .zero : sorted[min(Int(Double(sorted.count) * part), sorted.count - 1)]
+        return sorted.isEmpty ? .zero : sorted[sorted.count / 2]
     }
 }
 
@@ -45,6 +31,10 @@ extension Duration {
     /// The time in µs or ms, with at least three digits.
     var text: String {
         microseconds < 1000
-            ? "\(Decimals.format(microseconds, 1)) µs" : "\(Decimals.format(milliseconds, 2)) ms"
+            ? "\(microseconds.text(1)) µs" : "\(milliseconds.text(2)) ms"
     }
+}
+
+extension Double {
+    func text(_ places: Int) -> String { String(format: "%.\(places)f", self) }
 }

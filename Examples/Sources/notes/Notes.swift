@@ -115,10 +115,10 @@ struct Notes {
     /// Prints an error and the next step: a command of this program if one helps, otherwise the
     /// error's own.
     private static func tell(_ error: any Error) {
-        let (code, text, step): (KeystoreErrorCode, String, String) =
+        let (code, text, step): (CommonErrorCode, String, String) =
             switch error {
             case let error as KeystoreError: (error.code, "\(error)", error.recovery)
-            case let error as LoginError: (error.keystoreCode, "\(error)", error.recovery)
+            case let error as LoginError: (error.commonCode, "\(error)", error.recovery)
             default: (.failed, "\(error)", "")
             }
         switch code {

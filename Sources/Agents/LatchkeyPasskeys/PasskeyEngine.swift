@@ -245,7 +245,7 @@ package actor PasskeyEngine {
     /// one, needs only a fingerprint.
     private func promptsForPIN(_ question: PasskeyQuestion, _ key: HardwareKey?) async -> Bool {
         guard case .signIn = question.purpose, let key, key.policy.hasPIN,
-            let status = try? await keystore.pinStatus(of: key)
+            let status = try? await keystore.pinStatus(of: .key(key))
         else { return false }
         return !status.isLockedOut
     }

@@ -1,5 +1,6 @@
 import Glibc
 import Latchkey
+import LatchkeyPlatform
 import LatchkeySSH
 import Logging
 import Synchronization
@@ -47,7 +48,7 @@ struct AgentConnection {
         var deadline: ContinuousClock.Instant?
         while true {
             if let message = try buffer.next() { return message }
-            guard wait(Int16(POLLIN), until: deadline) else {
+            guard wait(POLLIN, until: deadline) else {
                 throw SSHFormatError(
                     "a message did not arrive completely within \(Self.messageTimeout)")
             }
@@ -73,7 +74,7 @@ struct AgentConnection {
             if count > 0 {
                 rest = rest.dropFirst(count)
             } else {
-                guard errno == EAGAIN || errno == EINTR, wait(Int16(POLLOUT), until: deadline)
+                guard errno == EAGAIN || errno == EINTR, wait(POLLOUT, until: deadline)
                 else { return false }
             }
         }
@@ -81,22 +82,15 @@ struct AgentConnection {
     }
 
     /// - Returns: false after the deadline.
-    private func wait(_ events: Int16, until deadline: ContinuousClock.Instant?) -> Bool {
-        while true {
-            var watched = pollfd(fd: descriptor, events: events, revents: 0)
-            let milliseconds =
-                deadline.map { max(0, ($0 - .now) / .milliseconds(1)).rounded(.up) } ?? -1
-            let count = poll(&watched, 1, Int32(milliseconds))
-            if count > 0 { return true }
-            if count == 0 || errno != EINTR { return false }
-        }
+    private func wait(_ events: Int32, until deadline: ContinuousClock.Instant?) -> Bool {
+        (try? Poll.wait(for: descriptor, events, until: deadline)) == true
     }
 
     /// Runs the request in a task, and blocks this thread until the task ends.
     ///
     /// - Returns: nil if the client closed the connection in the meantime.
     private func answer(_ message: [UInt8], _ session: ClientSession) -> AgentAnswer? {
-        let finished = WakePipe()
+        let finished = WakeUp()
         guard finished.isOpen else { return .failure }
         let result = AnswerBox()
         let task = Task { [service] in
@@ -106,20 +100,17 @@ struct AgentConnection {
         }
         var isOpen = true
         while true {
-            var watched = [
-                pollfd(fd: finished.readEnd, events: Int16(POLLIN), revents: 0),
-                // A hang-up is always reported.
-                pollfd(fd: isOpen ? descriptor : -1, events: 0, revents: 0),
-            ]
-            guard poll(&watched, nfds_t(watched.count), -1) >= 0 || errno == EINTR else {
+            // A hang-up is always reported.
+            let watched = [(isOpen ? descriptor : -1, Int32(0))]
+            guard let ready = try? Poll.wait(for: watched, until: nil, wakeUp: finished) else {
                 task.cancel()
                 return nil
             }
-            if watched[1].revents != 0 {
+            if ready.events[0] != 0 {
                 isOpen = false
                 task.cancel()
             }
-            if watched[0].revents != 0 { return isOpen ? result.answer.withLock(\.self) : nil }
+            if ready.isWoken { return isOpen ? result.answer.withLock(\.self) : nil }
         }
     }
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Latchkey
+import LatchkeyPlatform
 import LatchkeyPresence
 import LatchkeySSH
 import LatchkeyServices
@@ -40,7 +41,7 @@ struct AgentProgram: ServiceProgram {
         let presence = BrokeredPresence(
             pins: try settings.pins(environment: environment),
             broker: SystemPresenceBroker { _, _ in }, preferring: settings.preference)
-        let socket = try ListeningSocket(path: socket, environment: environment)
+        let listener = try ListeningSocket.forAgent(at: socket)
         let service = AgentService(
             settings, presence: presence,
             knownHostsFiles: knownHosts?.split(separator: ":").map(String.init)
@@ -54,11 +55,11 @@ struct AgentProgram: ServiceProgram {
             }
         }
         defer { observer.cancel() }
-        let server = AgentServer(socket: socket, service: service, log: log)
+        let server = AgentServer(socket: listener, service: service, log: log)
         try server.start()
         log.notice(
             "serving SSH keys",
-            metadata: ["container": "\(settings.container)", "socket": "\(socket.name)"])
+            metadata: ["container": "\(settings.container)", "socket": "\(socket ?? "systemd")"])
         await waitForEnd()
         server.stop()
     }

@@ -169,7 +169,7 @@ actor AgentService {
             return .signature(SSHPublicKey.encode(signature))
         } catch {
             let error = error.during("sign for \(client)")
-            log.warning("\(error) \(error.recovery)", metadata: ["key": "\(offered.key.id)"])
+            log.warning("\(error) \(error.advice)", metadata: ["key": "\(offered.key.id)"])
             return .failure
         }
     }
@@ -184,7 +184,7 @@ actor AgentService {
             for error in damaged { log.warning("\(error)") }
             return keys.filter { (try? $0.checkVerification()) != nil }
         } catch {
-            log.warning("\(error.during("list the SSH keys")) \(error.recovery)")
+            log.warning("\(error.during("list the SSH keys")) \(error.advice)")
             return []
         }
     }

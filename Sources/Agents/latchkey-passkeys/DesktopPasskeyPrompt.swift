@@ -1,6 +1,7 @@
 import Latchkey
 import LatchkeyPasskeys
 import LatchkeyPresence
+import LatchkeyServices
 import Logging
 import Synchronization
 
@@ -172,7 +173,7 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
                 text, .init(accept: accept, other: other, cancel: "No"), within: question.timeLimit)
         } catch {
             log.error(
-                "could not prompt: \(error.reason)", metadata: ["recovery": "\(error.recovery)"])
+                "could not prompt: \(error.reason)", metadata: ["recovery": "\(error.advice)"])
             return .unanswered
         }
     }
@@ -198,6 +199,8 @@ private struct PasskeyVerification: PresenceAuthority {
     }
 
     func notice(_ notice: PresenceNotice) async { await pins.notice(notice) }
+    func accepted() { pins.accepted() }
+    func rejected() { pins.rejected() }
 }
 
 extension PasskeyQuestion {

@@ -46,23 +46,13 @@ struct PasskeyProgram: ServiceProgram {
         try await PasskeyService(
             connection: connection, engine: engine, observer: observer, log: log
         )
-        .run(ready: Self.notifyReady)
+        .run(ready: Bus.notifyReady)
         try Task.checkCancellation()
         throw KeystoreError(
             operation: "serve passkeys", code: .failed, reason: "the relay closed the connection",
             recovery:
                 "Check that no other process serves your passkeys, and read ‘journalctl -u latchkey-uhid’."
         )
-    }
-
-    private static func notifyReady() throws(KeystoreError) {
-        do throws(BusError) {
-            try Bus.notifyReady()
-        } catch {
-            throw KeystoreError(
-                operation: "serve passkeys", code: .unavailable, reason: error.message,
-                recovery: "Install libsystemd0.")
-        }
     }
 
     private func engine(
@@ -81,7 +71,7 @@ struct PasskeyProgram: ServiceProgram {
                 "fingerprint",
                 metadata: ["progress": "\(progress.rawValue)", "prompt": "\(prompt)"])
         }
-        let store = PasskeyStore(records: records) { log.error("\($0) \($0.recovery)") }
+        let store = PasskeyStore(records: records) { log.error("\($0) \($0.advice)") }
         try await store.open(
             authorizedBy: BrokeredPresence(
                 pins: pins, broker: finger, preferring: settings.preference))

@@ -1,5 +1,6 @@
 import Latchkey
 import LatchkeyPasskeys
+import LatchkeyPlatform
 import LatchkeyPresence
 import Logging
 
@@ -16,7 +17,7 @@ struct PasskeyService: Sendable {
     /// running request. Without a request, only a thread waits for a packet.
     ///
     /// - Parameter ready: Called when packets are received.
-    func run(ready: () throws(KeystoreError) -> Void) async throws(KeystoreError) {
+    func run(ready: () -> Void) async throws(KeystoreError) {
         let connection = connection
         let (packets, received) = AsyncStream.makeStream(of: [UInt8].self)
         // This thread only drains the socket: the kernel's queue behind it has 31 places.
@@ -38,7 +39,7 @@ struct PasskeyService: Sendable {
             }
         }
         defer { locks.cancel() }
-        try ready()
+        ready()
         for await packet in packets {
             guard !Task.isCancelled else { break }
             await device.receive(packet)

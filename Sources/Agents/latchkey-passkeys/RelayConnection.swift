@@ -24,16 +24,14 @@ final class RelayConnection: Sendable {
                 "the path of the relay's socket has more than \(UNIXSocketAddress.maximumPathBytes) bytes"
             )
         }
-        let descriptor = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { throw Self.unavailable(errno, socketPath) }
-        guard address.withPointer({ connect(descriptor, $0, $1) }) == 0 else {
-            let reason = errno
-            close(descriptor)
-            throw Self.unavailable(reason, socketPath)
+        do throws(SystemError) {
+            descriptor = try address.connectedSocket(SOCK_SEQPACKET)
+        } catch {
+            throw Self.unavailable(error, socketPath)
         }
-        self.descriptor = descriptor
         let permitted = path == nil ? [0, Self.relayUser].compactMap(\.self) : [geteuid()]
-        guard let peer = Self.peer(of: descriptor), permitted.contains(peer) else {
+        // With socket activation, the peer is the process that listened first: systemd.
+        guard let peer = PeerCredentials(of: descriptor), permitted.contains(peer.user) else {
             throw KeystoreError(
                 operation: "connect to the relay of passkeys", code: .unavailable,
                 reason: "a process of another user listens at its socket",
@@ -74,19 +72,10 @@ final class RelayConnection: Sendable {
         return entry.pw_uid
     }
 
-    private static func peer(of descriptor: Int32) -> UInt32? {
-        // struct ucred: process, user, group. With socket activation it is the process that
-        // listened first: systemd.
-        var peer: (process: pid_t, user: uid_t, group: gid_t) = (0, .max, .max)
-        var size = socklen_t(MemoryLayout.size(ofValue: peer))
-        guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 else { return nil }
-        return peer.user
-    }
-
-    private static func unavailable(_ reason: Int32, _ path: String) -> KeystoreError {
+    private static func unavailable(_ reason: SystemError, _ path: String) -> KeystoreError {
         let start = "sudo systemctl start latchkey-uhid.socket"
         let recovery =
-            switch reason {
+            switch reason.number {
             case EACCES:
                 "Join the group latchkey (sudo usermod -aG latchkey $USER), then log in to this machine again."
             case ENOENT:
@@ -95,6 +84,6 @@ final class RelayConnection: Sendable {
             }
         return KeystoreError(
             operation: "connect to the relay of passkeys", code: .unavailable,
-            reason: "\(path): \(String(cString: strerror(reason)))", recovery: recovery)
+            reason: "\(path): \(reason)", recovery: recovery)
     }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import LatchkeyPlatform
 
 /// Relays packets between users' services and the devices of `/dev/uhid`, in one thread.
 ///
@@ -40,7 +41,7 @@ struct PacketRelay {
 
     /// - Parameter listener: A listening socket of the type `SOCK_SEQPACKET`.
     init(
-        listener: Int32, identify: @escaping (Int32) -> UInt32? = PacketRelay.peer,
+        listener: Int32, identify: @escaping (Int32) -> UInt32? = { PeerCredentials(of: $0)?.user },
         openDevice: @escaping () -> Int32, log: @escaping (Severity, String) -> Void
     ) {
         self.listener = listener
@@ -51,26 +52,25 @@ struct PacketRelay {
 
     /// Waits until a descriptor is ready, and serves all that are ready.
     ///
-    /// - Parameter milliseconds: The longest wait; -1 waits without a limit.
+    /// - Parameter deadline: nil to wait without a limit.
     /// - Returns: Whether a descriptor was ready.
-    mutating func step(milliseconds: Int32) -> Bool {
-        var descriptors = [pollfd(fd: listener, events: Int16(POLLIN), revents: 0)]
-        for link in links {
-            descriptors.append(pollfd(fd: link.connection, events: Int16(POLLIN), revents: 0))
-            descriptors.append(pollfd(fd: link.device, events: Int16(POLLIN), revents: 0))
+    mutating func step(until deadline: ContinuousClock.Instant?) -> Bool {
+        var watched = [(listener, POLLIN)]
+        for link in links { watched += [(link.connection, POLLIN), (link.device, POLLIN)] }
+        guard let ready = try? Poll.wait(for: watched, until: deadline), !ready.isLate else {
+            return false
         }
-        guard poll(&descriptors, nfds_t(descriptors.count), milliseconds) > 0 else { return false }
         var ended: [Int] = []
         for index in links.indices {
-            let connection = descriptors[1 + 2 * index].revents
-            let device = descriptors[2 + 2 * index].revents
+            let connection = ready.events[1 + 2 * index]
+            let device = ready.events[2 + 2 * index]
             let isAlive =
                 (device == 0 || copyFromDevice(&links[index]))
                 && (connection == 0 || copyToDevice(links[index]))
             if !isAlive { ended.append(index) }
         }
         for index in ended.reversed() { remove(at: index) }
-        if descriptors[0].revents != 0 { accept() }
+        if ready.events[0] != 0 { accept() }
         return true
     }
 
@@ -132,9 +132,7 @@ struct PacketRelay {
     /// Accepts a connection and creates the device of its user: one for each user, and none for
     /// root, whose programs could use every device anyway.
     private mutating func accept() {
-        let connection = Glibc.accept(listener, nil, nil)
-        guard connection >= 0 else { return }
-        _ = fcntl(connection, F_SETFD, FD_CLOEXEC)
+        guard let connection = try? ListeningSocket.accept(on: listener) else { return }
         guard let user = identify(connection) else {
             return refuse(connection, "its user is unknown")
         }
@@ -147,13 +145,13 @@ struct PacketRelay {
         }
         let device = openDevice()
         guard device >= 0 else {
-            return refuse(connection, "/dev/uhid: \(String(cString: strerror(errno)))")
+            return refuse(connection, "/dev/uhid: \(SystemError.last)")
         }
         guard write(UHIDEvent.creation(user: user), to: device) else {
             close(device)
             return refuse(
                 connection,
-                "the kernel did not create the device: \(String(cString: strerror(errno)))")
+                "the kernel did not create the device: \(SystemError.last)")
         }
         links.append(Link(user: user, connection: connection, device: device))
         log(.info, "Created the device of user \(user).")
@@ -174,15 +172,5 @@ struct PacketRelay {
 
     private func write(_ event: [UInt8], to device: Int32) -> Bool {
         Glibc.write(device, event, event.count) == event.count
-    }
-
-    /// The user at the other end of a UNIX socket (`SO_PEERCRED`, unix(7)).
-    static func peer(of connection: Int32) -> UInt32? {
-        // struct ucred: process, user, group.
-        var peer: (process: pid_t, user: uid_t, group: gid_t) = (0, .max, .max)
-        var size = socklen_t(MemoryLayout.size(ofValue: peer))
-        guard getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0, peer.user != .max
-        else { return nil }
-        return peer.user
     }
 }

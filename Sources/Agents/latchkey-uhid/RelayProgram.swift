@@ -1,50 +1,41 @@
 import Glibc
+import LatchkeyPlatform
 
 /// `latchkey-uhid`: the system service that presents users' passkeys as FIDO devices. systemd
 /// starts it at the first connection to its socket, and passes the socket as descriptor 3
 /// (sd_listen_fds(3)).
 ///
-/// It does not use Foundation or another module, to need little memory and to load little code next
-/// to `/dev/uhid`.
+/// It uses neither Foundation nor a module above LatchkeyPlatform, to need little memory and to load
+/// little code next to `/dev/uhid`.
 @main
 enum RelayProgram {
-    private static let firstDescriptor: Int32 = 3
     /// The time without a device after which the service ends. systemd starts it again at the next
     /// connection.
-    private static let idleMilliseconds: Int32 = 60_000
+    private static let idleTime: Duration = .seconds(60)
 
     static func main() {
         guard CommandLine.argc == 1 else {
             fail(status: 64, "It takes no arguments. See latchkey-uhid(8).")
         }
-        guard isActivated else {
+        guard let listener = ListeningSocket.passedDescriptor() else {
             fail(
                 status: 64,
                 "systemd must start it with one socket: latchkey-uhid.socket. See latchkey-uhid(8)."
             )
         }
-        _ = fcntl(firstDescriptor, F_SETFD, FD_CLOEXEC)
         // From now on, services see this process's user at the other end of the socket, instead of
         // systemd's.
-        guard listen(firstDescriptor, SOMAXCONN) == 0 else {
+        guard listen(listener, SOMAXCONN) == 0 else {
             fail(
                 status: 71,
-                "Descriptor 3 is not a listening socket: \(String(cString: strerror(errno))).")
+                "Descriptor 3 is not a listening socket: \(SystemError.last).")
         }
         var relay = PacketRelay(
-            listener: firstDescriptor,
+            listener: listener,
             openDevice: { open("/dev/uhid", O_RDWR | O_CLOEXEC | O_NONBLOCK) }, log: log)
-        while relay.step(milliseconds: relay.links.isEmpty ? idleMilliseconds : -1)
+        while relay.step(until: relay.links.isEmpty ? .now + idleTime : nil)
             || !relay.links.isEmpty
         {}
-    }
-
-    private static var isActivated: Bool {
-        variable("LISTEN_PID").flatMap(Int32.init) == getpid() && variable("LISTEN_FDS") == "1"
-    }
-
-    private static func variable(_ name: String) -> String? {
-        getenv(name).map { String(cString: $0) }
     }
 
     /// Writes a line to standard error, preceded by its priority (sd-daemon(3)) unless standard

@@ -44,7 +44,7 @@ extension CredentialError {
 
     static func unreadable(
         _ reason: String,
-        recovery: String = "Pass the whole JSON object that the server's token endpoint sent."
+        recovery: Recovery = "Pass the whole JSON object that the server's token endpoint sent."
     ) -> CredentialError {
         CredentialError(
             operation: "read the token", code: .invalidInput, reason: reason, recovery: recovery)
@@ -67,7 +67,7 @@ extension CredentialError {
             recovery: "Sign in again. If it happens again, do not trust the server.")
     }
 
-    static func unsupported(_ reason: String, recovery: String) -> CredentialError {
+    static func unsupported(_ reason: String, recovery: Recovery) -> CredentialError {
         CredentialError(code: .unsupported, reason: reason, recovery: recovery)
     }
 

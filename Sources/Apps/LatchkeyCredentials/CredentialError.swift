@@ -13,11 +13,11 @@ public struct CredentialErrorCode: LatchkeyErrorCode {
 
     /// The name, for example `signInAgain`.
     public let description: String
-    public let keystoreCode: KeystoreErrorCode
+    public let commonCode: CommonErrorCode
 
-    private init(_ name: String, _ keystoreCode: KeystoreErrorCode) {
+    private init(_ name: String, _ commonCode: CommonErrorCode) {
         description = name
-        self.keystoreCode = keystoreCode
+        self.commonCode = commonCode
     }
 
     /// ``Credential/storage`` was not set.

@@ -13,7 +13,7 @@ extension CredentialStore {
         _ token: Token, tags: [String: String] = [:], security: AccessPolicy
     ) async throws -> Credential {
         do {
-            return try await store(token, tags, security)
+            return try await store(token, tags, under: security)
         } catch {
             throw error.during("store the token")
         }
@@ -31,7 +31,7 @@ extension CredentialStore {
         return try await store(token, tags: tags, security: policy)
     }
 
-    private func store(_ token: Token, _ tags: [String: String], _ security: AccessPolicy)
+    private func store(_ token: Token, _ tags: [String: String], under security: AccessPolicy)
         async throws -> Credential
     {
         try CredentialRows.check(tags: tags)

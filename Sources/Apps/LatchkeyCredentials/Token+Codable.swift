@@ -45,9 +45,7 @@ extension Token {
         guard let context = context ?? idToken?.context else {
             throw .unreadable(
                 "the response does not name its server and client",
-                recovery:
-                    "Set the server's address and the client ID (latchkey: --endpoint and --client-id)."
-            )
+                recovery: Recovery("Set the server's address and the client ID.", .chooseServer))
         }
         guard Endpoint(context.issuer) != nil, !context.clientID.isEmpty else {
             throw .unreadable(

@@ -43,9 +43,9 @@ public struct JWK: Hashable, Sendable, Codable {
 
     /// The P-256 key.
     ///
-    /// - Throws: `KeystoreError` with code `damaged` unless this is an EC key on P-256 with both
+    /// - Throws: `CommonError` with code `damaged` unless this is an EC key on P-256 with both
     ///   coordinates.
-    package func publicKey() throws(KeystoreError) -> PublicKey {
+    package func publicKey() throws(CommonError) -> PublicKey {
         guard
             kty == "EC", crv == "P-256",
             let x = x.flatMap(Base64URL.decode), let y = y.flatMap(Base64URL.decode), x.count == 32,

@@ -12,6 +12,7 @@ extension Container {
     ///   server takes no proofs about TPMs, `refused`.
     package func activateAttestation() async throws -> AttestationIdentity {
         do {
+            let keystore = try keystore.attesting()
             try await checkServer()
             let (_, access) = try await accessibleSession()
             let server = try await server()

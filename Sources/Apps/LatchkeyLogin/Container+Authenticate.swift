@@ -40,10 +40,10 @@ extension Container {
             let clock = ClockCheck(server: date, device: now)
             if let clock, clock.isHopeless { throw LoginError.clockSkew(seconds: clock.ahead) }
             let jwt = try await signedRequest(
-                .authenticate, challenge, stored.key, for: server.audience(for: stored), prompt,
-                presence)
+                .authenticate, challenge, with: stored.key, audience: server.audience(for: stored),
+                for: prompt, authorizedBy: presence)
             guard !challenge.isExpired else { continue }
-            let (response, result) = try await redeem(jwt, stored, server)
+            let (response, result) = try await redeem(jwt, of: stored, at: server)
             if let result { return result }
             let failure = LoginError(.refused(response.refusal))
             guard failure.isInvalidCredentials else { throw failure }
@@ -70,16 +70,22 @@ extension Container {
     /// Only one process at a time does this: a server ends a device's session when the device logs
     /// in again, so two concurrent logins would end each other's session before either is stored.
     private func redeem(
-        _ jwt: String, _ stored: BiometricKey, _ server: LoginEndpoints
+        _ jwt: String, of stored: BiometricKey, at server: LoginEndpoints
     ) async throws -> (ServerResponse<LoginErrorCode>, AuthorizeResult?) {
         try await records.exclusively {
             let response = try await server.authenticate(jwt: jwt)
-            return (response, response.isSuccess ? try await adopt(response, stored, server) : nil)
+            return (
+                response,
+                response.isSuccess
+                    ? try await adopt(
+                        response, of: stored, at: server) : nil
+            )
         }
     }
 
     private func adopt(
-        _ response: ServerResponse<LoginErrorCode>, _ stored: BiometricKey, _ server: LoginEndpoints
+        _ response: ServerResponse<LoginErrorCode>, of stored: BiometricKey,
+        at server: LoginEndpoints
     ) async throws -> AuthorizeResult {
         let tokens = try response.json(TokenResponse.self)
         let result = try await adopt(tokens, keyID: stored.id, server) { [configuration] in

@@ -76,12 +76,12 @@ extension Container {
             throw LoginError.invalidResponse("the server sent no refresh token")
         }
         do {
-            let access = AccessToken(tokens, receivedAt: now)
+            let access = LoginAccessToken(tokens, receivedAt: now)
             let userID = try await subject()
             try await checkOwner(userID)
             let user = try await server.userInfo(of: userID, access: access)
             let stored = try await checkOwner(userID)
-            let session = Session(
+            let session = LoginSession(
                 userID: userID, refreshToken: refreshToken, idToken: tokens.idToken, access: access)
             _ = try await store(session, [LoginRows.put(lastUser: userID)], ifGeneration: nil)
             observers.tell(SessionStateChange(.authenticated))

@@ -166,5 +166,5 @@ extension Container {
 struct IdentityRemoval: Sendable {
     let server: LoginEndpoints
     let userID: String
-    let access: AccessToken
+    let access: LoginAccessToken
 }

@@ -88,7 +88,7 @@ extension Container {
             KeyRequest(policy: policy, label: endpoint.authority, prompt: prompt),
             revocably: .preferred,
             authorizedBy: presence)
-        let enrolment = Enrolment(
+        let enrolment = KeyEnrolment(
             made: made, idToken: session.idToken, existing: existing, abandoned: abandoned,
             removal: IdentityRemoval(server: server, userID: session.userID, access: access),
             prompt: prompt)
@@ -100,7 +100,8 @@ extension Container {
                 throw LoginError.clockSkew(seconds: clock.ahead)
             }
             let jwt = try await signedRequest(
-                .setup, challenge, made.key, for: server.audience(for: existing), prompt, presence)
+                .setup, challenge, with: made.key, audience: server.audience(for: existing),
+                for: prompt, authorizedBy: presence)
             let attestation = try await prover?.statement(
                 about: made.key, challenge: challenge.token)
             isSent = true
@@ -132,7 +133,7 @@ extension Container {
     ///
     /// - Returns: nil if the server gets no proof.
     private func prover(
-        for policy: AccessPolicy, at server: LoginEndpoints, _ access: AccessToken
+        for policy: AccessPolicy, at server: LoginEndpoints, _ access: LoginAccessToken
     ) async throws -> KeyProver<LoginErrorCode>? {
         guard let prover = try await KeyProver(server.client, keystore) else { return nil }
         try prover.check(policy)
@@ -163,13 +164,14 @@ extension Container {
                 reason: user == nil
                     ? "biometric login is already enabled"
                     : "biometric login is already enabled for another user",
-                recovery: "Log in with ‘latchkey authenticate’, or run ‘latchkey disable’ first.")
+                recovery: Recovery("Log in with it, or disable it first.", .authenticate, .disable))
         }
         guard required == nil || required == key.key.policy else {
             throw LoginError(
                 code: .conflict,
                 reason: "biometric login is already enabled with the policy ‘\(key.key.policy)’",
-                recovery: "To make a key with another policy, run ‘latchkey disable’ first.")
+                recovery: Recovery(
+                    "To make a key with another policy, disable biometric login first.", .disable))
         }
         var key = key
         key.wasAlreadyEnabled = true
@@ -181,7 +183,7 @@ extension Container {
     /// Step 2.
     ///
     /// - Returns: The generation of the reservation's row.
-    private func reserve(_ enrolment: Enrolment) async throws -> Int {
+    private func reserve(_ enrolment: KeyEnrolment) async throws -> Int {
         do {
             // Read verified, because it decides which key the server is asked to remove.
             let abandoned =
@@ -218,7 +220,8 @@ extension Container {
     }
 
     /// Step 4.
-    private func commit(_ enrolment: Enrolment, _ reservation: Int) async throws -> BiometricKey {
+    private func commit(_ enrolment: KeyEnrolment, _ reservation: Int) async throws -> BiometricKey
+    {
         let existing = enrolment.existing
         let changes: [RecordChange] = [
             rows.put(
@@ -245,7 +248,7 @@ extension Container {
     }
 
     /// Discards a key that the server certainly doesn't have.
-    private func release(_ enrolment: Enrolment, _ reservation: Int) async throws {
+    private func release(_ enrolment: KeyEnrolment, _ reservation: Int) async throws {
         try? await records.discard(enrolment.key)
         // A reservation of another process is kept.
         _ = try await rows.applyUnlessChanged(
@@ -253,14 +256,14 @@ extension Container {
     }
 
     /// Discards a key that the server may have.
-    private func leave(_ enrolment: Enrolment, _ reservation: Int) async throws {
+    private func leave(_ enrolment: KeyEnrolment, _ reservation: Int) async throws {
         try await rows.apply([rows.put(identity: enrolment.identity)], for: enrolment.prompt)
         try await release(enrolment, reservation)
         try? await removeLeftovers(after: enrolment)
     }
 
     /// Removes left-over identities from the server. The next call repeats failed removals.
-    private func removeLeftovers(after enrolment: Enrolment) async throws {
+    private func removeLeftovers(after enrolment: KeyEnrolment) async throws {
         guard enrolment.removal.server.metadata[.biometricRemoval] != nil else {
             let current = try await unverified.key()?.id
             let identities = try await unverified.identityRows(at: configuredServer).compactMap(
@@ -279,7 +282,7 @@ extension Container {
 }
 
 /// The state of one registration.
-struct Enrolment: Sendable {
+struct KeyEnrolment: Sendable {
     let made: PreparedKey
     /// An ID token of the user.
     let idToken: String?

@@ -4,7 +4,7 @@ internal import LatchkeyOAuth
 
 /// The result of an attempt to refresh the session.
 private enum RefreshOutcome {
-    case refreshed(Session)
+    case refreshed(LoginSession)
     /// The server refused the refresh token.
     case invalid
     /// Another task or process changed the session.
@@ -22,7 +22,7 @@ extension Container {
     }
 
     /// The session with an access token, or nil without a session.
-    func refreshedSession() async throws -> Session? {
+    func refreshedSession() async throws -> LoginSession? {
         try await checkServer()
         guard let session = try await currentSession() else {
             observers.tell(SessionStateChange(.noToken))
@@ -42,7 +42,7 @@ extension Container {
     ///
     /// Only one process at a time does this: a server accepts a refresh token once, and treats a
     /// second use as theft.
-    private func refresh() async throws -> Session? {
+    private func refresh() async throws -> LoginSession? {
         try await records.exclusively {
             guard var session = try await currentSession() else { return nil }
             while true {
@@ -60,7 +60,7 @@ extension Container {
         }
     }
 
-    private func attemptRefresh(_ session: Session) async throws -> RefreshOutcome {
+    private func attemptRefresh(_ session: LoginSession) async throws -> RefreshOutcome {
         let server = try await server()
         let response: TokenResponse
         do {
@@ -84,10 +84,10 @@ extension Container {
     }
 
     /// Stores a new refresh token alone.
-    private func keep(_ refreshToken: SecretBytes?, of session: Session) async throws {
+    private func keep(_ refreshToken: SecretBytes?, of session: LoginSession) async throws {
         guard let refreshToken, refreshToken != session.refreshToken else { return }
         _ = try await store(
-            Session(
+            LoginSession(
                 userID: session.userID, refreshToken: refreshToken, idToken: session.idToken,
                 access: nil,
                 generation: session.generation),
@@ -96,12 +96,12 @@ extension Container {
 
     /// Stores a new refresh token before the access token is used.
     private func store(
-        _ response: TokenResponse, after session: Session, _ server: LoginEndpoints
+        _ response: TokenResponse, after session: LoginSession, _ server: LoginEndpoints
     ) async throws -> RefreshOutcome {
-        let next = Session(
+        let next = LoginSession(
             userID: session.userID, refreshToken: response.refreshToken ?? session.refreshToken,
             idToken: response.idToken ?? session.idToken,
-            access: AccessToken(response, receivedAt: now),
+            access: LoginAccessToken(response, receivedAt: now),
             generation: session.generation)
         if next.refreshToken == session.refreshToken {
             guard try await currentSession()?.generation == session.generation else {

@@ -109,7 +109,7 @@ extension Container {
     /// The session and an access token that does not expire soon.
     func accessibleSession(
         recovery: String = "Log in, then try again."
-    ) async throws -> (session: Session, access: AccessToken) {
+    ) async throws -> (session: LoginSession, access: LoginAccessToken) {
         guard let session = try await refreshedSession(), let access = session.access else {
             throw LoginError(
                 code: .unauthenticated, reason: "no user is logged in, or the session has ended",
@@ -130,7 +130,7 @@ extension Container {
     }
 
     /// The session, read again if another process has changed it.
-    func currentSession() async throws -> Session? {
+    func currentSession() async throws -> LoginSession? {
         guard let generation = try await sessionGeneration() else {
             session = nil
             return nil
@@ -149,8 +149,9 @@ extension Container {
     /// - Parameter ifGeneration: The generation of the session that it replaces, or nil for any.
     /// - Returns: The stored session, or nil, with nothing changed, if the stored session has
     ///   another generation.
-    func store(_ session: Session, _ changes: [RecordChange] = [], ifGeneration: Int?) async throws
-        -> Session?
+    func store(_ session: LoginSession, _ changes: [RecordChange] = [], ifGeneration: Int?)
+        async throws
+        -> LoginSession?
     {
         var session = session
         switch configuration.tokenStorage {

@@ -33,11 +33,11 @@ public actor Container {
     /// The server's metadata, after the first operation that needs it.
     private var provider: ProviderMetadata?
     /// The session in memory. A stored session with a higher generation replaces it.
-    var session: Session?
+    var session: LoginSession?
     /// The generation of the latest session that is in memory only.
     var memoryGeneration = 0
     /// The running refresh, which all callers share.
-    var refreshing: Task<Session?, any Error>?
+    var refreshing: Task<LoginSession?, any Error>?
 
     /// - Parameters:
     ///   - records: The container's rows and keystore. The name is the container's.
@@ -132,11 +132,11 @@ public actor Container {
 
     /// Builds a request and signs it with the key.
     func signedRequest(
-        _ action: BiometricRequest.Action, _ challenge: Challenge, _ key: HardwareKey,
-        for audience: BiometricRequest.Audience?, _ prompt: PromptContext,
-        _ presence: PresenceSession
+        _ action: SignedLoginRequest.Action, _ challenge: LoginChallenge, with key: HardwareKey,
+        audience: SignedLoginRequest.Audience?, for prompt: PromptContext,
+        authorizedBy presence: PresenceSession
     ) async throws -> String {
-        let request = BiometricRequest(
+        let request = SignedLoginRequest(
             action: action, challenge: challenge.token, key: key, device: configuration.device,
             issuedAt: now,
             audience: audience)

@@ -10,7 +10,6 @@ public struct ContainerConfiguration: Sendable {
     let policy: AccessPolicy?
     let device: DeviceInfo
     let additionalOrigins: Set<String>
-    let bindsEarlierLogin: @Sendable (_ configured: LoginServer) async throws -> Bool
     let disclosesHardware: @Sendable (AttestationDisclosure) async throws -> Bool
     let now: @Sendable () -> Date
 
@@ -27,10 +26,6 @@ public struct ContainerConfiguration: Sendable {
     ///     `https://oauth2.example.com`. Endpoints that get secrets must have the endpoint's origin
     ///     or one of these, unless the server names its issuer in authorization responses (RFC
     ///     9207).
-    ///   - bindsEarlierLogin: Decides whether a session and key that an earlier version stored
-    ///     without a server belong to the configured server. Show the server's name to the user and
-    ///     ask. The default is no: operations throw ``LoginError`` with code `conflict`. It is
-    ///     called at the first operation with such a store. After a yes, the rows name this server.
     ///   - disclosesHardware: Decides whether the server may get a proof that keys are in this
     ///     hardware, if it requires one. Show the text to the user. The default is no: enabling
     ///     biometric login at such a server throws ``LoginError`` with code `refused`. It is called
@@ -40,9 +35,6 @@ public struct ContainerConfiguration: Sendable {
         endpoint: String, clientID: String, tokenStorage: TokenStorage = .persistent,
         policy: AccessPolicy? = nil,
         device: DeviceInfo = .current(), additionalOrigins: Set<String> = [],
-        bindsEarlierLogin: @escaping @Sendable (_ configured: LoginServer) async throws -> Bool = {
-            _ in false
-        },
         disclosesHardware: @escaping @Sendable (AttestationDisclosure) async throws -> Bool = { _ in
             false
         },
@@ -54,7 +46,6 @@ public struct ContainerConfiguration: Sendable {
         self.policy = policy
         self.device = device
         self.additionalOrigins = additionalOrigins
-        self.bindsEarlierLogin = bindsEarlierLogin
         self.disclosesHardware = disclosesHardware
         self.now = now
     }

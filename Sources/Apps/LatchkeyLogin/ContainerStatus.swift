@@ -10,7 +10,7 @@ public struct ContainerStatus: Hashable, Sendable {
     /// Whether a session is stored. A session in another program's memory does not count.
     public let sessionState: SessionState
     /// The server and client that the stored session and key belong to, not verified. nil if
-    /// neither is stored, or if an earlier version stored them without a server.
+    /// neither is stored.
     public let server: LoginServer?
 
     /// Whether biometric login is enabled on this device for the last user who logged in.

@@ -48,12 +48,12 @@ struct LoginEndpoints: Sendable {
     ///
     /// - Parameter key: An enabled key. If the server has required an audience for it before, the
     ///   metadata cannot withdraw that.
-    func audience(for key: BiometricKey?) -> BiometricRequest.Audience? {
+    func audience(for key: BiometricKey?) -> SignedLoginRequest.Audience? {
         guard metadata.requiresAudience || key?.requiresAudience == true else { return nil }
-        return BiometricRequest.Audience(issuer: metadata.issuer, clientID: client.clientID)
+        return SignedLoginRequest.Audience(issuer: metadata.issuer, clientID: client.clientID)
     }
 
-    func challenge() async throws(LoginError) -> (Challenge, date: Date?) {
+    func challenge() async throws(LoginError) -> (LoginChallenge, date: Date?) {
         guard let endpoint = metadata.challenge else {
             throw LoginError(.missingEndpoint(.authorization))
         }
@@ -61,7 +61,8 @@ struct LoginEndpoints: Sendable {
             ["purpose": "biometric_request"], to: endpoint
         ).successful()
         return (
-            Challenge(try response.json(Challenge.Envelope.self).result, date: response.date),
+            LoginChallenge(
+                try response.json(LoginChallenge.Envelope.self).result, date: response.date),
             response.date
         )
     }
@@ -70,10 +71,13 @@ struct LoginEndpoints: Sendable {
     ///
     /// - Parameter attestation: The proof that the key is in hardware; nil for a server that gets
     ///   none.
-    func register(jwt: String, attestation: String?, access: AccessToken) async throws(LoginError) {
+    func register(jwt: String, attestation: String?, access: LoginAccessToken)
+        async throws(LoginError)
+    {
         let proof = attestation.map { [("attestation", $0)] } ?? []
         _ = try await client.requestToken(
-            BiometricRequest.grantType, [("jwt", jwt)] + proof, authorization: access.authorization)
+            SignedLoginRequest.grantType, [("jwt", jwt)] + proof,
+            authorization: access.authorization)
     }
 
     /// Logs in with the key that signed `jwt`.
@@ -82,13 +86,13 @@ struct LoginEndpoints: Sendable {
     func authenticate(jwt: String) async throws(LoginError) -> ServerResponse<LoginErrorCode> {
         try await client.post(
             [
-                ("grant_type", BiometricRequest.grantType), ("jwt", jwt), ("scope", Self.scope),
+                ("grant_type", SignedLoginRequest.grantType), ("jwt", jwt), ("scope", Self.scope),
                 ("x_device_info", try deviceInfo()),
             ], to: .token)
     }
 
     /// Removes the key from the user's account.
-    func removeIdentity(_ id: KeyID, access: AccessToken) async throws(LoginError) {
+    func removeIdentity(_ id: KeyID, access: LoginAccessToken) async throws(LoginError) {
         let response = try await client.connection.post(
             ["kid": id.rawValue], to: client.endpoint(.biometricRemoval),
             authorization: access.authorization)
@@ -122,7 +126,8 @@ struct LoginEndpoints: Sendable {
     }
 
     /// - Throws: ``LoginError`` with code `invalidResponse` if the claims are about another user.
-    func userInfo(of userID: String, access: AccessToken) async throws(LoginError) -> UserInfo {
+    func userInfo(of userID: String, access: LoginAccessToken) async throws(LoginError) -> UserInfo
+    {
         let user = try await client.userInfo(UserInfo.self, authorization: access.authorization)
         guard user.userID == userID else {
             throw .invalidResponse("the server's response is for another user")
@@ -140,7 +145,7 @@ struct LoginEndpoints: Sendable {
 }
 
 /// A one-time challenge from the server.
-struct Challenge: Sendable {
+struct LoginChallenge: Sendable {
     /// The lifetime of a challenge whose expiry the server does not state.
     static let defaultLife: Duration = .seconds(300)
 

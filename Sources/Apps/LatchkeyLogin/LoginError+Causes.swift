@@ -58,7 +58,7 @@ extension LoginError {
     static var notEnabled: LoginError {
         LoginError(
             code: .notEnabled, reason: "biometric login is not enabled here",
-            recovery: "To enable it, run ‘latchkey login’, then ‘latchkey enable’.")
+            recovery: Recovery("To enable it, log in first.", .login, .enable))
     }
 
     static func otherServer(stored: LoginServer, configured: LoginServer) -> LoginError {
@@ -66,23 +66,12 @@ extension LoginError {
             code: .conflict,
             reason:
                 "the stored login belongs to \(stored), and the configured server is \(configured)",
-            recovery:
-                "Set --endpoint and --client-id to \(stored), or use another --container. To remove the stored login from "
-                + "this device without contacting a server, run ‘latchkey logout --force’.")
+            recovery: Recovery(
+                "Use the server \(stored), or another container, or remove the stored login.",
+                .chooseServer, .forceLogout))
     }
 
-    static func unknownServer(configured: LoginServer) -> LoginError {
-        LoginError(
-            code: .conflict,
-            reason:
-                "an earlier version stored the login without its server, and the user has not confirmed that it "
-                + "belongs to \(configured)",
-            recovery:
-                "If the login belongs to that server, confirm it at the terminal, with --bind-server, or with "
-                + "‘bindsEarlierLogin’ in a program.")
-    }
-
-    static func identityNotFound(_ recovery: String, _ details: ServerRefusal?) -> LoginError {
+    static func identityNotFound(_ recovery: Recovery, _ details: ServerRefusal?) -> LoginError {
         LoginError(
             code: .identityNotFound,
             reason:

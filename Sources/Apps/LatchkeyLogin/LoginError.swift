@@ -24,11 +24,11 @@ public struct LoginErrorCode: LatchkeyErrorCode {
 
     /// The name, for example `notEnabled`.
     public let description: String
-    public let keystoreCode: KeystoreErrorCode
+    public let commonCode: CommonErrorCode
 
-    private init(_ name: String, _ keystoreCode: KeystoreErrorCode) {
+    private init(_ name: String, _ commonCode: CommonErrorCode) {
         description = name
-        self.keystoreCode = keystoreCode
+        self.commonCode = commonCode
     }
 
     /// The user cancelled the login in the browser.

@@ -64,10 +64,12 @@ struct LoginRows: Sendable {
         return identities
     }
 
-    func session(for prompt: PromptContext) async throws -> Session? {
+    func session(for prompt: PromptContext) async throws -> LoginSession? {
         guard let found = try await read(Self.sessionID, for: prompt) else { return nil }
         guard
-            let session = found.payload.flatMap({ Session($0, generation: found.record.generation) }
+            let session = found.payload.flatMap({
+                LoginSession($0, generation: found.record.generation)
+            }
             )
         else {
             throw KeystoreError.damaged("the stored session can't be read")
@@ -80,27 +82,13 @@ struct LoginRows: Sendable {
         try await read(Self.hintID, for: prompt)?.payload?.text
     }
 
-    /// The ID token in a session's or a hint's row, not verified.
-    static func idToken(in record: Record, _ payload: SecretBytes?) -> IDToken? {
-        let text =
-            record.id == hintID
-            ? payload?.text : payload.flatMap { Session($0, generation: 0) }?.idToken
-        return text.flatMap(IDToken.init(compact:))
-    }
-
     /// - Throws: `KeystoreError`; ``LoginError`` with code `conflict` for another server's row.
     private func read(
         _ id: RecordID, for prompt: PromptContext, authorizedBy session: PresenceSession? = nil
     ) async throws -> (record: Record, payload: SecretBytes?)? {
         guard let found = try await records.read(id, for: prompt, authorizedBy: session ?? presence)
         else { return nil }
-        guard !server.isNamed(in: found.record.attributes) else { return found }
-        guard let stored = LoginServer(found.record.attributes) else {
-            throw LoginError.unknownServer(configured: server)
-        }
-        guard stored == server else {
-            throw LoginError.otherServer(stored: stored, configured: server)
-        }
+        try server.check(found.record)
         return found
     }
 
@@ -135,7 +123,7 @@ struct LoginRows: Sendable {
             ifGeneration: nil)
     }
 
-    func put(_ session: Session, ifGeneration: Int?) throws -> RecordChange {
+    func put(_ session: LoginSession, ifGeneration: Int?) throws -> RecordChange {
         let record = Record(
             id: Self.sessionID, kind: "login.session", attributes: server.attributes)
         return .put(record, payload: try session.payload, ifGeneration: ifGeneration)
@@ -173,13 +161,6 @@ struct LoginRows: Sendable {
         let record = Record(
             id: Self.row(of: identity.id), kind: Self.identityKind, attributes: attributes(names))
         return .put(record, payload: nil, ifGeneration: nil)
-    }
-
-    /// Binds a verified row of a version that stored no server.
-    func bound(_ record: Record, _ payload: SecretBytes?) -> RecordChange {
-        var bound = record
-        bound.attributes = attributes(record.attributes)
-        return .put(bound, payload: payload, ifGeneration: record.generation)
     }
 
     /// Deletes a key's row and hint.

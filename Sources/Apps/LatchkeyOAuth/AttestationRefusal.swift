@@ -1,4 +1,4 @@
-internal import Latchkey
+package import Latchkey
 
 /// The least that a server requires of a new key.
 package enum AttestationLevel: String, Sendable {
@@ -32,12 +32,14 @@ package enum AttestationRefusal: Error, Hashable, Sendable {
     case notAgreed
 
     /// The cause, as a clause, and the next step, as a sentence.
-    package var explanation: (reason: String, recovery: String) {
+    package var explanation: (reason: String, recovery: Recovery) {
         switch self {
         case .required:
             return (
                 "the server requires a proof that the key is in hardware, and this login has none",
-                "Run ‘latchkey disable’, log in again, and run ‘latchkey enable’ to create a key with a proof."
+                Recovery(
+                    "Disable biometric login, log in again, and enable it: the new key has a proof.",
+                    .disable, .login, .enable)
             )
         case .refused(let reason): return Self.refused(reason)
         case .unknownRequirement(let name):
@@ -50,7 +52,7 @@ package enum AttestationRefusal: Error, Hashable, Sendable {
         case .weakPolicy:
             return (
                 "this server requires a key with user verification",
-                "Use another policy, for example ‘latchkey enable --policy pin’."
+                Recovery("Use another policy, for example ‘pin’.", .choosePolicy)
             )
         case .otherHardware(.finger):
             return (
@@ -60,7 +62,7 @@ package enum AttestationRefusal: Error, Hashable, Sendable {
         case .otherHardware(.touch):
             return (
                 "this server requires a YubiKey with a touch for each use",
-                "Use a YubiKey (--token)."
+                Recovery("Use a YubiKey.", .chooseToken)
             )
         case .otherHardware:
             return (
@@ -80,15 +82,14 @@ package enum AttestationRefusal: Error, Hashable, Sendable {
         }
     }
 
-    private static let useFinger =
-        "Run ‘latchkey enable --policy biometry-any’; for the locker, use the same option."
-    private static let useOtherHardware =
+    private static let useFinger = Recovery("Use the policy ‘biometry-any’.", .requireFinger)
+    private static let useOtherHardware: Recovery =
         "Use another TPM or a YubiKey. A software TPM needs a new state: "
         + "‘swtpm/stop --remove’, which deletes its keys, then ‘swtpm/provision’ and ‘swtpm/start’."
-    private static let showCertificate =
-        "Show the TPM's certificate with ‘latchkey attestation show’, and ask the server's operator."
+    private static let showCertificate = Recovery(
+        "Ask the server's operator about the TPM's certificate.", .showAttestation)
 
-    private static func refused(_ reason: String) -> (String, String) {
+    private static func refused(_ reason: String) -> (String, Recovery) {
         switch reason {
         case "untrustedEndorsement":
             return ("the server does not know this TPM's manufacturer", showCertificate)
@@ -96,7 +97,8 @@ package enum AttestationRefusal: Error, Hashable, Sendable {
             return ("the server cannot use this TPM's certificate", showCertificate)
         case "certificateExpired":
             return (
-                "a certificate in the proof is not valid now", "Check the clock. \(showCertificate)"
+                "a certificate in the proof is not valid now",
+                "Check the clock. " + showCertificate
             )
         case "simulated":
             return (
@@ -105,14 +107,14 @@ package enum AttestationRefusal: Error, Hashable, Sendable {
         case "unknownApprovalKey":
             return (
                 "the server does not know this machine's presence broker",
-                "An administrator must enrol the presence broker. Run ‘sudo latchkey broker enrol’."
+                Recovery("An administrator must enrol the presence broker.", .enrolBroker)
             )
         case "insufficientPresence":
             return ("the key's user verification is weaker than this server requires", useFinger)
         case "untrustedAttestationKey":
             return (
                 "the server does not accept the certificate of this TPM's attestation key",
-                "Run ‘latchkey attestation forget’, then try again."
+                Recovery("Forget the attestation key, then try again.", .forgetAttestation)
             )
         case "wrongChain":
             return (
@@ -143,4 +145,32 @@ extension ServerRefusal {
     /// The description of `invalid_grant` for a malformed or forged attestation, which does not end
     /// the session.
     private static let unacceptableAttestation = "the attestation is not accepted"
+}
+
+/// What a server learns before this machine proves to it that a key is in hardware.
+public struct AttestationDisclosure: Hashable, Sendable {
+    /// The server's address.
+    public let server: String
+    /// The text for the user, in sentences.
+    public let text: String
+
+    /// A TPM's activation. Later proofs for the same server reveal less.
+    static func tpm(_ server: String) -> AttestationDisclosure {
+        AttestationDisclosure(
+            server: server,
+            text:
+                "\(server) requires a proof that new keys are in hardware. It gets the TPM's endorsement certificate, which "
+                + "identifies this machine permanently and names its manufacturer, and for each key the way to unlock it. A "
+                + "key that a finger opens also shows your user id and the key of this machine's presence broker."
+        )
+    }
+
+    /// A token's attestation.
+    static func token(_ server: String) -> AttestationDisclosure {
+        AttestationDisclosure(
+            server: server,
+            text:
+                "\(server) requires a proof that new keys are in hardware. It gets the token's certificates with its model "
+                + "and serial number, which identify the token permanently.")
+    }
 }

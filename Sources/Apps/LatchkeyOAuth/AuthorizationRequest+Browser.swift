@@ -14,16 +14,10 @@ extension AuthorizationRequest {
     package func grant(at page: Endpoint, in browser: any Browser) async throws
         -> AuthorizationGrant
     {
-        let listener = try await LoopbackListener.start(
+        let listener = try LoopbackListener.start(
             page: { url(at: page, redirectURI: $0) }, accept: { self.answer($0) })
-        let answer: AuthorizationAnswer
-        do {
-            answer = try await show(listener, in: browser)
-        } catch {
-            await listener.close()
-            throw error
-        }
-        await listener.close()
+        defer { listener.close() }
+        let answer = try await show(listener, in: browser)
         return AuthorizationGrant(
             code: try answer.get(), codeVerifier: pkce.verifier, redirectURI: listener.redirectURI,
             nonce: nonce)
@@ -77,8 +71,8 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
     case otherIssuer(String?, expected: String)
 
     /// The cause, as a clause, and the next step, as a sentence.
-    var explanation: (reason: String, recovery: String) {
-        let startAgain = "Start again when you are ready."
+    var explanation: (reason: String, recovery: Recovery) {
+        let startAgain: Recovery = "Start again when you are ready."
         switch self {
         case .cancelled: return ("the login was cancelled", startAgain)
         case .declined: return ("the login was cancelled in the browser", startAgain)

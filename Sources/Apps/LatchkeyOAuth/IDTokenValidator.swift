@@ -1,6 +1,6 @@
 internal import Crypto
 package import FoundationEssentials
-internal import Latchkey
+package import Latchkey
 package import LatchkeyJOSE
 
 /// Validates ID tokens of one issuer for one client (OpenID Connect Core section 3.1.3.7). It
@@ -73,7 +73,8 @@ package struct IDTokenValidator: Sendable {
         guard token.iss == issuer else { throw .issuer(token.iss) }
         guard isAudience(token.aud, authorizedParty: token.azp) else { throw .audience }
         try checkTimes(
-            token, expected.maximumIssueDifference, now.timeIntervalSince1970, serverDate)
+            of: token, maximumDifference: expected.maximumIssueDifference,
+            now: now.timeIntervalSince1970, serverDate: serverDate)
         if let nonce = expected.nonce {
             guard let returned = token.nonce, constantTimeEqual(returned.utf8, nonce.utf8) else {
                 throw .nonce
@@ -132,7 +133,7 @@ package struct IDTokenValidator: Sendable {
     }
 
     private func checkTimes(
-        _ token: IDToken, _ maximumDifference: TimeInterval?, _ now: Double, _ serverDate: Date?
+        of token: IDToken, maximumDifference: TimeInterval?, now: Double, serverDate: Date?
     ) throws(IDTokenFlaw) {
         let isEarly =
             maximumDifference.map { token.iat > now + $0 } ?? (token.iat >= now + Self.leeway)
@@ -207,7 +208,7 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
     }
 
     /// The next step, as a sentence.
-    package var recovery: String {
+    package var recovery: Recovery {
         switch self {
         case .clock: "Set the clock (for example with ‘timedatectl set-ntp true’) and try again."
         default: "Log in again. If it happens again, do not trust the server."

@@ -22,7 +22,7 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
     ///
     /// - Returns: nil if no proof is to be sent.
     /// - Throws: ``OAuthFailure/attestation(_:)`` if this hardware cannot meet the requirement,
-    ///   `KeystoreError`.
+    ///   `CommonError`.
     package init?(_ client: OAuthClient<Code>, _ keystore: any Keystore) async throws {
         guard !client.metadata.attestationFormats.isEmpty else { return nil }
         let metadata = try await ProviderMetadata.read(
@@ -55,6 +55,7 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
 
     private static func isActivated(_ keystore: any Keystore, _ issuer: String) async throws -> Bool
     {
+        let keystore = try keystore.attesting()
         guard try await keystore.attestationIssuers().contains(issuer) else { return false }
         return try await !keystore.attestationIdentity(for: issuer).certificates.isEmpty
     }
@@ -103,7 +104,7 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
         guard isTPM else {
             return try await requireAgreement(.token(issuer), isAgreed)
         }
-        let identity = try await keystore.attestationIdentity(for: issuer)
+        let identity = try await keystore.attesting().attestationIdentity(for: issuer)
         guard identity.needsActivation(at: now) else { return }
         if identity.certificates.isEmpty { try await requireAgreement(.tpm(issuer), isAgreed) }
         do {
@@ -160,6 +161,7 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
             throw LatchkeyError<Code>(
                 .attestation(.noProof("this TPM has no endorsement certificate")))
         }
+        let keystore = try keystore.attesting()
         let endpoint = try client.endpoint(.attestation).appending("/activation")
         let begun = try await client.connection.post(
             [
@@ -184,5 +186,41 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
             throw LatchkeyError<Code>(.malformed)
         }
         try await keystore.keepAttestationCertificates(chain, for: issuer)
+    }
+}
+
+extension KeyProver {
+    private struct ApprovalChallenge: Decodable {
+        struct Result: Decodable { let token: String }
+        let result: Result
+    }
+
+    private struct Enrolled: Decodable {
+        let name: String
+    }
+
+    /// Enrols the presence broker's approval key, after ``prepare(authorization:now:isAgreed:)``.
+    ///
+    /// - Parameters:
+    ///   - authorization: The administrators' token for it, as the value of the field
+    ///     `Authorization`.
+    ///   - certify: Returns the statement about the approval key for a challenge.
+    /// - Returns: The Name of the approval key, as the server understood it.
+    package func enrolApprovalKey(
+        authorization: String, certify: (Data) async throws -> JSONValue
+    ) async throws -> String {
+        guard let challenges = client.metadata.challenge else {
+            throw LatchkeyError<Code>(.malformed)
+        }
+        let token = try await client.connection.post(
+            ["purpose": "approval_key_request"], to: challenges
+        )
+        .successful().json(ApprovalChallenge.self).result.token
+        let statement = try await certify(Data(token.utf8))
+        let endpoint = try client.endpoint(.attestation).appending("/approval-key")
+        return try await client.connection.post(
+            ["challenge": .string(token), "attestation": statement], to: endpoint,
+            authorization: authorization
+        ).successful().json(Enrolled.self).name
     }
 }

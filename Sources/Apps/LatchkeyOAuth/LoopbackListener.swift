@@ -1,9 +1,6 @@
-internal import FoundationEssentials
 internal import Glibc
 internal import Latchkey
-internal import NIOCore
-internal import NIOHTTP1
-internal import NIOPosix
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// Redirects the browser to the login page, and receives the response to one authorization request
@@ -15,16 +12,18 @@ internal import Synchronization
 struct LoopbackListener: Sendable {
     /// The path of the redirect URI.
     static let path = "/callback"
-    /// The maximum number of connections of the user's own programs at the same time.
+    /// The maximum number of connections of the user's own programs at the same time. Further ones
+    /// wait.
     static let connectionLimit = 16
-    /// How long a connection may stay silent.
-    static let connectionTimeout: TimeAmount = .seconds(15)
+    /// The time for a request and its response.
+    static let connectionTimeout: Duration = .seconds(15)
 
     /// `http://127.0.0.1:PORT/callback`.
     let redirectURI: String
     /// `http://127.0.0.1:PORT/start/…`: redirects to the login page.
     let link: String
-    private let channel: any Channel
+    private let socket: ListeningSocket
+    private let server: ConnectionServer
     private let answers: AsyncStream<AuthorizationAnswer>
 
     /// Listens on a free port.
@@ -36,60 +35,44 @@ struct LoopbackListener: Sendable {
     static func start(
         page: @escaping @Sendable (_ redirectURI: String) -> String,
         accept: @escaping @Sendable (_ query: String) -> AuthorizationAnswer?
-    ) async throws(AuthorizationFailure) -> LoopbackListener {
-        let (answers, continuation) = AsyncStream.makeStream(of: AuthorizationAnswer.self)
-        let connections = ConnectionCounter(limit: connectionLimit)
-        let link = OneTimeLink()
-        let bootstrap = ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+    ) throws(AuthorizationFailure) -> LoopbackListener {
+        let socket: ListeningSocket
+        do throws(SystemError) {
             // Connections of all users share this queue until they are accepted.
-            .serverChannelOption(.backlog, value: 128)
-            .childChannelInitializer { channel in
-                let owner = LoopbackPeer(
-                    client: channel.remoteAddress, server: channel.localAddress)?.owner
-                guard let owner, owner != .otherUser, connections.admit(channel) else {
-                    return refuse(channel)
-                }
-                return channel.eventLoop.makeCompletedFuture {
-                    let responder = RedirectResponder(
-                        link: link, page: page(try redirectURI(channel)), accept: accept
-                    ) {
-                        continuation.yield($0)
-                        continuation.finish()
-                    }
-                    let pipeline = channel.pipeline.syncOperations
-                    try pipeline.configureHTTPServerPipeline(withErrorHandling: true)
-                    try pipeline.addHandler(IdleStateHandler(allTimeout: connectionTimeout))
-                    try pipeline.addHandler(
-                        RedirectHandler {
-                            responder.reply(to: $0, fromKnownUser: owner == .thisUser)
-                        })
-                }
-            }
-        do {
-            let channel = try await bootstrap.bind(host: "127.0.0.1", port: 0).get()
-            return LoopbackListener(
-                redirectURI: try redirectURI(channel), link: try origin(channel) + link.path,
-                channel: channel,
-                answers: answers)
+            socket = try .loopback(queue: 128)
         } catch {
-            throw .noPort(String(describing: error))
+            throw .noPort("\(error)")
         }
+        let port = TCPSocket.End(ownOf: socket.descriptor)?.port ?? 0
+        let origin = "http://127.0.0.1:\(port)"
+        let (answers, continuation) = AsyncStream.makeStream(of: AuthorizationAnswer.self)
+        let link = OneTimeLink()
+        let responder = RedirectResponder(link: link, page: page(origin + path), accept: accept) {
+            continuation.yield($0)
+            continuation.finish()
+        }
+        let server = ConnectionServer(socket, limit: connectionLimit) { connection in
+            let owner = LoopbackPeer(connection: connection)?.owner
+            guard let owner, owner != .otherUser else {
+                resetAtClose(connection)
+                return nil
+            }
+            return {
+                LoopbackConnection(descriptor: connection, deadline: .now + connectionTimeout)
+                    .serve { responder.reply(to: $0, fromKnownUser: owner == .thisUser) }
+            }
+        }
+        guard server.start() else { throw .noPort("the system has no more threads or files") }
+        return LoopbackListener(
+            redirectURI: origin + path, link: origin + link.path, socket: socket, server: server,
+            answers: answers)
     }
 
-    /// Closes a connection with a reset. Otherwise the kernel would keep a row for it in the list
-    /// of sockets.
-    private static func refuse(_ channel: any Channel) -> EventLoopFuture<Void> {
-        guard let options = channel as? any SocketOptionProvider else { return channel.close() }
-        return options.setSoLinger(linger(l_onoff: 1, l_linger: 0)).flatMap { channel.close() }
-    }
-
-    private static func redirectURI(_ channel: any Channel) throws -> String {
-        try origin(channel) + path
-    }
-
-    private static func origin(_ channel: any Channel) throws -> String {
-        guard let port = channel.localAddress?.port else { throw ChannelError.unknownLocalAddress }
-        return "http://127.0.0.1:\(port)"
+    /// Without a reset, the kernel would keep a row for the connection in the list of sockets.
+    private static func resetAtClose(_ connection: Int32) {
+        var option = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(
+            connection, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
     }
 
     /// Waits for the answer.
@@ -114,8 +97,9 @@ struct LoopbackListener: Sendable {
     }
 
     /// Stops listening. Responses in progress are still sent.
-    func close() async {
-        try? await channel.close().get()
+    func close() {
+        server.stop()
+        socket.shutDown()
     }
 }
 
@@ -139,28 +123,5 @@ final class OneTimeLink: Sendable {
             defer { isUsed = true }
             return !isUsed
         }
-    }
-}
-
-/// Limits the number of open connections.
-final class ConnectionCounter: Sendable {
-    private let limit: Int
-    private let open = Mutex(0)
-
-    init(limit: Int) {
-        self.limit = limit
-    }
-
-    /// Counts the connection until it closes.
-    ///
-    /// - Returns: false when the limit is reached.
-    func admit(_ channel: any Channel) -> Bool {
-        let isAdmitted = open.withLock { open in
-            guard open < limit else { return false }
-            open += 1
-            return true
-        }
-        if isAdmitted { channel.closeFuture.whenComplete { [self] _ in open.withLock { $0 -= 1 } } }
-        return isAdmitted
     }
 }

@@ -1,23 +1,13 @@
 internal import Glibc
-internal import NIOCore
+internal import LatchkeyPlatform
 
 /// The client of a TCP connection within this machine.
 ///
 /// Every local user can connect to a loopback port. The owner of the client's socket decides
 /// whether it is answered.
 struct LoopbackPeer {
-    private let client: TCPSocket.End
-    private let server: TCPSocket.End
-
-    /// - Returns: nil for other than IP addresses.
-    init?(client: SocketAddress?, server: SocketAddress?) {
-        func end(_ address: SocketAddress?) -> TCPSocket.End? {
-            guard let host = address?.ipAddress, let port = address?.port else { return nil }
-            return TCPSocket.End(host, port: port)
-        }
-        guard let client = end(client), let server = end(server) else { return nil }
-        (self.client, self.server) = (client, server)
-    }
+    let client: TCPSocket.End
+    let server: TCPSocket.End
 
     /// The owner of the client's socket. A socket that its program has closed counts as another
     /// user's.
@@ -29,6 +19,17 @@ struct LoopbackPeer {
         case .notFound: TCPSocket.isKernelAnswering ? .otherUser : .unknown
         case .unknown: .unknown
         }
+    }
+}
+
+extension LoopbackPeer {
+    /// - Parameter connection: The server's end.
+    /// - Returns: nil for other than IP addresses, and if the client has left.
+    init?(connection: Int32) {
+        guard let client = TCPSocket.End(peerOf: connection),
+            let server = TCPSocket.End(ownOf: connection)
+        else { return nil }
+        self.init(client: client, server: server)
     }
 }
 

@@ -1,5 +1,5 @@
 package import FoundationEssentials
-internal import Latchkey
+package import Latchkey
 
 /// A server's error in the form of RFC 6749 section 5.2, as a client receives it.
 ///
@@ -114,7 +114,7 @@ public struct ServerRefusal: Hashable, Sendable {
     }
 
     /// The next step, as a sentence.
-    package var recovery: String {
+    package var recovery: Recovery {
         if isRateLimit { return "Wait a minute, then try again." }
         if let refusal = attestationRefusal { return refusal.explanation.recovery }
         return oauthError != nil || serverError != nil

@@ -181,7 +181,7 @@ package struct TokenResponse: Decodable, Sendable {
 
     package init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        func check(_ isValid: Bool, _ key: CodingKeys, _ flaw: String) throws {
+        func check(_ isValid: Bool, _ key: CodingKeys, flaw: String) throws {
             guard !isValid else { return }
             throw DecodingError.dataCorruptedError(
                 forKey: key, in: container, debugDescription: flaw)
@@ -189,12 +189,14 @@ package struct TokenResponse: Decodable, Sendable {
         accessToken = try container.decode(String.self, forKey: .accessToken)
         // A header field may only contain visible ASCII characters (RFC 6750 section 2.1).
         try check(
-            !accessToken.isEmpty && accessToken.isVisibleASCII, .accessToken, "not a bearer token")
+            !accessToken.isEmpty && accessToken.isVisibleASCII, .accessToken,
+            flaw: "not a bearer token")
         let type = try container.decode(String.self, forKey: .tokenType)
-        try check(type.lowercased() == "bearer", .tokenType, "not a bearer token")
+        try check(type.lowercased() == "bearer", .tokenType, flaw: "not a bearer token")
         expiresIn = try container.decode(Int.self, forKey: .expiresIn)
         try check(
-            (1...31_536_000).contains(expiresIn), .expiresIn, "not between a second and a year")
+            (1...31_536_000).contains(expiresIn), .expiresIn,
+            flaw: "not between a second and a year")
         let refresh = try container.decodeIfPresent(String.self, forKey: .refreshToken)
         refreshToken = refresh.flatMap { $0.isEmpty ? nil : SecretBytes($0.utf8) }
         idToken = try container.decodeIfPresent(String.self, forKey: .idToken)

@@ -22,7 +22,7 @@ package enum OAuthFailure: Error, Sendable {
     /// The configured address is neither `https` nor on a loopback host.
     case invalidAddress(String)
     /// The transport received no response.
-    case transport(KeystoreError)
+    case transport(CommonError)
     /// The status is outside 200...299.
     case refused(ServerRefusal)
     /// The response does not follow the protocol.
@@ -55,20 +55,21 @@ package enum OAuthFailure: Error, Sendable {
     }
 
     /// The cause, as a clause, and the next step, as a sentence.
-    fileprivate var explanation: (reason: String, recovery: String) {
-        let checkServer = "Check the server's address, and that it supports OpenID Connect."
+    fileprivate var explanation: (reason: String, recovery: Recovery) {
+        let checkServer: Recovery =
+            "Check the server's address, and that it supports OpenID Connect."
         switch self {
         case .invalidAddress(let address):
             return (
                 "‘\(address)’ is neither an https address nor on this machine",
                 "Correct the address."
             )
-        case .transport(let error): return (error.reason, error.recovery)
+        case .transport(let error): return (error.reason, error.recoveryAction)
         case .refused(let refusal): return (refusal.reason, refusal.recovery)
         case .malformed: return ("the server's response does not follow the protocol", checkServer)
         case .metadata(let flaw): return flaw.explanation
         case .missingEndpoint(let name):
-            let recovery =
+            let recovery: Recovery =
                 switch name {
                 case .revocation: "Remove the tokens from this device."
                 case .introspection: "Request the user's data instead."

@@ -160,7 +160,7 @@ package enum MetadataFlaw: Error, Hashable, Sendable {
     case origin(String, issuer: String)
 
     /// The cause, as a clause, and the next step, as a sentence.
-    var explanation: (reason: String, recovery: String) {
+    var explanation: (reason: String, recovery: Recovery) {
         switch self {
         case .issuer(let issuer, let expected):
             (

@@ -49,7 +49,7 @@ extension VaultSlot {
                 "protect",
                 .unsupported(
                     "this hardware can't enforce the policy ‘\(policy)’",
-                    recovery: "Choose a policy that it can enforce: see ‘latchkey doctor’."))
+                    recovery: Recovery("Choose a policy that it can enforce.", .diagnose)))
         }
         do throws(KeystoreError) {
             try capabilities.checkSealing(under: policy)

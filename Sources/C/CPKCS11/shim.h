@@ -12,9 +12,6 @@ struct latchkey_initialize_arguments {
 
 /* GNU functions that Swift's Glibc module does not have. The names differ to avoid conflicts with other declarations. */
 
-/* accept4(2) without the peer's address. */
-extern int latchkey_accept4(int socket, void *address, void *length, int flags) __asm__("accept4");
-
 /* getauxval(3): AT_SECURE is 23. */
 extern unsigned long latchkey_getauxval(unsigned long type) __asm__("getauxval");
 

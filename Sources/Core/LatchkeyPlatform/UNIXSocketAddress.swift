@@ -5,48 +5,86 @@ package struct UNIXSocketAddress: Sendable {
     /// The maximum length of a path in bytes, without the terminating zero (`sun_path`).
     package static let maximumPathBytes = 107
 
-    private var address = sockaddr_un()
+    private let path: String
 
     /// - Returns: nil if the path is empty or has more than ``maximumPathBytes`` bytes.
     package init?(path: String) {
         guard (1...Self.maximumPathBytes).contains(path.utf8.count) else { return nil }
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        self.path = path
     }
 
     /// Calls `body` with a pointer to the address, and the size of the address, for a function of
     /// the C library.
     package func withPointer<R>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
-        withUnsafePointer(to: address) { pointer in
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        return withUnsafePointer(to: address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
             }
         }
     }
 
-    /// Creates a stream socket that is connected to the address.
+    /// Creates a socket that is connected to the address.
     ///
-    /// - Returns: A close-on-exec descriptor, which the caller must close; nil on failure, with the
-    ///   reason in `errno`.
-    package func connectedSocket() -> Int32? { streamSocket { connect($0, $1, $2) } }
+    /// - Returns: A close-on-exec descriptor, which the caller must close.
+    package func connectedSocket(_ type: __socket_type = SOCK_STREAM) throws(SystemError) -> Int32 {
+        try socket(type) { connect($0, $1, $2) }
+    }
+
+    /// Whether a program accepts connections at the address.
+    package var isServed: Bool {
+        guard let connection = try? connectedSocket() else { return false }
+        close(connection)
+        return true
+    }
 
     /// Creates a stream socket that is bound to the address, for listen(2).
     ///
-    /// - Returns: A close-on-exec descriptor, which the caller must close; nil on failure, with the
-    ///   reason in `errno`.
-    package func boundSocket() -> Int32? { streamSocket { bind($0, $1, $2) } }
+    /// - Returns: A close-on-exec descriptor, which the caller must close.
+    package func boundSocket() throws(SystemError) -> Int32 {
+        try socket(SOCK_STREAM) { bind($0, $1, $2) }
+    }
 
-    private func streamSocket(_ attach: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Int32)
-        -> Int32?
-    {
-        let descriptor = socket(
-            AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { return nil }
-        guard withPointer({ attach(descriptor, $0, $1) }) == 0 else {
-            let reason = errno
+    /// Creates a stream socket to which only this user can connect (mode 0600). Replaces a socket
+    /// on which no program listens.
+    ///
+    /// - Parameter queue: The number of connections that can wait to be accepted.
+    /// - Throws: `EADDRINUSE` if a program listens there, or the path is another file's.
+    package func listeningSocket(queue: Int32) throws(SystemError) -> ListeningSocket {
+        removeAbandoned()
+        let descriptor = try boundSocket()
+        // No program can connect before listen(2), so the mode is in effect for all connections.
+        guard chmod(path, 0o600) == 0, listen(descriptor, queue) == 0 else {
+            let error = SystemError.last
             close(descriptor)
-            errno = reason
-            return nil
+            unlink(path)
+            throw error
+        }
+        return ListeningSocket(owning: descriptor, removing: path)
+    }
+
+    private func removeAbandoned() {
+        var status = stat()
+        guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else { return }
+        do throws(SystemError) {
+            close(try connectedSocket())
+        } catch {
+            if error.number == ECONNREFUSED { unlink(path) }
+        }
+    }
+
+    private func socket(
+        _ type: __socket_type,
+        _ attach: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Int32
+    ) throws(SystemError) -> Int32 {
+        let descriptor = Glibc.socket(AF_UNIX, Int32(type.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw .last }
+        guard withPointer({ attach(descriptor, $0, $1) }) == 0 else {
+            let error = SystemError.last
+            close(descriptor)
+            throw error
         }
         return descriptor
     }

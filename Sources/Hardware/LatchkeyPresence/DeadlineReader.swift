@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Latchkey
+internal import LatchkeyPlatform
 
 /// Reads bytes from a descriptor until a deadline or a wake-up. Blocks its thread.
 struct DeadlineReader {
@@ -7,11 +8,10 @@ struct DeadlineReader {
         /// The number of bytes read.
         case bytes(Int)
         case end
-        /// The byte from the wake-up pipe.
+        /// The byte from the wake-up.
         case woken(UInt8)
         case late
-        /// `errno`.
-        case failed(Int32)
+        case failed(SystemError)
     }
 
     let descriptor: Int32
@@ -19,28 +19,21 @@ struct DeadlineReader {
     let deadline: ContinuousClock.Instant
 
     func read(into buffer: UnsafeMutableRawBufferPointer) -> Event {
-        while true {
-            let now = ContinuousClock.now
-            guard now < deadline else { return .late }
-            let milliseconds = min((deadline - now) / .milliseconds(1), Double(Int32.max - 1))
-                .rounded(.up)
-            var watched = [
-                pollfd(fd: wakeUp.readEnd, events: Int16(POLLIN), revents: 0),
-                pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
-            ]
-            let ready = poll(&watched, nfds_t(watched.count), Int32(milliseconds))
-            if ready < 0, errno != EINTR { return .failed(errno) }
-            guard ready > 0 else { continue }
-            var byte: UInt8 = 0
-            if watched[0].revents != 0, Glibc.read(wakeUp.readEnd, &byte, 1) == 1 {
-                return .woken(byte)
+        while ContinuousClock.now < deadline {
+            do throws(SystemError) {
+                let ready = try Poll.wait(
+                    for: [(descriptor, POLLIN)], until: deadline, wakeUp: wakeUp)
+                if ready.isWoken, let byte = wakeUp.take() { return .woken(byte) }
+                guard ready.events[0] != 0 else { continue }
+            } catch {
+                return .failed(error)
             }
-            guard watched[1].revents != 0 else { continue }
             let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
             if count > 0 { return .bytes(count) }
             if count == 0 { return .end }
-            if errno != EINTR, errno != EAGAIN { return .failed(errno) }
+            if errno != EINTR, errno != EAGAIN { return .failed(.last) }
         }
+        return .late
     }
 
     /// Reads one byte at a time, so that later bytes stay in the descriptor.
@@ -51,51 +44,23 @@ struct DeadlineReader {
     }
 }
 
-/// A pipe that wakes a thread in `poll`.
-final class WakeUp: Sendable {
+extension WakeUp {
     /// The byte for a cancelled task. Every other byte is a signal's number.
     static let cancelled: UInt8 = 0
 
-    let readEnd: Int32
-    let writeEnd: Int32
-
-    init() {
-        var ends: [Int32] = [-1, -1]
-        // If the process has no descriptors left, both stay -1, which `poll` ignores. The deadline
-        // still applies.
-        if pipe(&ends) == 0 {
-            for end in ends {
-                _ = fcntl(end, F_SETFD, FD_CLOEXEC)
-                _ = fcntl(end, F_SETFL, O_NONBLOCK)
-            }
-        }
-        (readEnd, writeEnd) = (ends[0], ends[1])
-    }
-
-    func wake(_ byte: UInt8) {
-        var byte = byte
-        _ = write(writeEnd, &byte, 1)
-    }
-
-    /// Reads the numbers of the signals that are left in the pipe.
+    /// Takes the numbers of the signals that are left.
     func remainingSignals() -> [Int32] {
         var signals: [Int32] = []
-        var byte: UInt8 = 0
-        while read(readEnd, &byte, 1) == 1 {
+        while let byte = take() {
             if byte != Self.cancelled { signals.append(Int32(byte)) }
         }
         return signals
-    }
-
-    deinit {
-        close(readEnd)
-        close(writeEnd)
     }
 }
 
 /// Runs a blocking prompt on a thread outside the cooperative pool.
 ///
-/// - Parameter body: Gets a pipe to watch. A byte in it means that the task was cancelled, so the
+/// - Parameter body: Gets a wake-up to watch. A byte in it means that the task was cancelled, so the
 ///   work should end.
 func onOwnThread<T: Sendable>(
     _ body: @escaping @Sendable (WakeUp) throws(KeystoreError) -> T

@@ -1,5 +1,6 @@
 internal import Glibc
 public import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// Reads PINs from a file or FIFO, for scripts: one per line in UTF-8, in the order of the prompts.
@@ -17,7 +18,7 @@ public final class FilePresence: PresenceAuthority {
     /// - Throws: `KeystoreError` with code `invalidInput` and the reason.
     public init(path: String, timeout: Duration = .seconds(120)) throws(KeystoreError) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-        guard descriptor >= 0 else { throw Self.refusal(path, systemReason(errno)) }
+        guard descriptor >= 0 else { throw Self.refusal(path, SystemError.last.description) }
         if let reason = SecretFile.objection(to: descriptor, openedAs: path) {
             close(descriptor)
             throw Self.refusal(path, reason)
@@ -94,13 +95,14 @@ public final class DescriptorPresence: PresenceAuthority {
                     recovery: "Provide one line for each PIN prompt.")
             case .woken: return .declined("the prompt was cancelled")
             case .late: return .declined("no PIN came within \(timeout.components.seconds) seconds")
-            case .failed(EBADF):
+            case .failed(let error) where error.number == EBADF:
                 throw .invalidPINSource("the descriptor \(descriptor) is not open for reading")
-            case .failed(let number):
+            case .failed(let error):
                 throw .unavailable(
-                    "the PIN source cannot be read: \(systemReason(number))",
-                    recovery:
-                        "Open the descriptor for reading, or name another source with --pin-source."
+                    "the PIN source cannot be read: \(error)",
+                    recovery: Recovery(
+                        "Open the descriptor for reading, or use another source of PINs.",
+                        .choosePINSource)
                 )
             }
         }

@@ -79,7 +79,9 @@ extension PINSource: CustomStringConvertible {
 
 extension KeystoreError {
     /// An error because a prompt is not possible.
-    static func unavailable(_ reason: String, recovery: String, underlying: UnderlyingError? = nil)
+    static func unavailable(
+        _ reason: String, recovery: Recovery, underlying: UnderlyingError? = nil
+    )
         -> KeystoreError
     {
         KeystoreError(
@@ -87,7 +89,7 @@ extension KeystoreError {
             underlying: underlying)
     }
 
-    package static func invalidPINSource(_ reason: String, recovery: String = otherPINSource)
+    package static func invalidPINSource(_ reason: String, recovery: Recovery = otherPINSource)
         -> KeystoreError
     {
         KeystoreError(
@@ -95,8 +97,5 @@ extension KeystoreError {
         )
     }
 
-    static let otherPINSource = "Name another source with --pin-source or LATCHKEY_PIN_SOURCE."
+    static let otherPINSource = Recovery("Use another source of PINs.", .choosePINSource)
 }
-
-/// The system's message for an `errno`.
-func systemReason(_ number: Int32) -> String { String(cString: strerror(number)) }

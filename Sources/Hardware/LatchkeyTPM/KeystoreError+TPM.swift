@@ -27,8 +27,7 @@ extension KeystoreError {
     static func lockedOut(_ status: PINStatus, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             code: .lockedOut, reason: "the TPM is locked out after too many wrong PINs",
-            recovery:
-                "\(waiting(status)) ‘latchkey doctor’ names the command that ends the lockout earlier.",
+            recovery: Recovery(waiting(status), .endLockout),
             attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil,
             underlying: underlying.map(UnderlyingError.init))
     }
@@ -43,7 +42,8 @@ extension KeystoreError {
             }
         return KeystoreError(
             code: .wrongProof, reason: "the PIN is wrong\(left)",
-            recovery: status.attemptsLeft == 0 ? waiting(status) : "Try again with the right PIN.",
+            recovery: status.attemptsLeft == 0
+                ? Recovery(waiting(status)) : "Try again with the right PIN.",
             attemptsLeft: status.attemptsLeft, lockedOutUntil: status.lockedOutUntil,
             underlying: UnderlyingError(underlying))
     }
@@ -77,19 +77,23 @@ extension KeystoreError {
     }
 
     private static func meaning(of error: TPMError) -> (
-        code: Code, reason: String, recovery: String
+        code: Code, reason: String, recovery: Recovery
     ) {
         let reason = error.reason
         return switch error.kind {
         case .transport(.absent):
             (
                 .unavailable, reason,
-                "Enable the TPM (fTPM, PTT) in the firmware setup, or select another one with --tcti or LATCHKEY_TCTI."
+                Recovery(
+                    "Enable the TPM (fTPM, PTT) in the firmware setup, or select another one.",
+                    .chooseTPM)
             )
         case .transport(.silent):
             (
                 .unavailable, reason,
-                "Correct --tcti or LATCHKEY_TCTI, or start the software TPM or resource manager that the setting names."
+                Recovery(
+                    "Start the software TPM or resource manager that the setting names, or correct the setting.",
+                    .chooseTPM)
             )
         case .transport(.forbidden):
             (
@@ -109,7 +113,7 @@ extension KeystoreError {
     }
 
     private static func meaning(of code: ResponseCode) -> (
-        code: Code, reason: String, recovery: String
+        code: Code, reason: String, recovery: Recovery
     ) {
         switch code {
         case .lockout:
@@ -146,7 +150,7 @@ extension KeystoreError {
         default:
             (
                 .failed, "the TPM returned an error: \(code)",
-                "Run `latchkey doctor` and report its output."
+                Recovery("Report this error and the state of the TPM.", .reportDiagnosis)
             )
         }
     }

@@ -14,7 +14,9 @@ internal import TPM2TCTI
 /// A PIN is converted into an authValue and proven in a session that is salted to the pinned key.
 /// It never crosses the bus, and the TPM counts wrong PINs. For a fingerprint, the key's policy
 /// requires the presence broker's signature over this use.
-public struct TPMKeystore: Keystore, BackendKeystore {
+public struct TPMKeystore: RevokingKeystore, AttestingKeystore {
+    public var mayHaveReader: Bool { false }
+
     /// The default device: the kernel's resource manager.
     package static let defaultTCTI = "device:/dev/tpmrm0"
 
@@ -101,7 +103,10 @@ public struct TPMKeystore: Keystore, BackendKeystore {
 
     /// Revokes a revocable key. The TPM holds no part of other keys, so discarding the stored value
     /// deletes them.
-    public func delete(_ key: HardwareKey) async throws(KeystoreError) {
+    public func delete(
+        _ key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: (any PresenceAuthority)?
+    ) async throws(KeystoreError) {
         if let authorization = key.authorization { try await revoke(authorization) }
     }
 

@@ -1,6 +1,6 @@
-internal import CPlatform
 internal import CTSS2
 internal import Glibc
+internal import LatchkeyPlatform
 internal import Synchronization
 public import TPM2
 
@@ -120,8 +120,6 @@ public final class TCTIConnection: TPMTransport {
         guard ctss2_poll_handles(context, &handles, &count) == 0, count <= handles.count else {
             return []
         }
-        // The TCTI of tpm2-abrmd returns the descriptor without the event to wait for.
-        for index in handles.indices { handles[index].events |= Int16(POLLIN) }
         return Array(handles.prefix(count))
     }
 
@@ -132,17 +130,12 @@ public final class TCTIConnection: TPMTransport {
         -> Bool
     {
         guard !handles.isEmpty else { return true }
-        var handles = handles
-        while true {
-            let left = (deadline - ContinuousClock.now).components
-            let milliseconds = max(
-                0, left.seconds * 1000 + left.attoseconds / 1_000_000_000_000_000)
-            let ready = poll(&handles, nfds_t(handles.count), Int32(clamping: milliseconds))
-            if ready < 0 && errno == EINTR { continue }
-            guard ready >= 0 else {
-                throw broken("waiting failed: \(String(cString: strerror(errno)))")
-            }
-            return ready > 0
+        do throws(SystemError) {
+            // The TCTI of tpm2-abrmd returns the descriptor without the event to wait for.
+            let watched = handles.map { ($0.fd, Int32($0.events) | POLLIN) }
+            return try !Poll.wait(for: watched, until: deadline).isLate
+        } catch {
+            throw broken("waiting failed: \(error)")
         }
     }
 
@@ -167,9 +160,9 @@ public final class TCTIConnection: TPMTransport {
     /// expected ones. The library reads `TSS2_LOG` once, before its first message, so this runs
     /// before its first use. A value that the user set takes precedence.
     private static let quietenLogging: Void = {
-        guard getenv("TSS2_LOG") == nil, let entry = strdup("TSS2_LOG=all+NONE") else { return }
+        guard getenv("TSS2_LOG") == nil else { return }
         // A failure leaves the messages on.
-        _ = latchkey_environment_change(entry, nil)
+        EnvironmentVariable(setting: "TSS2_LOG=all+NONE")
     }()
 }
 

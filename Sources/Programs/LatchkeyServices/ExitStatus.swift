@@ -40,7 +40,7 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
         case let error as KeystoreError: self.init(error.code)
         case let error as any ReportableError:
             // The facades' errors with this code are refusals of a server.
-            self = error.keystoreCode == .refused ? .refused : ExitStatus(error.keystoreCode)
+            self = error.commonCode == .refused ? .refused : ExitStatus(error.commonCode)
         case is BusError: self = .unavailable
         case is CancellationError: self = .cancelled
         default: self = Arguments.exitCode(for: error) == .validationFailure ? .usage : .failed
@@ -48,7 +48,7 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
     }
 
     /// The status of a keystore's error. Its `refused` is the refusal of a rule of this machine.
-    package init(_ code: KeystoreErrorCode) {
+    package init(_ code: CommonErrorCode) {
         self =
             switch code {
             case .invalidInput: .usage

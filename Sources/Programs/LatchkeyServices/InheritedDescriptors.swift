@@ -6,11 +6,7 @@ package import LatchkeyPresence
 /// files and cannot be sources of PINs.
 package enum InheritedDescriptors {
     private static let count: Int32 = 256
-    private static let open: Set<Int32> = {
-        var entries = (0..<count).map { pollfd(fd: $0, events: 0, revents: 0) }
-        guard poll(&entries, nfds_t(entries.count), 0) >= 0 else { return [] }
-        return Set(entries.filter { $0.revents & Int16(POLLNVAL) == 0 }.map(\.fd))
-    }()
+    private static let open = Set((0..<count).filter { fcntl($0, F_GETFD) >= 0 })
 
     /// Records the open descriptors. Call this before the program opens a file.
     static func note() { _ = open }

@@ -23,7 +23,7 @@ package struct ProgramFailure {
         status = ExitStatus(error)
         switch error {
         case let error as any ReportableError:
-            (code, message, recovery) = (error.codeName, error.description, error.recovery)
+            (code, message, recovery) = (error.codeName, error.description, error.advice)
             (attemptsLeft, lockedOutUntil) = (error.attemptsLeft, error.lockedOutUntil)
             underlying = error.underlying
             usage = nil

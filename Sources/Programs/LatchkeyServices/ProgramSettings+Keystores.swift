@@ -18,7 +18,8 @@ extension ProgramSettings {
         } catch {
             throw error.with(
                 reason: "the store cannot be opened: \(error.reason)",
-                recovery: "\(error.recovery) To select a directory, use --store or LATCHKEY_STORE.")
+                recovery: error.recoveryAction.then(
+                    "To select a directory, use --store or LATCHKEY_STORE."))
         }
     }
 

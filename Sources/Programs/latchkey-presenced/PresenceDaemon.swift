@@ -90,7 +90,7 @@ struct PresenceDaemon: ServiceProgram {
         // The end of the bus or of the service, or a signal, ends both.
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
-                try await service.run { () throws(BusError) in try Bus.notifyReady() }
+                try await service.run { Bus.notifyReady() }
             }
             group.addTask { for await _ in ends {} }
             while try await group.next() != nil { group.cancelAll() }

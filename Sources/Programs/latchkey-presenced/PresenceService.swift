@@ -305,7 +305,7 @@ actor PresenceService {
         name: "org.freedesktop.DBus.Error.UnknownMethod", message: "there is no such method")
 
     static func refuse(
-        _ code: KeystoreErrorCode, _ reason: String, _ recovery: String = "Try again."
+        _ code: CommonErrorCode, _ reason: String, _ recovery: String = "Try again."
     ) -> Bus.Reply {
         .failure(PresenceWire.error(KeystoreError(code: code, reason: reason, recovery: recovery)))
     }

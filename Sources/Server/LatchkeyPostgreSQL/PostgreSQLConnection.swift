@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyPlatform
 internal import LatchkeyRelyingParty
 
 /// A connection and its thread, which also runs the bodies of its transactions.
@@ -18,14 +19,14 @@ actor PostgreSQLConnection {
     }
 
     private nonisolated let thread: BlockingThread
-    private nonisolated let wake: WakeSocket
+    private nonisolated let wakeUp: WakeUp
     private let handle: PostgreSQLHandle
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
 
-    private init(thread: BlockingThread, wake: WakeSocket, handle: sending PostgreSQLHandle) {
+    private init(thread: BlockingThread, wakeUp: WakeUp, handle: sending PostgreSQLHandle) {
         self.thread = thread
-        self.wake = wake
+        self.wakeUp = wakeUp
         self.handle = handle
     }
 
@@ -37,9 +38,12 @@ actor PostgreSQLConnection {
     ) async throws -> PostgreSQLConnection {
         let thread = BlockingThread()
         return try await thread.run {
-            let wake = try WakeSocket()
-            let handle = try PostgreSQLHandle.open(parameters, wake: wake, until: deadline)
-            return PostgreSQLConnection(thread: thread, wake: wake, handle: handle)
+            let wakeUp = WakeUp()
+            guard wakeUp.isOpen else {
+                throw SQLFailure(.unavailable, "the process has no more file descriptors")
+            }
+            let handle = try PostgreSQLHandle.open(parameters, wakeUp: wakeUp, until: deadline)
+            return PostgreSQLConnection(thread: thread, wakeUp: wakeUp, handle: handle)
         }
     }
 
@@ -58,7 +62,7 @@ actor PostgreSQLConnection {
         try await withTaskCancellationHandler {
             try await perform(kind, body)
         } onCancel: {
-            wake.wake()
+            wakeUp.wake()
         }
     }
 

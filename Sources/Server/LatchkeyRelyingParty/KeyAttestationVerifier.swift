@@ -207,7 +207,4 @@ public enum AttestationReason: String, Sendable, CaseIterable {
     case insufficientPresence
     /// The key is in a simulator.
     case simulated
-    /// The server cannot load libcrypto, which the challenge for an RSA endorsement key needs. The
-    /// server's installation is the cause, not the client.
-    case unavailable
 }

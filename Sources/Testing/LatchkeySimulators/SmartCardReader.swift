@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import Glibc
 package import Latchkey
+internal import LatchkeyPlatform
 
 /// A private pcscd with one virtual reader, which has two slots for virtual cards.
 ///

@@ -1,7 +1,7 @@
-internal import CPlatform
 internal import FoundationEssentials
 internal import Glibc
 internal import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// A token directory of SoftHSM2 with its configuration file.
@@ -101,9 +101,9 @@ final class SoftwareTokenVariable: Sendable {
                 throw .failed(.token, "this process already has 10000 tokens")
             }
             let name = Self.name(pool.count)
-            guard let entry = strdup("\(name)=\(directory.path(of: name))"),
-                latchkey_environment_change(entry, nil) != 0
-            else { throw .failed(.token, "its environment variable could not be allocated") }
+            guard EnvironmentVariable(setting: "\(name)=\(directory.path(of: name))") != nil else {
+                throw .failed(.token, "its environment variable could not be allocated")
+            }
             defer { pool.count += 1 }
             return pool.count
         }

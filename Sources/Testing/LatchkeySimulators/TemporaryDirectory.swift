@@ -1,6 +1,7 @@
 public import FoundationEssentials
 internal import Glibc
 public import Latchkey
+internal import LatchkeyPlatform
 
 /// A private directory for a test or a simulator, with mode 0700. It is removed with its contents
 /// when the last reference is released.
@@ -17,7 +18,7 @@ public final class TemporaryDirectory: Sendable {
         guard let made = mkdtemp(&template) else {
             throw KeystoreError(
                 operation: "create a temporary directory", code: .failed,
-                reason: "mkdtemp failed in \(parent): \(String(cString: strerror(errno)))",
+                reason: "mkdtemp failed in \(parent): \(SystemError.last)",
                 recovery: "Set TMPDIR to a writable directory.")
         }
         path = String(cString: made)

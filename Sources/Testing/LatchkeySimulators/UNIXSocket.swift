@@ -8,7 +8,9 @@ struct UNIXSocket: ~Copyable {
 
     /// - Returns: nil if no server listens at `path`, or if the path is too long.
     init?(path: String) {
-        guard let descriptor = UNIXSocketAddress(path: path)?.connectedSocket() else { return nil }
+        guard let descriptor = try? UNIXSocketAddress(path: path)?.connectedSocket() else {
+            return nil
+        }
         self.descriptor = descriptor
     }
 
@@ -23,8 +25,7 @@ struct UNIXSocket: ~Copyable {
         guard send(descriptor, request, request.count, Int32(MSG_NOSIGNAL)) == request.count else {
             return nil
         }
-        var readiness = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        guard poll(&readiness, 1, milliseconds) == 1 else { return nil }
+        guard isReadable(within: milliseconds) else { return nil }
         var response = [UInt8](repeating: 0, count: 4096)
         let count = recv(descriptor, &response, response.count, 0)
         guard count > 0 else { return nil }
@@ -57,9 +58,13 @@ struct UNIXSocket: ~Copyable {
         guard send(descriptor, message, message.count, Int32(MSG_NOSIGNAL)) == message.count,
             shutdown(descriptor, Int32(SHUT_WR)) == 0
         else { return false }
-        var readiness = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         var byte: UInt8 = 0
-        return poll(&readiness, 1, milliseconds) == 1 && recv(descriptor, &byte, 1, 0) == 0
+        return isReadable(within: milliseconds) && recv(descriptor, &byte, 1, 0) == 0
+    }
+
+    private borrowing func isReadable(within milliseconds: Int32) -> Bool {
+        let deadline = ContinuousClock.now + .milliseconds(milliseconds)
+        return (try? Poll.wait(for: descriptor, POLLIN, until: deadline)) == true
     }
 }
 

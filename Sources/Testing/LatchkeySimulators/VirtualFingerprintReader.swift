@@ -175,7 +175,7 @@ public actor VirtualFingerprintReader {
         else {
             throw .failed(
                 .fingerprintReader, "its directory cannot be created",
-                text: String(cString: strerror(errno)))
+                text: SystemError.last.description)
         }
     }
 

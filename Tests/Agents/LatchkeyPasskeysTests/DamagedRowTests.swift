@@ -24,7 +24,9 @@ import Testing
             #expect(try store.list().count == 1)
             let report = try #require(reports.all.first)
             #expect(reports.all.count == 1 && report.code == .damaged)
-            #expect(report.recovery.contains("latchkey passkey delete broken"))
+            #expect(
+                report.recovery.contains("broken")
+                    && report.recoveryAction.actions == [.deletePasskey])
             _ = try await rig.ask(Rig.assertion())
             _ = try await rig.ask(Rig.registration(user: "eve"))
             #expect(try store.count() == 3)

@@ -52,7 +52,7 @@ private struct LockedPINKeystore: KeystoreWrapper, PasskeyKeystore {
 
     var keystore: any Keystore { passkeys }
 
-    func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
+    func pinStatus(of subject: PINSubject) async throws(KeystoreError) -> PINStatus {
         PINStatus(attemptsLeft: 0, attemptLimit: 10, isLockedOut: true)
     }
 

@@ -60,9 +60,9 @@ struct PacketRelayTests {
         #expect(read(kernel) == UHIDEvent.input([UInt8](repeating: 9, count: 64)))
         // The connection ends when all copies of its other end are closed. The relay has a copy
         // only if it accepted it.
-        var end = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
-        #expect(poll(&end, 1, 60_000) == 1, "the relay has the descriptor")
-        #expect(Int32(end.revents) & POLLHUP != 0)
+        let ready = try Poll.wait(for: [(ends[0], POLLIN)], until: .now + hangLimit)
+        #expect(!ready.isLate, "the relay has the descriptor")
+        #expect(ready.events[0] & POLLHUP != 0)
     }
 
     @Test func `root gets no device`() throws {
@@ -111,8 +111,8 @@ struct PacketRelayTests {
         var ends: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, RelayBench.type, 0, &ends) == 0)
         defer { ends.forEach { close($0) } }
-        #expect(PacketRelay.peer(of: ends[0]) == getuid())
-        #expect(PacketRelay.peer(of: STDIN_FILENO) == nil)
+        #expect(PeerCredentials(of: ends[0])?.user == getuid())
+        #expect(PeerCredentials(of: STDIN_FILENO)?.user == nil)
     }
 
     @Test func `a connection of an unknown user, or without a device, is closed`() throws {
@@ -287,7 +287,7 @@ private final class RelayBench {
 
     /// Serves all descriptors that are ready.
     func step() {
-        while relay.step(milliseconds: 0) {}
+        while relay.step(until: .now) {}
         messages.removeAll { $0.hasPrefix("Created") || $0.hasPrefix("Removed") }
     }
 

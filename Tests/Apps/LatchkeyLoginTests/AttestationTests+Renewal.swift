@@ -121,7 +121,7 @@ private struct AgedCertificate: KeystoreWrapper {
 
     func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity
     {
-        let identity = try await keystore.attestationIdentity(for: issuer)
+        let identity = try await keystore.attesting().attestationIdentity(for: issuer)
         let seconds = aging.seconds(of: identity.certificates)
         return AttestationIdentity(
             attestationKey: identity.attestationKey,

@@ -194,7 +194,7 @@ struct AttestationTests {
             }
             #expect(
                 level != "finger"
-                    || error?.recovery.contains("enable --policy biometry-any") == true)
+                    || error?.recoveryAction.actions == [.requireFinger])
             #expect(attesting(wire).isEmpty && setting.disclosures.count == 0)
             #expect(!wire.summary.contains("POST /oauth2/challenge"))
         }
@@ -214,8 +214,8 @@ struct AttestationTests {
                 try await container.enableBiometric()
             }
             #expect(
-                error?.recovery.contains("attestation show") == true, "\(String(describing: error))"
-            )
+                error?.recoveryAction.actions == [.showAttestation],
+                "\(String(describing: error))")
             // The session is not ended.
             #expect(try await container.fetchUserInfo().userID == container.lastUserID)
         }
@@ -292,7 +292,7 @@ private struct ForgedEndorsement: KeystoreWrapper {
 
     func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity
     {
-        let identity = try await keystore.attestationIdentity(for: issuer)
+        let identity = try await keystore.attesting().attestationIdentity(for: issuer)
         var certificates = identity.endorsementCertificates
         if var first = certificates.first, let last = first.indices.last {
             first[last] ^= 1

@@ -79,7 +79,7 @@ import Testing
                 error?.reason
                     == "the stored login belongs to ‘https://identity.test’ (client ‘app’), and the configured "
                     + "server is ‘https://other.test’ (client ‘other’)")
-            #expect(error?.code.keystoreCode == .conflict)
+            #expect(error?.code.commonCode == .conflict)
             let status = try await ContainerStatus(of: bench.records("default", AbsentKeystore()))
             #expect(status.server?.address == FakeIdentity.address)
             #expect(status.server?.clientID == "app")

@@ -345,13 +345,4 @@ import Testing
             }
         }
     }
-
-    @Test func `a missing library is named with its package`() {
-        let error = #expect(throws: KeystoreError.self) {
-            try CurlLibrary(file: "libcurl-missing.so.4")
-        }
-        #expect(error?.code == .unavailable)
-        #expect(error?.reason.contains("libcurl-missing.so.4") == true)
-        #expect(error?.recovery == "Install the package libcurl4.")
-    }
 }

@@ -58,10 +58,10 @@ struct PinentryChoiceTests {
 
     @Test(
         arguments: [
-            ("echo 'ERR 83886340 No display'", KeystoreErrorCode.unavailable), ("exit 0", .failed),
+            ("echo 'ERR 83886340 No display'", CommonErrorCode.unavailable), ("exit 0", .failed),
             ("while :; do echo '# noise'; done", .failed), ("echo nonsense", .failed),
         ])
-    func `a program that cannot prompt is an error`(answer: String, code: KeystoreErrorCode)
+    func `a program that cannot prompt is an error`(answer: String, code: CommonErrorCode)
         async throws
     {
         let pinentry = try program(answer)

@@ -31,7 +31,7 @@ struct LockoutTests {
                         "end the TPM's lockout; a wrong password disables this reset for 1000 seconds",
                     container: "tests"))
         #expect(wire.bytes.firstRange(of: Array(password.utf8)) == nil)
-        let status = try await keystore.pinStatus(of: secret)
+        let status = try await keystore.pinStatus(of: .secret(secret))
         #expect(!status.isLockedOut && status.attemptsLeft == status.attemptLimit)
         #expect(try await unseal(keystore, secret, "123456") == Self.bytes)
     }
@@ -50,14 +50,14 @@ struct LockoutTests {
         #expect(
             refused?.code == .lockedOut && refused?.underlying?.rawCode == 0x921, "TPM_RC_LOCKOUT")
         #expect(refused?.reason == "the TPM refuses its lockout password after a wrong one")
-        #expect(try await keystore.pinStatus(of: secret).isLockedOut)
+        #expect(try await keystore.pinStatus(of: .secret(secret)).isLockedOut)
     }
 
     @Test func `a declined prompt and a password that is too long send nothing`() async throws {
         let (wire, keystore, secret) = try await lockedOut()
         let long = String(repeating: "7", count: 33)
         for (step, code) in [
-            (ScriptedPresence.Step.decline, KeystoreErrorCode.cancelled), (.pin(long), .wrongProof),
+            (ScriptedPresence.Step.decline, CommonErrorCode.cancelled), (.pin(long), .wrongProof),
         ] {
             wire.forget()
             #expect(await lift(keystore, secret, ScriptedPresence([step]))?.code == code)
@@ -75,7 +75,7 @@ struct LockoutTests {
             try await keystore.liftLockout(
                 of: secret, for: Scene.prompt, authorizedBy: Scene.nobody) == false)
         #expect(Set(wire.codes) == [.getCapability])
-        #expect(try await keystore.pinStatus(of: secret).isLockedOut)
+        #expect(try await keystore.pinStatus(of: .secret(secret)).isLockedOut)
         await tpm.cutPower()
     }
 
@@ -86,7 +86,7 @@ struct LockoutTests {
             #expect(
                 await lift(keystore, secret, presence)?.reason
                     == "the fingerprint does not match an enrolled finger")
-            #expect(try await keystore.pinStatus(of: secret).isLockedOut)
+            #expect(try await keystore.pinStatus(of: .secret(secret)).isLockedOut)
             #expect(
                 try await keystore.liftLockout(
                     of: secret, for: Scene.prompt, authorizedBy: presence))
@@ -94,7 +94,7 @@ struct LockoutTests {
             #expect(
                 broker.requests.last?.context
                     == PromptContext(reason: "unlock your PIN", container: "tests"))
-            #expect(try await keystore.pinStatus(of: secret).attemptsLeft == 10)
+            #expect(try await keystore.pinStatus(of: .secret(secret)).attemptsLeft == 10)
             let right = ScriptedPresence([.pin("123456")], broker: broker)
             _ = try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: right)
         }
@@ -161,7 +161,7 @@ struct LockoutTests {
             }
             #expect(error?.code == .wrongProof)
         }
-        #expect(try await keystore.pinStatus(of: secret).isLockedOut)
+        #expect(try await keystore.pinStatus(of: .secret(secret)).isLockedOut)
         return (wire, keystore, secret)
     }
 
@@ -181,7 +181,7 @@ struct LockoutTests {
             }
             #expect(error?.code == .wrongProof)
         }
-        #expect(try await keystore.pinStatus(of: secret).isLockedOut)
+        #expect(try await keystore.pinStatus(of: .secret(secret)).isLockedOut)
         return secret
     }
 

@@ -267,7 +267,7 @@ struct MACKeyTests {
                 return
             }
             func refusal(_ ticket: Data, _ use: ApprovalRequest.Use, _ user: UInt32) async
-                -> KeystoreErrorCode?
+                -> CommonErrorCode?
             {
                 await Scene.error { () async throws(KeystoreError) in
                     _ = try await broker.authority.complete(ticket, use, for: user)

@@ -119,7 +119,7 @@ struct RevocationTests {
         #expect(told.map { $0.underlying?.rawCode } == [0x98e, 0x98e], "TPM_RC_AUTH_FAIL")
         let left = try #require(told[0].attemptsLeft)
         #expect(told[1].attemptsLeft == left - 1)
-        #expect(try await keystore.pinStatus(of: secret).attemptsLeft == left - 1)
+        #expect(try await keystore.pinStatus(of: .secret(secret)).attemptsLeft == left - 1)
         for _ in 1..<left { _ = await refusal(keystore, secret, pin: "000000") }
 
         let presence = ScriptedPresence(pins: "123456")

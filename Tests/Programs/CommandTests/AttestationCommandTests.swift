@@ -234,7 +234,8 @@ struct AttestationCommandTests {
             let local = try await machine.run(attest + ["--form", "acme"])
             #expect(local.status == 1)
             #expect(
-                local.errors.contains("Add --issuer URL of a server where this TPM is enrolled"),
+                local.errors.contains(
+                    "Name a server where this TPM is enrolled. Set it with --issuer"),
                 "\(local.errors)")
 
             let anchors = machine.directory.path(of: "none")

@@ -281,14 +281,10 @@ struct PasskeyServeTests {
             Thread.detachNewThread {
                 _ = send(relay, packet, packet.count, Int32(MSG_NOSIGNAL))
                 var answer = [UInt8](repeating: 0, count: 100)
-                let count = Self.isReadable(relay) ? recv(relay, &answer, answer.count, 0) : 0
+                let isReadable = try? Poll.wait(for: relay, POLLIN, until: .now + hangLimit)
+                let count = isReadable == true ? recv(relay, &answer, answer.count, 0) : 0
                 continuation.resume(returning: Array(answer.prefix(max(count, 0))))
             }
         }
-    }
-
-    private static func isReadable(_ descriptor: Int32) -> Bool {
-        var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        return Glibc.poll(&waiting, 1, Int32(hangLimit.components.seconds) * 1000) == 1
     }
 }

@@ -68,25 +68,4 @@ struct ServerBindingCommandTests {
             #expect(!silent.hadVisitor())
         }
     }
-
-    @Test func `without a terminal a login of an earlier version requires --bind-server`()
-        async throws
-    {
-        try await withLogin { machine, kid in
-            try await machine.forgetServers()
-            // A process in a new session has no terminal.
-            let refused = try await machine.run(
-                "-w", Products.latchkey.string, "authenticate", "--json", pins: ["2580"],
-                program: "/usr/bin/setsid")
-            #expect(refused.status == 10, "\(refused.errors)")
-            #expect(
-                try refused.json()["error"]?["recovery"]?.string?.contains("--bind-server") == true)
-            let bound = try await machine.run(
-                "authenticate", "--bind-server", "--json", pins: ["2580"])
-            #expect(try bound.json()["kid"] == kid, "\(bound.errors)")
-            #expect(
-                try await machine.run("authenticate", "--json", pins: ["2580"]).json()["kid"] == kid
-            )
-        }
-    }
 }

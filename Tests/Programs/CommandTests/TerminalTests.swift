@@ -108,24 +108,6 @@ struct TerminalTests {
         #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 3)
     }
 
-    @Test(arguments: [("yes\r", 0 as Int32), ("no\r", 10), ("\u{4}", 10)])
-    func `a login of an earlier version is bound after the user confirms its server`(
-        answer: String, status: Int32
-    ) async throws {
-        try await Machine.withServer { machine in
-            #expect(try await machine.run("login").status == 0)
-            try await machine.forgetServers()
-            let outcome = try await type([answer], at: machine, "logout", "--json")
-            #expect(outcome.status == status, "\(outcome.screen)")
-            let endpoint = try #require(machine.environment["LATCHKEY_ENDPOINT"])
-            #expect(
-                outcome.screen.contains("Does it belong to ‘\(endpoint)’ (client ‘latchkey-demo’)?")
-            )
-            let after = try await machine.run("status", "--json").json()
-            #expect(after["sessionState"] == (status == 0 ? "NO_SESSION" : "AUTHENTICATED"))
-        }
-    }
-
     @Test func `only terminals get colour, unless NO_COLOR is set`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let doctor = "exec \(Products.latchkey) doctor >/dev/tty"

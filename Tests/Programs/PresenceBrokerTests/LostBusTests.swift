@@ -32,7 +32,7 @@ struct LostBusTests {
     }
 
     static func listen(at path: String) throws -> Int32 {
-        let listener = try #require(UNIXSocketAddress(path: path)?.boundSocket())
+        let listener = try #require(try UNIXSocketAddress(path: path)?.boundSocket())
         try #require(Glibc.listen(listener, 1) == 0)
         return listener
     }

@@ -38,8 +38,7 @@ struct SeveralUsesTests {
 
     @Test func `an unknown ticket, and a request with invalid uses, are refused`() async throws {
         try await BrokerScene.with { scene in
-            func refusal(_ body: () async throws(KeystoreError) -> Void) async -> KeystoreErrorCode?
-            {
+            func refusal(_ body: () async throws(KeystoreError) -> Void) async -> CommonErrorCode? {
                 do throws(KeystoreError) {
                     try await body()
                     return nil

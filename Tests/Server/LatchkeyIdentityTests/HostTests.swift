@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeyPlatform
 import Testing
 
 @testable import latchkey_identity

@@ -1,8 +1,9 @@
 package import Latchkey
 
 /// A keystore whose hardware is not available: every call fails.
-package struct AbsentKeystore: BackendKeystore {
+package struct AbsentKeystore: Keystore {
     package let backend = "tpm"
+    package let mayHaveReader = false
 
     package init() {}
 
@@ -13,7 +14,13 @@ package struct AbsentKeystore: BackendKeystore {
     package func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         throw Self.absent
     }
-    package func pinStatus() async throws(KeystoreError) -> PINStatus { throw Self.absent }
+    package func owns(_ secret: SealedSecret) async -> Bool? { nil }
+    package func endReuse() {}
+    package func isAttestable(_ key: HardwareKey) -> Bool { false }
+
+    package func pinStatus(of subject: PINSubject) async throws(KeystoreError) -> PINStatus {
+        throw Self.absent
+    }
 
     package func createKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
@@ -34,7 +41,10 @@ package struct AbsentKeystore: BackendKeystore {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes { throw Self.absent }
 
-    package func delete(_ key: HardwareKey) async throws(KeystoreError) { throw Self.absent }
+    package func delete(
+        _ key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: (any PresenceAuthority)?
+    ) async throws(KeystoreError) { throw Self.absent }
 
     package func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
@@ -47,9 +57,13 @@ package struct AbsentKeystore: BackendKeystore {
         _ key: HardwareKey, for request: AttestationRequest
     ) async throws(KeystoreError) -> KeyAttestation { throw Self.absent }
 
-    package func attestationIdentity(for issuer: String) async throws(KeystoreError)
-        -> AttestationIdentity
-    {
-        throw Self.absent
-    }
+    package func liftLockout(
+        of secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> Bool { throw Self.absent }
+
+    package func rename(
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey { throw Self.absent }
 }

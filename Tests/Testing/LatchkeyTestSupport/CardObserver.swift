@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Latchkey
+internal import LatchkeyPlatform
 internal import LatchkeySimulators
 package import VirtualSmartCard
 
@@ -41,26 +42,18 @@ package final class CardObserver {
     ///
     /// - Parameter isExclusive: Whether no other program can connect.
     package init(slotOfReader: Int = 0, isExclusive: Bool = false) throws {
-        let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL)
-        guard let establish = dlsym(handle, "SCardEstablishContext"),
-            let connect = dlsym(handle, "SCardConnect"),
-            let reconnect = dlsym(handle, "SCardReconnect"),
-            let transmit = dlsym(handle, "SCardTransmit"),
-            let begin = dlsym(handle, "SCardBeginTransaction"),
-            let release = dlsym(handle, "SCardReleaseContext")
-        else { throw Self.failure("load libpcsclite", 0) }
-        self.reconnect = unsafeBitCast(reconnect, to: Reconnect.self)
-        self.transmit = unsafeBitCast(transmit, to: Transmit.self)
-        self.begin = unsafeBitCast(begin, to: Release.self)
-        self.release = unsafeBitCast(release, to: Release.self)
-        try Self.check(
-            "SCardEstablishContext",
-            unsafeBitCast(establish, to: Establish.self)(2, nil, nil, &context))
+        let library = try OptionalLibrary("libpcsclite.so.1")
+        let establish: Establish = try library.function("SCardEstablishContext")
+        let connect: Connect = try library.function("SCardConnect")
+        reconnect = try library.function("SCardReconnect")
+        transmit = try library.function("SCardTransmit")
+        begin = try library.function("SCardBeginTransaction")
+        release = try library.function("SCardReleaseContext")
+        try Self.check("SCardEstablishContext", establish(2, nil, nil, &context))
         let name = SmartCardReader.name(ofSlot: slotOfReader)
         try Self.check(
             "SCardConnect",
-            unsafeBitCast(connect, to: Connect.self)(
-                context, name, isExclusive ? 1 : 2, 3, &card, &protocolInUse))
+            connect(context, name, isExclusive ? 1 : 2, 3, &card, &protocolInUse))
         _ = try answer(to: Self.selection)
     }
 

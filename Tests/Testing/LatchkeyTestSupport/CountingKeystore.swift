@@ -40,19 +40,9 @@ package final class CountingKeystore: KeystoreWrapper {
         }
     }
 
-    package func pinStatus() async throws(KeystoreError) -> PINStatus {
-        try await call("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus() }
-    }
-
-    package func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
+    package func pinStatus(of subject: PINSubject) async throws(KeystoreError) -> PINStatus {
         try await call("pinStatus") { () throws(KeystoreError) in
-            try await keystore.pinStatus(of: key)
-        }
-    }
-
-    package func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
-        try await call("pinStatus") { () throws(KeystoreError) in
-            try await keystore.pinStatus(of: secret)
+            try await keystore.pinStatus(of: subject)
         }
     }
 
@@ -61,7 +51,7 @@ package final class CountingKeystore: KeystoreWrapper {
         willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         try await call("createRevocableKey") { () throws(KeystoreError) in
-            try await keystore.createRevocableKey(
+            try await keystore.revoking().createRevocableKey(
                 request, authorizedBy: presence, willCreate: willCreate)
         }
     }
@@ -81,13 +71,15 @@ package final class CountingKeystore: KeystoreWrapper {
         willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         try await call("sealRevocably") { () throws(KeystoreError) in
-            try await keystore.sealRevocably(
+            try await keystore.revoking().sealRevocably(
                 secret, policy: policy, for: prompt, authorizedBy: presence, willCreate: willCreate)
         }
     }
 
     package func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
-        try await call("revoke") { () throws(KeystoreError) in try await keystore.revoke(secret) }
+        try await call("revoke") { () throws(KeystoreError) in
+            try await keystore.revoking().revoke(secret)
+        }
     }
 
     package func unseal(

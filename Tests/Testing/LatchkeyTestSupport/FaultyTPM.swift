@@ -64,7 +64,7 @@ package final class FaultyTPM: Sendable {
         // The control channel goes to the TPM directly.
         try FileManager.default.createSymbolicLink(
             atPath: "\(path).ctrl", withDestinationPath: "\(target).ctrl")
-        listener = try #require(UNIXSocketAddress(path: path)?.boundSocket())
+        listener = try #require(try UNIXSocketAddress(path: path)?.boundSocket())
         try #require(listen(listener, 16) == 0)
         let descriptor = listener
         Thread.detachNewThread { [weak self] in
@@ -164,7 +164,7 @@ package final class FaultyTPM: Sendable {
 
     /// Sends the command to the TPM.
     private func exchange(_ command: [UInt8], _ code: UInt32) -> [UInt8]? {
-        guard let descriptor = UNIXSocketAddress(path: target)?.connectedSocket() else {
+        guard let descriptor = try? UNIXSocketAddress(path: target)?.connectedSocket() else {
             return nil
         }
         defer { close(descriptor) }

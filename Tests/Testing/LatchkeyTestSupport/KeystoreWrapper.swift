@@ -1,8 +1,9 @@
 package import FoundationEssentials
 package import Latchkey
 
-/// A keystore that forwards all calls to another one, except those that it implements.
-package protocol KeystoreWrapper: Keystore {
+/// A keystore that forwards all calls to another one, except those that it implements. Calls that
+/// the other one does not have throw `unsupported`.
+package protocol KeystoreWrapper: RevokingKeystore, AttestingKeystore {
     var keystore: any Keystore { get }
 }
 
@@ -16,16 +17,8 @@ extension KeystoreWrapper {
         try await keystore.capabilities()
     }
 
-    package func pinStatus() async throws(KeystoreError) -> PINStatus {
-        try await keystore.pinStatus()
-    }
-
-    package func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
-        try await keystore.pinStatus(of: key)
-    }
-
-    package func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
-        try await keystore.pinStatus(of: secret)
+    package func pinStatus(of subject: PINSubject) async throws(KeystoreError) -> PINStatus {
+        try await keystore.pinStatus(of: subject)
     }
 
     package func createKey(
@@ -38,7 +31,7 @@ extension KeystoreWrapper {
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
         willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
-        try await keystore.createRevocableKey(
+        try await keystore.revoking().createRevocableKey(
             request, authorizedBy: presence, willCreate: willCreate)
     }
 
@@ -61,12 +54,12 @@ extension KeystoreWrapper {
         authorizedBy presence: any PresenceAuthority,
         willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
-        try await keystore.sealRevocably(
+        try await keystore.revoking().sealRevocably(
             secret, policy: policy, for: prompt, authorizedBy: presence, willCreate: willCreate)
     }
 
     package func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
-        try await keystore.revoke(secret)
+        try await keystore.revoking().revoke(secret)
     }
 
     package func unseal(
@@ -85,12 +78,9 @@ extension KeystoreWrapper {
 
     package func endReuse() { keystore.endReuse() }
 
-    package func delete(_ key: HardwareKey) async throws(KeystoreError) {
-        try await keystore.delete(key)
-    }
-
     package func delete(
-        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: (any PresenceAuthority)?
     ) async throws(KeystoreError) {
         try await keystore.delete(key, for: prompt, authorizedBy: presence)
     }
@@ -121,26 +111,26 @@ extension KeystoreWrapper {
     package func attestationIdentity(for issuer: String) async throws(KeystoreError)
         -> AttestationIdentity
     {
-        try await keystore.attestationIdentity(for: issuer)
+        try await keystore.attesting().attestationIdentity(for: issuer)
     }
 
     package func activate(
         _ challenge: ActivationChallenge, for issuer: String
     ) async throws(KeystoreError) -> SecretBytes {
-        try await keystore.activate(challenge, for: issuer)
+        try await keystore.attesting().activate(challenge, for: issuer)
     }
 
     package func keepAttestationCertificates(
         _ certificates: [Data], for issuer: String
     ) async throws(KeystoreError) {
-        try await keystore.keepAttestationCertificates(certificates, for: issuer)
+        try await keystore.attesting().keepAttestationCertificates(certificates, for: issuer)
     }
 
     package func forgetAttestation(for issuer: String) async throws(KeystoreError) {
-        try await keystore.forgetAttestation(for: issuer)
+        try await keystore.attesting().forgetAttestation(for: issuer)
     }
 
     package func attestationIssuers() async throws(KeystoreError) -> [String] {
-        try await keystore.attestationIssuers()
+        try await keystore.attesting().attestationIssuers()
     }
 }

@@ -1,5 +1,6 @@
 internal import Dispatch
 internal import Glibc
+internal import LatchkeyPlatform
 internal import LatchkeySimulators
 internal import Testing
 
@@ -43,9 +44,7 @@ package final class PseudoTerminal: Sendable {
             DispatchQueue(label: "test.terminal").async {
                 var bytes: [UInt8] = []
                 let deadline = ContinuousClock.now + hangLimit
-                while ContinuousClock.now < deadline {
-                    var ready = pollfd(fd: master, events: Int16(POLLIN), revents: 0)
-                    guard poll(&ready, 1, 50) > 0 else { continue }
+                while (try? Poll.wait(for: master, POLLIN, until: deadline)) == true {
                     var buffer = [UInt8](repeating: 0, count: 4096)
                     let count = read(master, &buffer, buffer.count)
                     guard count > 0 else { break }
@@ -62,8 +61,7 @@ package final class PseudoTerminal: Sendable {
     /// The output that no call has read yet.
     package func rest() -> String {
         var bytes: [UInt8] = []
-        var ready = pollfd(fd: master, events: Int16(POLLIN), revents: 0)
-        while poll(&ready, 1, 0) > 0 {
+        while (try? Poll.wait(for: master, POLLIN, until: .now)) == true {
             var buffer = [UInt8](repeating: 0, count: 4096)
             let count = read(master, &buffer, buffer.count)
             guard count > 0 else { break }

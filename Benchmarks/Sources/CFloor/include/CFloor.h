@@ -23,35 +23,23 @@ int floor_verify(floor_token *token, const uint8_t *digest, const uint8_t *signa
  * return 0 or the response code, after a message on stderr. */
 typedef struct floor_tpm floor_tpm;
 
-/* How a key wants its PIN. */
-typedef enum {
-    /* Through a policy of two branches, of which the PIN is one: StartAuthSession (salted), Load, PolicyAuthValue,
-     * PolicyOR, Sign, FlushContext. */
-    FLOOR_POLICY,
-    /* As its own authValue: StartAuthSession (salted), Load, Sign, FlushContext. */
-    FLOOR_PIN
-} floor_key;
-
-/* Connects, and makes a key of each kind under the storage root key at 0x81000001, which must be there. NULL on
- * failure. */
+/* Connects, and makes a key under the storage root key at 0x81000001, which must be there. Its policy has two branches, of
+ * which the PIN is one: StartAuthSession (salted), Load, PolicyAuthValue, PolicyOR, Sign, FlushContext. NULL on failure. */
 floor_tpm *floor_tpm_open(const char *tcti, const char *pin);
 
 /* Commands written by hand, session cryptography on libcrypto, HMACs checked both ways. The digest has 32 bytes; r and s
  * have 32 each. */
-uint32_t floor_tpm_sign(floor_tpm *tpm, floor_key key, const uint8_t *digest, uint8_t *signature);
+uint32_t floor_tpm_sign(floor_tpm *tpm, const uint8_t *digest, uint8_t *signature);
 
 /* Everything that can be done before the PIN is known; what is left then; and the end. */
 uint32_t floor_tpm_prime(floor_tpm *tpm);
 uint32_t floor_tpm_sign_primed(floor_tpm *tpm, const uint8_t *digest, uint8_t *signature);
 uint32_t floor_tpm_end_primed(floor_tpm *tpm);
 
-/* The same through ESAPI, with the key of the policy. */
+/* The same commands through ESAPI. */
 uint32_t floor_tpm_sign_esapi(floor_tpm *tpm, const uint8_t *digest);
-uint32_t floor_tpm_prime_esapi(floor_tpm *tpm);
-uint32_t floor_tpm_sign_primed_esapi(floor_tpm *tpm, const uint8_t *digest);
-uint32_t floor_tpm_end_primed_esapi(floor_tpm *tpm);
 
 /* Verifies with libcrypto what floor_tpm_sign made. Returns 1 when it is the key's. */
-int floor_tpm_verify(floor_tpm *tpm, floor_key key, const uint8_t *digest, const uint8_t *signature);
+int floor_tpm_verify(floor_tpm *tpm, const uint8_t *digest, const uint8_t *signature);
 
 #endif

@@ -40,7 +40,8 @@ package struct PasskeyStore: Sendable {
         let (passkeys, damage) = try read()
         for (id, error) in damage {
             let name = String(oneLine: Self.credentialID(id) ?? id.rawValue, limit: 64)
-            reportDamage(error.with(recovery: "Delete it: latchkey passkey delete \(name)."))
+            reportDamage(
+                error.with(recovery: Recovery("Delete the passkey \(name).", .deletePasskey)))
         }
         return passkeys
     }
@@ -86,7 +87,7 @@ package struct PasskeyStore: Sendable {
         guard let first = found.first else {
             throw KeystoreError.notFound(
                 "there is no passkey ‘\(String(oneLine: text, limit: 64))’",
-                recovery: "List them: latchkey passkey list.")
+                recovery: Recovery("List the passkeys.", .listPasskeys))
         }
         guard found.count == 1 else {
             throw KeystoreError.conflict(
@@ -170,6 +171,7 @@ package struct PasskeyStore: Sendable {
     }
 
     private static var missing: KeystoreError {
-        .notFound("there is no such passkey", recovery: "List them: latchkey passkey list.")
+        .notFound(
+            "there is no such passkey", recovery: Recovery("List the passkeys.", .listPasskeys))
     }
 }

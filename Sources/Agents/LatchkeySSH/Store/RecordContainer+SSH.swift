@@ -26,7 +26,9 @@ extension RecordContainer {
         guard
             let found = try await read(SSHKeyRecord.id(of: id), for: prompt, authorizedBy: presence)
         else {
-            throw .notFound("there is no SSH key ‘\(id)’", recovery: "See ‘latchkey ssh list’.")
+            throw .notFound(
+                "there is no SSH key ‘\(id)’",
+                recovery: Recovery("List the SSH keys.", .listSSHKeys))
         }
         return try SSHKeyRecord(found.record)
     }

@@ -115,8 +115,8 @@ extension SSHKeyRecord {
         guard key.policy == .none, !settings.isOfferedWithoutVerification else { return }
         throw .unsupported(
             "the hardware uses the key ‘\(name)’ without a PIN or fingerprint, so any program could log in with it",
-            recovery:
-                "Create a key with --policy pin or user-presence, or permit it with --without-verification."
-        )
+            recovery: Recovery(
+                "Create a key with the policy ‘pin’ or ‘user-presence’, or permit this one.",
+                .choosePolicy, .offerWithoutVerification))
     }
 }

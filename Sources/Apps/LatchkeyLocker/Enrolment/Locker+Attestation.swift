@@ -26,13 +26,14 @@ extension Locker {
     /// Signs the request that registers a new key, and makes the key's proof for the same
     /// challenge.
     func signNewKey(
-        _ action: LockerAssertion.Action, _ key: HardwareKey, enrolmentID: String?,
+        _ action: LockerAssertion.Action, with key: HardwareKey, enrolmentID: String?,
         provenBy prover: Prover?,
-        _ server: LockerServer, _ context: FlowContext
+        at server: LockerServer, in context: FlowContext
     ) async throws -> (assertion: String, attestation: JSONValue?) {
         let challenge = try await server.challenge()
         let assertion = try await sign(
-            action, challenge: challenge, with: key, enrolmentID: enrolmentID, server, context)
+            action, challenge: challenge, with: key, enrolmentID: enrolmentID, at: server,
+            in: context)
         return (assertion, try await prover?.statement(about: key, challenge: challenge))
     }
 }

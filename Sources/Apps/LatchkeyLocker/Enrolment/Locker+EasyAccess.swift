@@ -18,18 +18,18 @@ extension Locker {
         let server = try await server()
         let old = enrolment.easyAccess
         // The server stores at most two keys. A crash during a change may have left one.
-        try await removeUnusedKeys(enrolment, server, context)
+        try await removeUnusedKeys(enrolment, at: server, in: context)
         let new: NewSecret
         do {
             new = try await makeEasyAccess(
-                enrolment.id, deviceKey: enrolment.deviceKey, token, server, context)
+                enrolment.id, deviceKey: enrolment.deviceKey, token: token, at: server, in: context)
         } catch {
             await finishRevocations()
             // Without easy access here, the server's keys come from a copy of the store. Removing
             // them makes room for the next attempt.
             if old == nil, (error as? ErsteGroupAuthError)?.serverError == "easy_access_limit" {
                 _ = try? await finish { [enrolment] in
-                    try await self.removeAtServer(nil, of: enrolment, server, context)
+                    try await self.removeAtServer(nil, of: enrolment, at: server, in: context)
                 }
             }
             throw error
@@ -55,7 +55,8 @@ extension Locker {
             // Names the key: another program may have deleted the row before the server got the
             // key.
             _ = try? await finish { [enrolment] in
-                try await self.removeAtServer(new.pending.key, of: enrolment, server, context)
+                try await self.removeAtServer(
+                    new.pending.key, of: enrolment, at: server, in: context)
                 try await self.discard(new.pending, context)
             }
             throw error
@@ -64,17 +65,17 @@ extension Locker {
         forgetProofs()
         draft.enrolment = .some(enrolment)
         await finishRevocations()
-        await tryRemovingUnusedKeys(enrolment, server, context)
+        await tryRemovingUnusedKeys(enrolment, at: server, in: context)
     }
 
     /// Deletes easy-access keys without an enrolment from the server and from the hardware.
     private func removeUnusedKeys(
-        _ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext
+        _ enrolment: Enrolment, at server: LockerServer, in context: FlowContext
     ) async throws {
         for pending in try await rows.pendingKeys(for: context.prompt)
         where pending.role == .easyAccess {
             guard pending.key.id != enrolment.easyAccess?.key.id else { continue }
-            try await removeAtServer(pending.key, of: enrolment, server, context)
+            try await removeAtServer(pending.key, of: enrolment, at: server, in: context)
             try await discard(pending, context)
         }
     }
@@ -82,20 +83,23 @@ extension Locker {
     /// Tries to remove unused keys. After a failure, the next start that reaches the server tries
     /// again.
     func tryRemovingUnusedKeys(
-        _ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext
+        _ enrolment: Enrolment, at server: LockerServer, in context: FlowContext
     ) async {
-        _ = try? await finish { try await self.removeUnusedKeys(enrolment, server, context) }
+        _ = try? await finish {
+            try await self.removeUnusedKeys(enrolment, at: server, in: context)
+        }
     }
 
     /// Removes an easy-access key, or all, at the server with the device's signature. Does not
     /// prompt.
     private func removeAtServer(
-        _ key: HardwareKey?, of enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext
+        _ key: HardwareKey?, of enrolment: Enrolment, at server: LockerServer,
+        in context: FlowContext
     ) async throws {
         let assertion = try await sign(
             .easyAccessDisable, with: enrolment.deviceKey, enrolmentID: enrolment.id,
-            removing: key?.id, server,
-            context)
+            removing: key?.id, at: server,
+            in: context)
         try await server.removeEasyAccessKey(enrolment.id, assertion)
     }
 
@@ -109,7 +113,7 @@ extension Locker {
             try await server.removeEasyAccessKeys(enrolment.id, secret)
         } else {
             // The session's token has expired. The device may remove its keys without one.
-            try await removeAtServer(nil, of: enrolment, server, context)
+            try await removeAtServer(nil, of: enrolment, at: server, in: context)
         }
         draft = try await finish { [draft] in
             var draft = draft
@@ -128,7 +132,7 @@ extension Locker {
         guard let enrolment = draft.enrolment ?? nil, let server = try? await server() else {
             return
         }
-        await tryRemovingUnusedKeys(enrolment, server, context)
+        await tryRemovingUnusedKeys(enrolment, at: server, in: context)
     }
 
     /// Deletes easy access here: its key, and the class that it opens.

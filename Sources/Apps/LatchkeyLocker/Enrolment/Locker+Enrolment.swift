@@ -23,9 +23,7 @@ extension Locker {
                 code: .invalidConfiguration,
                 reason:
                     "the server stores no key shares, so cryptography would not bind data to sessions",
-                recovery:
-                    "Use another server, or set ‘levelShares’ (in the command line tool: --without-shares)."
-            )
+                recovery: Recovery("Use another server, or set ‘levelShares’.", .omitShares))
         }
         let capabilities = try await configuration.records.keystore.capabilities()
         let policy = await easyAccessPolicy(through: presence)
@@ -57,16 +55,19 @@ extension Locker {
         do {
             let enrolmentID = pending.key.publicKey.thumbprint
             let (assertion, attestation) = try await signNewKey(
-                .enrol, pending.key, enrolmentID: nil, provenBy: prover, server, context)
-            let tombstone = try await storeRevocation(enrolmentID, pending.key, server, context)
+                .enrol, with: pending.key, enrolmentID: nil, provenBy: prover, at: server,
+                in: context)
+            let tombstone = try await storeRevocation(
+                of: enrolmentID, by: pending.key, at: server, in: context)
             do {
                 let answer = try await server.enrol(
                     assertion, attestation: attestation, as: enrolmentID, token)
                 try await complete(
-                    answer, pending, tombstone, userID, token, server, context, &draft)
+                    answer, with: pending, revokedBy: tombstone, userID: userID, token: token,
+                    at: server, in: context, &draft)
             } catch {
                 await finishRevocations()
-                _ = try? await finish { try await self.send(tombstone, server, context) }
+                _ = try? await finish { try await self.send(tombstone, at: server, in: context) }
                 throw error
             }
         } catch {
@@ -77,9 +78,8 @@ extension Locker {
 
     /// Performs steps 3 and 4.
     private func complete(
-        _ answer: LockerEnrolmentAnswer, _ pending: PendingKey, _ tombstone: Tombstone,
-        _ userID: String,
-        _ token: SecretBytes, _ server: LockerServer, _ context: FlowContext,
+        _ answer: LockerEnrolmentAnswer, with pending: PendingKey, revokedBy tombstone: Tombstone,
+        userID: String, token: SecretBytes, at server: LockerServer, in context: FlowContext,
         _ draft: inout SessionDraft
     ) async throws {
         let isShared = answer.levelShares != nil
@@ -97,7 +97,7 @@ extension Locker {
         }
         let deviceSecret = SecretBytes.random(count: LevelKey.byteCount)
         let secret = try await makeEasyAccess(
-            answer.enrolmentID, deviceKey: pending.key, token, server, context)
+            answer.enrolmentID, deviceKey: pending.key, token: token, at: server, in: context)
         do {
             let base = try await configuration.records.prepare(
                 Enrolment.baseClasses(of: answer.enrolmentID).newClass(.none),
@@ -176,8 +176,8 @@ extension Locker {
     /// Prompts once for a new secret, for its key and for the class that it opens. Adds the key at
     /// the server, which accepts it only with this device's signature.
     func makeEasyAccess(
-        _ enrolmentID: String, deviceKey: HardwareKey, _ token: SecretBytes, _ server: LockerServer,
-        _ context: FlowContext
+        _ enrolmentID: String, deviceKey: HardwareKey, token: SecretBytes, at server: LockerServer,
+        in context: FlowContext
     ) async throws -> NewSecret {
         let policy = await easyAccessPolicy(through: context.presence)
         let prover = try await prover(for: policy, server, token)
@@ -190,12 +190,13 @@ extension Locker {
                     for: context.prompt, authorizedBy: context.presence)
             }
             let (assertion, attestation) = try await signNewKey(
-                .easyAccessEnable, pending.key, enrolmentID: enrolmentID, provenBy: prover, server,
-                context)
+                .easyAccessEnable, with: pending.key, enrolmentID: enrolmentID, provenBy: prover,
+                at: server,
+                in: context)
             let deviceSignature = try await countersign(assertion, with: deviceKey, context)
             try await server.enableEasyAccess(
-                enrolmentID, assertion, deviceSignature: deviceSignature, attestation: attestation,
-                token)
+                enrolmentID, assertion: assertion, deviceSignature: deviceSignature,
+                attestation: attestation, token: token)
             return (pending, prepared)
         } catch {
             // If the server may have the key, the row stays, so that the key is removed there

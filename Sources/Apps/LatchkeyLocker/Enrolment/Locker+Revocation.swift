@@ -23,7 +23,7 @@ extension Locker {
                     code: .hardware, reason: "the device's key can't sign any more",
                     recovery: "Remove the device at the server.")
             }
-            try await finish { try await self.send(statement, self.server(), context) }
+            try await finish { try await self.send(statement, at: self.server(), in: context) }
         } catch {
             let cause = ErsteGroupAuthError(any: error)
             throw ErsteGroupAuthError(
@@ -134,7 +134,8 @@ extension Locker {
     /// Signs and stores the revocation of an enrolment before it is made, in case it stays
     /// incomplete.
     func storeRevocation(
-        _ enrolmentID: String, _ key: HardwareKey, _ server: LockerServer, _ context: FlowContext
+        of enrolmentID: String, by key: HardwareKey, at server: LockerServer,
+        in context: FlowContext
     ) async throws -> Tombstone {
         let tombstone = try await Self.signRevocation(
             of: enrolmentID, issuer: configuration.issuer, audience: server.discovery.issuer,
@@ -145,7 +146,8 @@ extension Locker {
     }
 
     /// Revokes a destroyed enrolment at the server.
-    func send(_ tombstone: Tombstone, _ server: LockerServer, _ context: FlowContext) async throws {
+    func send(_ tombstone: Tombstone, at server: LockerServer, in context: FlowContext) async throws
+    {
         do {
             try await server.revoke(tombstone.enrolmentID, statement: tombstone.statement)
         } catch let error as ErsteGroupAuthError where error.code == .enrolmentRevoked {
@@ -169,7 +171,7 @@ extension Locker {
         }
         let mine = tombstones.filter { $0.issuer == configuration.issuer }
         guard !mine.isEmpty, let server = try? await server() else { return }
-        for tombstone in mine { try? await send(tombstone, server, context) }
+        for tombstone in mine { try? await send(tombstone, at: server, in: context) }
     }
 
     /// Deletes an enrolment for which ``ErsteGroupAuth/initializeLocker(_:)`` throws

@@ -17,7 +17,8 @@ extension ErsteGroupAuthError {
             default: .hardware
             }
         self.init(
-            operation: error.operation, code: code, reason: error.reason, recovery: error.recovery,
+            operation: error.operation, code: code, reason: error.reason,
+            recovery: error.recoveryAction,
             attemptsLeft: error.attemptsLeft, lockedOutUntil: error.lockedOutUntil,
             underlying: error.underlying)
     }
@@ -42,7 +43,7 @@ extension ErsteGroupAuthError {
     /// The error for a refusal by the locker protocol's endpoints and grants. Other endpoints never
     /// end the enrolment, whatever code they return.
     static func refusedByLocker(_ refusal: ServerRefusal) -> ErsteGroupAuthError {
-        let (code, reason, recovery): (Code, String, String)
+        let (code, reason, recovery): (Code, String, Recovery)
         switch (refusal.status, refusal.oauthError?.error) {
         case (401, "enrolment_revoked"):
             code = .enrolmentRevoked

@@ -11,11 +11,11 @@ public struct ErsteGroupAuthErrorCode: LatchkeyErrorCode {
 
     /// The name of the code, for example `wrongSecret`.
     public let description: String
-    public let keystoreCode: KeystoreErrorCode
+    public let commonCode: CommonErrorCode
 
-    private init(_ name: String, _ keystoreCode: KeystoreErrorCode) {
+    private init(_ name: String, _ commonCode: CommonErrorCode) {
         description = name
-        self.keystoreCode = keystoreCode
+        self.commonCode = commonCode
     }
 
     /// There is no open locker: call `initializeLocker` first.
@@ -96,11 +96,11 @@ public struct BackgroundAccessErrorCode: LatchkeyErrorCode {
     /// The name of the code, for example `notPermitted`.
     public let description: String
     /// The code of an error without a cause.
-    public let keystoreCode: KeystoreErrorCode
+    public let commonCode: CommonErrorCode
 
-    private init(_ name: String, _ keystoreCode: KeystoreErrorCode) {
+    private init(_ name: String, _ commonCode: CommonErrorCode) {
         description = name
-        self.keystoreCode = keystoreCode
+        self.commonCode = commonCode
     }
 
     /// This device is not enrolled.
@@ -144,6 +144,6 @@ extension BackgroundAccessError {
         self.init(
             operation: cause.operation, code: BackgroundAccessErrorCode(cause),
             reason: cause.reason,
-            recovery: cause.recovery, underlying: cause.underlying, details: cause)
+            recovery: cause.recoveryAction, underlying: cause.underlying, details: cause)
     }
 }

@@ -166,7 +166,7 @@ public final class Locker: Sendable {
     func sign(
         _ action: LockerAssertion.Action, challenge: String? = nil, with key: HardwareKey,
         enrolmentID: String?,
-        removing easyAccessKey: KeyID? = nil, _ server: LockerServer, _ context: FlowContext,
+        removing easyAccessKey: KeyID? = nil, at server: LockerServer, in context: FlowContext,
         authorizedBy presence: (any PresenceAuthority)? = nil
     ) async throws -> String {
         let challenge = if let challenge { challenge } else { try await server.challenge() }

@@ -68,7 +68,7 @@ struct LevelWraps: Sendable, Hashable {
 
     /// Wraps the keys.
     init(
-        _ keys: [ProtectionLevel: LevelKey], deviceSecret: SecretBytes, shares: LevelShares?,
+        _ keys: [ProtectionLevel: LevelKey], deviceSecret: SecretBytes, shares: LevelKeyShares?,
         enrolmentID: String
     ) throws {
         var wraps: [ProtectionLevel: Data] = [:]
@@ -81,7 +81,7 @@ struct LevelWraps: Sendable, Hashable {
             let info = Self.info(level, enrolmentID, isShared: share != nil)
             let wrapping =
                 level == .offline
-                ? active.wrappingKey(info) : Self.shared(deviceSecret, share, info)
+                ? active.wrappingKey(info) : Self.shared(deviceSecret, share: share, info: info)
             wraps[level] = try key.secret.withUnsafeBytes { bytes in
                 try AES.GCM.seal(bytes, using: wrapping, authenticating: Data(info.utf8)).combined
             }
@@ -115,7 +115,8 @@ struct LevelWraps: Sendable, Hashable {
         enrolmentID: String
     ) throws -> [ProtectionLevel: LevelKey] {
         let info = Self.info(level, enrolmentID, isShared: share != nil)
-        let key = try unwrap(level, under: Self.shared(deviceSecret, share, info), info)
+        let key = try unwrap(
+            level, under: Self.shared(deviceSecret, share: share, info: info), info)
         guard level == .active else { return [level: key] }
         let offlineInfo = Self.info(.offline, enrolmentID, isShared: false)
         return [
@@ -130,7 +131,7 @@ struct LevelWraps: Sendable, Hashable {
         "latchkey/locker/wrap/v1/\(isShared ? "shared" : "device")/\(level.rawValue)/\(enrolmentID)"
     }
 
-    private static func shared(_ deviceSecret: SecretBytes, _ share: SecretBytes?, _ info: String)
+    private static func shared(_ deviceSecret: SecretBytes, share: SecretBytes?, info: String)
         -> SymmetricKey
     {
         let material = SecretBytes(count: deviceSecret.count + (share?.count ?? 0)) { buffer in

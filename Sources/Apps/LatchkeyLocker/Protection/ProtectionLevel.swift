@@ -48,7 +48,7 @@ public enum ProtectionErrorCode: LatchkeyErrorCode {
     /// The level that is required.
     public typealias Details = ProtectionLevel
 
-    public var keystoreCode: KeystoreErrorCode {
+    public var commonCode: CommonErrorCode {
         switch self {
         case .tooLong: .invalidInput
         case .wrongEnrolment: .wrongDevice

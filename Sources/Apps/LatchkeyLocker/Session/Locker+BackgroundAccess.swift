@@ -12,7 +12,7 @@ extension Locker {
             let request = BackgroundRequest(metadata: metadata, epoch: state.machine?.epoch ?? 0)
             if let running = state.background[request] { return running }
             let enrolment = state.enrolment
-            let task = Task { try await perform(request, enrolment, context) }
+            let task = Task { try await perform(request, of: enrolment, in: context) }
             state.background[request] = task
             return task
         }
@@ -20,7 +20,7 @@ extension Locker {
 
     /// - Parameter enrolment: The enrolment that requests background access.
     private func perform(
-        _ request: BackgroundRequest, _ enrolment: Enrolment?, _ context: FlowContext
+        _ request: BackgroundRequest, of enrolment: Enrolment?, in context: FlowContext
     ) async throws -> AuthSessionStatus {
         let token: AccessToken
         let levels: [ProtectionLevel: LevelKey]
@@ -36,10 +36,10 @@ extension Locker {
             {
                 _ = try? await erase(enrolment, adding: [], context)
             }
-            _ = finish(request, code.answer, nil, [:])
+            _ = finish(request, code.answer, token: nil, levels: [:])
             throw error
         }
-        let (step, status) = finish(request, .granted, token, levels)
+        let (step, status) = finish(request, .granted, token: token, levels: levels)
         switch step {
         case .succeed: return status
         case .drop: throw ErsteGroupAuthError.cancelled("the session ended during the request")
@@ -53,13 +53,15 @@ extension Locker {
     ) async throws -> (AccessToken, [ProtectionLevel: LevelKey]) {
         let server = try await server()
         let assertion = try await sign(
-            .backgroundAccess, with: enrolment.deviceKey, enrolmentID: enrolment.id, server, context
+            .backgroundAccess, with: enrolment.deviceKey, enrolmentID: enrolment.id, at: server,
+            in: context
         )
         let asked = configuration.backgroundScopes ?? []
         let answer = try await server.token(
             LockerServer.backgroundAccessGrant, assertion, scopes: asked)
         let tokens = try answer.json(TokenResponse.self)
-        let levels = try open(.background, enrolment, answer.shares()?.background)
+        let levels = try open(
+            .background, of: enrolment, share: answer.shares()?.background)
         let offered = asked.isEmpty ? server.discovery.backgroundScopes : asked
         let token = try token(tokens, answer, asked: offered)
         guard Set(token.scopes).isSubset(of: offered) else {
@@ -74,8 +76,7 @@ extension Locker {
     /// - Returns: The status with the narrow token.
     private func finish(
         _ request: BackgroundRequest, _ answer: SessionMachine.BackgroundAnswer,
-        _ token: AccessToken?,
-        _ levels: [ProtectionLevel: LevelKey]
+        token: AccessToken?, levels: [ProtectionLevel: LevelKey]
     ) -> (SessionMachine.BackgroundStep, AuthSessionStatus) {
         let use = SessionUse(at: now)
         let (step, old, new, result) = state.withLock { state in
@@ -110,7 +111,7 @@ extension Locker {
             return (step, old, new, result)
         }
         if step == .succeed { watchIdleness() }
-        if old != new { publish(old, new, step == .succeed ? .backgroundAccess : .revoked) }
+        if old != new { publish(old, new, cause: step == .succeed ? .backgroundAccess : .revoked) }
         return (step, result)
     }
 }

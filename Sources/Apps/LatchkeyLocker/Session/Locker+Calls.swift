@@ -13,7 +13,7 @@ extension Locker {
                 call, hasFreshLogin: state.token?.isOfFreshLogin(at: now) ?? false)
             guard let first else { throw .refusal(.notInitialized) }
             if case .refuse(let code) = first { throw .refusal(code) }
-            let task = Task { try await drive(call, first, context) }
+            let task = Task { try await drive(call, from: first, in: context) }
             state.flow = task
             return task
         }
@@ -25,7 +25,7 @@ extension Locker {
     }
 
     private func drive(
-        _ call: SessionMachine.Call, _ first: SessionMachine.Step, _ context: FlowContext
+        _ call: SessionMachine.Call, from first: SessionMachine.Step, in context: FlowContext
     ) async throws -> AuthSessionStatus {
         var draft = SessionDraft()
         var step = first
@@ -33,7 +33,7 @@ extension Locker {
         while case .perform(let action) = step {
             var answer = SessionMachine.Answer.done
             do {
-                try await perform(action, context, &draft)
+                try await perform(action, in: context, &draft)
             } catch {
                 let error = ErsteGroupAuthError(any: error)
                 answer = .failed(error.cause)
@@ -41,7 +41,7 @@ extension Locker {
                 if failure == nil || !action.isCleanUp(after: call) { failure = error }
                 log(.warning, "failed: \(error.code)")
             }
-            step = apply(answer, call, draft)
+            step = apply(answer, to: call, draft)
         }
         switch step {
         case .refuse(let code): throw ErsteGroupAuthError.refusal(code)
@@ -51,7 +51,7 @@ extension Locker {
     }
 
     private func perform(
-        _ action: SessionMachine.Action, _ context: FlowContext, _ draft: inout SessionDraft
+        _ action: SessionMachine.Action, in context: FlowContext, _ draft: inout SessionDraft
     ) async throws {
         switch action {
         case .authenticateStrongly: try await authenticateStrongly(context, &draft)
@@ -71,7 +71,7 @@ extension Locker {
     /// Reports a result to the machine. When the call ends, its results become the session's in the
     /// same critical section.
     private func apply(
-        _ answer: SessionMachine.Answer, _ call: SessionMachine.Call, _ draft: SessionDraft
+        _ answer: SessionMachine.Answer, to call: SessionMachine.Call, _ draft: SessionDraft
     ) -> SessionMachine.Step {
         let use = SessionUse(at: now)
         let (step, old, new, isSuperseded) = state.withLock { state in
@@ -89,7 +89,7 @@ extension Locker {
         // The hardware may have accepted a proof for this call after the session ended.
         if isSuperseded { forgetProofs() }
         if old != new {
-            publish(old, new, step == .succeed || call == .destroy ? call.cause : .revoked)
+            publish(old, new, cause: step == .succeed || call == .destroy ? call.cause : .revoked)
         }
         return step
     }
@@ -120,7 +120,7 @@ extension Locker {
     }
 
     func publish(
-        _ old: AuthSessionStatus, _ new: AuthSessionStatus, _ cause: AuthSessionChange.Cause
+        _ old: AuthSessionStatus, _ new: AuthSessionStatus, cause: AuthSessionChange.Cause
     ) {
         log(.info, "\(cause): \(old.phase) → \(new.phase)")
         changes.tell(AuthSessionChange(old: old, new: new, cause: cause))

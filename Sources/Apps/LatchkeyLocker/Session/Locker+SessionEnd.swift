@@ -34,7 +34,7 @@ extension Locker {
         }
         guard let change else { return }
         forgetProofs()
-        if change.old != change.new { publish(change.old, change.new, cause) }
+        if change.old != change.new { publish(change.old, change.new, cause: cause) }
     }
 }
 

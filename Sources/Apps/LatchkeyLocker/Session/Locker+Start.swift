@@ -67,16 +67,18 @@ extension Locker {
     func openLevels(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let enrolment = try enrolment()
         let server = try await server()
-        var shares: LevelShares?
+        var shares: LevelKeyShares?
         if enrolment.isShared {
             guard let secret = draft.token?.handle.secret else { throw CancellationError() }
             let assertion = try await sign(
-                .levelShares, with: enrolment.deviceKey, enrolmentID: enrolment.id, server, context)
-            shares = try await server.levelShares(enrolment.id, assertion, secret)
+                .levelShares, with: enrolment.deviceKey, enrolmentID: enrolment.id, at: server,
+                in: context)
+            shares = try await server.levelShares(
+                enrolment.id, assertion: assertion, token: secret)
         }
         draft.levels = try levelKeys(enrolment, shares)
         try await countOnline(context, &draft)
-        await tryRemovingUnusedKeys(enrolment, server, context)
+        await tryRemovingUnusedKeys(enrolment, at: server, in: context)
     }
 
     /// Signs with the easy-access key, which requires user verification.
@@ -89,7 +91,8 @@ extension Locker {
         draft.counters = try await count(context) { [now] in $0.see(now) }
         let server = try await server()
         let challenge = try await server.challenge()
-        let assertion = try await signEasily(key, challenge, enrolment, server, context)
+        let assertion = try await signEasily(
+            challenge, with: key, of: enrolment, at: server, in: context)
         try Task.checkCancellation()
         let answer = try await server.token(
             LockerServer.easyAccessGrant, assertion, scopes: configuration.scopes)
@@ -107,28 +110,31 @@ extension Locker {
         draft.levels = try levelKeys(enrolment, answer.shares())
         try await countOnline(context, &draft)
         draft.secret = context.presence.acceptedPIN
-        await tryRemovingUnusedKeys(enrolment, server, context)
+        await tryRemovingUnusedKeys(enrolment, at: server, in: context)
     }
 
     /// Signs with the cached secret if the app allows that, otherwise prompts. A cached secret that
     /// is wrong is discarded.
     private func signEasily(
-        _ key: HardwareKey, _ challenge: String, _ enrolment: Enrolment, _ server: LockerServer,
-        _ context: FlowContext
+        _ challenge: String, with key: HardwareKey, of enrolment: Enrolment,
+        at server: LockerServer,
+        in context: FlowContext
     ) async throws -> String {
         if context.options.usesCachedSecret, key.policy.hasPIN, let pin = cache.pin {
             log(.info, "using the cached secret")
             do {
                 return try await sign(
-                    .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, server,
-                    context,
+                    .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id,
+                    at: server,
+                    in: context,
                     authorizedBy: PresenceSession(NobodyPresent(), firstPIN: pin))
             } catch let error as KeystoreError where error.code == .wrongProof {
                 cache.clear()
             }
         }
         return try await sign(
-            .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, server, context
+            .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, at: server,
+            in: context
         )
     }
 
@@ -145,10 +151,10 @@ extension Locker {
 
     /// The keys of all levels of an active session.
     private func levelKeys(
-        _ enrolment: Enrolment, _ shares: LevelShares?
+        _ enrolment: Enrolment, _ shares: LevelKeyShares?
     ) throws(ErsteGroupAuthError) -> [ProtectionLevel: LevelKey] {
-        var levels = try open(.active, enrolment, shares?.active)
-        levels.merge(try open(.background, enrolment, shares?.background)) { $1 }
+        var levels = try open(.active, of: enrolment, share: shares?.active)
+        levels.merge(try open(.background, of: enrolment, share: shares?.background)) { $1 }
         levels[.base] = enrolment.baseKey
         return levels
     }
@@ -157,7 +163,7 @@ extension Locker {
     ///
     /// - Parameter share: The server's share of the level; not used if the enrolment has no shares.
     func open(
-        _ level: ProtectionLevel, _ enrolment: Enrolment, _ share: SecretBytes?
+        _ level: ProtectionLevel, of enrolment: Enrolment, share: SecretBytes?
     ) throws(ErsteGroupAuthError) -> [ProtectionLevel: LevelKey] {
         guard !enrolment.isShared || share != nil else {
             throw .invalidResponse("the server sent no key share")

@@ -75,7 +75,7 @@ struct LockerServer: Sendable {
     ) async throws -> LockerEnrolmentAnswer {
         var members: [String: JSONValue] = ["assertion": .string(assertion)]
         members["attestation"] = attestation
-        let answer = try await post("", members, token).json(LockerEnrolmentAnswer.self)
+        let answer = try await post("", members, token: token).json(LockerEnrolmentAnswer.self)
         guard answer.enrolmentID == id else {
             throw ErsteGroupAuthError.invalidResponse(
                 "the enrolment's ID from the server does not match its device key")
@@ -87,14 +87,14 @@ struct LockerServer: Sendable {
     ///   - deviceSignature: The device key's signature over the assertion: base64url of 64 bytes.
     ///   - attestation: The proof that the key is in hardware; nil for a server that gets none.
     func enableEasyAccess(
-        _ id: String, _ assertion: String, deviceSignature: String, attestation: JSONValue?,
-        _ token: SecretBytes
+        _ id: String, assertion: String, deviceSignature: String, attestation: JSONValue?,
+        token: SecretBytes
     ) async throws {
         var members: [String: JSONValue] = [
             "assertion": .string(assertion), "device_signature": .string(deviceSignature),
         ]
         members["attestation"] = attestation
-        try await post("/\(id)/easy-access", members, token).checkNoContent()
+        try await post("/\(id)/easy-access", members, token: token).checkNoContent()
     }
 
     /// Removes all easy-access keys. Requires a session with full access.
@@ -110,10 +110,11 @@ struct LockerServer: Sendable {
             .checkNoContent()
     }
 
-    func levelShares(_ id: String, _ assertion: String, _ token: SecretBytes) async throws
-        -> LevelShares?
+    func levelShares(_ id: String, assertion: String, token: SecretBytes) async throws
+        -> LevelKeyShares?
     {
-        try await post("/\(id)/level-shares", ["assertion": .string(assertion)], token).shares()
+        try await post("/\(id)/level-shares", ["assertion": .string(assertion)], token: token)
+            .shares()
     }
 
     /// Revokes an enrolment with the device's statement. Requires no session.
@@ -130,7 +131,7 @@ struct LockerServer: Sendable {
 
     /// Posts JSON to a path below the enrolment endpoint.
     private func post(
-        _ path: String, _ members: [String: JSONValue], _ token: SecretBytes? = nil
+        _ path: String, _ members: [String: JSONValue], token: SecretBytes? = nil
     ) async throws -> ServerResponse<ErsteGroupAuthErrorCode> {
         let authorization = token.map { "Bearer \($0.text)" }
         return try await client.connection.post(
@@ -147,7 +148,7 @@ extension ProviderMetadata {
 }
 
 private struct SharesMember: Decodable {
-    let level_shares: LevelShares?
+    let level_shares: LevelKeyShares?
 }
 
 private struct ScopeMember: Decodable {
@@ -168,7 +169,7 @@ extension ServerResponse<ErsteGroupAuthErrorCode> {
     }
 
     /// The shares in the response; nil without any.
-    func shares() throws(ErsteGroupAuthError) -> LevelShares? {
+    func shares() throws(ErsteGroupAuthError) -> LevelKeyShares? {
         try json(SharesMember.self).level_shares
     }
 
@@ -180,7 +181,7 @@ extension ServerResponse<ErsteGroupAuthErrorCode> {
 }
 
 /// The server's shares of the keys that protect `background` and `active`: 32 bytes each.
-struct LevelShares: Decodable, Sendable {
+struct LevelKeyShares: Decodable, Sendable {
     static let byteCount = 32
 
     let background: SecretBytes?
@@ -212,7 +213,7 @@ struct LevelShares: Decodable, Sendable {
 struct LockerEnrolmentAnswer: Decodable, Sendable {
     let enrolmentID: String
     /// nil if the server does not store level shares.
-    let levelShares: LevelShares?
+    let levelShares: LevelKeyShares?
 
     private enum CodingKeys: String, CodingKey {
         case enrolmentID = "enrolment_id"

@@ -2,6 +2,7 @@ internal import CCurl
 internal import Glibc
 internal import HTTPTypes
 internal import Latchkey
+internal import LatchkeyPlatform
 
 /// One request and its response. After its creation it is used only on the session's thread.
 final class CurlExchange: @unchecked Sendable {
@@ -62,8 +63,7 @@ final class CurlExchange: @unchecked Sendable {
     private let authorities: String?
 
     var isCancelled = false
-    private var handle: CurlHandle?
-    private var fields: CurlLibrary.List?
+    private var fields: UnsafeMutablePointer<curl_slist>?
     private var isSent = false
     private var head = ResponseHead()
     private var received: [UInt8] = []
@@ -85,13 +85,12 @@ final class CurlExchange: @unchecked Sendable {
     }
 
     deinit {
-        handle?.library.listFree(fields)
+        curl_slist_free_all(fields)
         message.deallocate()
     }
 
     /// Sets the options of libcurl, once. The handle must not outlive this object.
     func configure(_ handle: CurlHandle) throws(CurlHandle.RefusedOption) {
-        self.handle = handle
         try handle.set(CURLOPT_ERRORBUFFER, message.baseAddress)
         try handle.set(CURLOPT_URL, endpoint.text)
         try handle.set(CURLOPT_PATH_AS_IS, 1)
@@ -144,7 +143,7 @@ final class CurlExchange: @unchecked Sendable {
             $0.value.isEmpty ? "\($0.name.rawName);" : "\($0.name.rawName): \($0.value)"
         }
         for line in lines {
-            guard let longer = handle.library.listAppend(fields, line) else {
+            guard let longer = curl_slist_append(fields, line) else {
                 throw .init(code: CURLE_OUT_OF_MEMORY)
             }
             fields = longer
@@ -229,7 +228,7 @@ final class CurlExchange: @unchecked Sendable {
             decoding: message.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
         let text =
             detail.isEmpty
-            ? handle.library.easyStrerror(code).map { String(cString: $0) } ?? "" : detail
+            ? curl_easy_strerror(code).map { String(cString: $0) } ?? "" : detail
         let cause = violation ?? cause(of: code, handle)
         return .failed(Failure(cause: cause, code: code.rawValue, text: text))
     }

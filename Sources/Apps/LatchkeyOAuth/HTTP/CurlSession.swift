@@ -1,5 +1,6 @@
 internal import CCurl
 internal import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// The connections of a transport, and a thread that serves all its requests. Connections are kept
@@ -8,9 +9,14 @@ final class CurlSession: Sendable {
     private let requests: CurlRequests
     private let thread: BlockingThread
 
-    /// Loads libcurl. Blocks.
-    init() throws(KeystoreError) {
-        let requests = try CurlRequests(CurlLibrary.loaded.get())
+    /// Initializes libcurl at its first use. Blocks.
+    init() throws(CommonError) {
+        guard CurlHandle.isLibraryInitialized, let requests = CurlRequests() else {
+            throw CommonError(
+                code: .unavailable,
+                reason: "the system has no memory or file descriptors left for a connection",
+                recovery: "End other programs, then try again.")
+        }
         self.requests = requests
         thread = BlockingThread {
             requests.serve()
@@ -38,54 +44,47 @@ final class CurlSession: Sendable {
 private final class CurlRequests: @unchecked Sendable {
     typealias Answer = @Sendable (CurlExchange.Outcome) -> Void
 
-    private let library: CurlLibrary
     /// Replaced only on the session's thread, and under ``replacement``.
-    private var multi: CurlLibrary.Handle
+    private var multi: UnsafeMutableRawPointer
     private let replacement = Mutex(())
     /// When the kept connections are closed; nil if there are none.
     private var idleEnd: ContinuousClock.Instant?
-    private var running: [CurlLibrary.Handle: (exchange: CurlExchange, answer: Answer)] = [:]
+    private var running: [UnsafeMutableRawPointer: (exchange: CurlExchange, answer: Answer)] = [:]
 
-    init(_ library: CurlLibrary) throws(KeystoreError) {
-        guard let multi = Self.makeMulti(library) else {
-            throw KeystoreError(
-                code: .unavailable,
-                reason: "the system has no memory or file descriptors left for a connection",
-                recovery: "End other programs, then try again.")
-        }
-        self.library = library
+    init?() {
+        guard let multi = Self.makeMulti() else { return nil }
         self.multi = multi
     }
 
     /// - Returns: nil if the system has no memory, or no descriptors for the wake-up, without which
     ///   ``serve()`` would not notice new work.
-    private static func makeMulti(_ library: CurlLibrary) -> CurlLibrary.Handle? {
-        guard let multi = library.multiInit() else { return nil }
-        if library.multiWakeup(multi) == CURLM_OK { return multi }
-        _ = library.multiCleanup(multi)
+    private static func makeMulti() -> UnsafeMutableRawPointer? {
+        guard let multi = curl_multi_init() else { return nil }
+        if curl_multi_wakeup(multi) == CURLM_OK { return multi }
+        _ = curl_multi_cleanup(multi)
         return nil
     }
 
     deinit {
         for handle in running.keys { release(handle) }
-        _ = library.multiCleanup(multi)
+        _ = curl_multi_cleanup(multi)
     }
 
     func begin(_ exchange: CurlExchange, _ answer: @escaping Answer) {
         guard !exchange.isCancelled else { return answer(.failed(.init(cause: .cancelled))) }
-        guard let pointer = library.easyInit() else {
+        guard let pointer = curl_easy_init() else {
             return answer(.failed(.init(cause: .outOfMemory)))
         }
-        let handle = CurlHandle(library: library, pointer: pointer)
+        let handle = CurlHandle(pointer: pointer)
         do throws(CurlHandle.RefusedOption) {
             try exchange.configure(handle)
         } catch {
             let outcome = exchange.outcome(error.code, handle)
-            library.easyCleanup(pointer)
+            curl_easy_cleanup(pointer)
             return answer(outcome)
         }
-        guard library.multiAdd(multi, pointer) == CURLM_OK else {
-            library.easyCleanup(pointer)
+        guard curl_multi_add_handle(multi, pointer) == CURLM_OK else {
+            curl_easy_cleanup(pointer)
             return answer(.failed(.init(cause: .outOfMemory)))
         }
         running[pointer] = (exchange, answer)
@@ -103,13 +102,13 @@ private final class CurlRequests: @unchecked Sendable {
     /// Advances the requests, and waits until there is more to do.
     func serve() {
         var count: Int32 = 0
-        _ = library.multiPerform(multi, &count)
-        while let message = library.multiInfoRead(multi, &count) {
+        _ = curl_multi_perform(multi, &count)
+        while let message = curl_multi_info_read(multi, &count) {
             guard message.pointee.msg == CURLMSG_DONE, let handle = message.pointee.easy_handle
             else { continue }
             let code = message.pointee.data.result
             guard let (exchange, answer) = running[handle] else { continue }
-            let outcome = exchange.outcome(code, CurlHandle(library: library, pointer: handle))
+            let outcome = exchange.outcome(code, CurlHandle(pointer: handle))
             release(handle)
             answer(outcome)
         }
@@ -119,26 +118,26 @@ private final class CurlRequests: @unchecked Sendable {
             if wait <= .zero { closeConnections() }
         }
         // It returns earlier for a wake-up, and for the deadlines of the requests.
-        _ = library.multiPoll(
+        _ = curl_multi_poll(
             multi, nil, 0, Int32(clamping: Int(max(wait, .zero) / .milliseconds(1)) + 1), nil)
     }
 
     /// libcurl itself closes idle connections only when the next request begins.
     private func closeConnections() {
         idleEnd = nil
-        guard let fresh = Self.makeMulti(library) else { return }
+        guard let fresh = Self.makeMulti() else { return }
         let old = multi
         // A wake-up of the old one is not lost: the new one has been woken.
         replacement.withLock { _ in multi = fresh }
-        _ = library.multiCleanup(old)
+        _ = curl_multi_cleanup(old)
     }
 
-    func wake() { replacement.withLock { _ in _ = library.multiWakeup(multi) } }
+    func wake() { replacement.withLock { _ in _ = curl_multi_wakeup(multi) } }
 
-    private func release(_ handle: CurlLibrary.Handle) {
+    private func release(_ handle: UnsafeMutableRawPointer) {
         guard let (exchange, _) = running.removeValue(forKey: handle) else { return }
-        _ = library.multiRemove(multi, handle)
-        library.easyCleanup(handle)
+        _ = curl_multi_remove_handle(multi, handle)
+        curl_easy_cleanup(handle)
         idleEnd = .now + .seconds(exchange.limits.idleSeconds)
     }
 }

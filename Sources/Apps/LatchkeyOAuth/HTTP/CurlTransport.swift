@@ -2,14 +2,14 @@ internal import FoundationEssentials
 internal import Glibc
 public import HTTPTypes
 public import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// Sends HTTP requests with libcurl, the system's library.
 ///
 /// TLS certificates are verified with the system's authorities, redirects are not followed, a
 /// response has at most 1 MiB, and a request has a maximum duration. Plain `http` is refused except
-/// to a loopback host whose port belongs to a program of this user or of root. libcurl is loaded at
-/// the first request.
+/// to a loopback host whose port belongs to a program of this user or of root.
 ///
 /// For `https` to another machine, libcurl uses the proxy of the environment variable `https_proxy`
 /// or `all_proxy`, except for the hosts in `no_proxy`. TLS is between the program and the server,
@@ -36,12 +36,12 @@ public final class CurlTransport: HTTPTransport {
         self.authorities = authorities
     }
 
-    public func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (
+    public func send(_ request: HTTPRequest, body: [UInt8]) async throws(CommonError) -> (
         HTTPResponse, [UInt8]
     ) {
         let url = "\(request.scheme ?? "")://\(request.authority ?? "")\(request.path ?? "")"
         guard let endpoint = Endpoint(url) else {
-            throw KeystoreError(
+            throw CommonError(
                 operation: Self.operation, code: .refused,
                 reason: "‘\(url)’ is neither https nor on this machine",
                 recovery: "Use an https address.")
@@ -60,7 +60,7 @@ public final class CurlTransport: HTTPTransport {
 
     /// Throws an error if a loopback server is not a program of root or of this user.
     /// `CurlExchange` has then refused to send the request.
-    private static func explainOwner(of endpoint: Endpoint) async throws(KeystoreError) {
+    private static func explainOwner(of endpoint: Endpoint) async throws(CommonError) {
         let ends = endpoint.loopbackAddresses.compactMap { TCPSocket.End($0, port: endpoint.port) }
         let owners = await BlockingThread().run { ends.map(LoopbackServerOwner.init(listeningAt:)) }
         let listener: String
@@ -72,14 +72,14 @@ public final class CurlTransport: HTTPTransport {
         }
         throw unavailable(
             "\(listener) at \(endpoint.authority), and plain HTTP does not authenticate it",
-            "Use https, or run the server as your own user or as root.")
+            recovery: "Use https, or run the server as your own user or as root.")
     }
 
-    private func runningSession() async throws(KeystoreError) -> CurlSession {
+    private func runningSession() async throws(CommonError) -> CurlSession {
         if let session = session.withLock(\.self) { return session }
         let made: CurlSession
-        do throws(KeystoreError) {
-            made = try await BlockingThread().run { () throws(KeystoreError) in try CurlSession() }
+        do throws(CommonError) {
+            made = try await BlockingThread().run { () throws(CommonError) in try CurlSession() }
         } catch {
             throw error.during(Self.operation)
         }
@@ -90,7 +90,7 @@ public final class CurlTransport: HTTPTransport {
         }
     }
 
-    private func error(_ failure: CurlExchange.Failure, _ endpoint: Endpoint) -> KeystoreError {
+    private func error(_ failure: CurlExchange.Failure, _ endpoint: Endpoint) -> CommonError {
         let host = endpoint.authority
         var recovery = "Check the network and the server's address, then try again."
         var layer = "http"
@@ -123,7 +123,7 @@ public final class CurlTransport: HTTPTransport {
         case .unreachable(ECONNREFUSED) where !Self.usesProxy(endpoint):
             reason = "nothing listens at \(host)"
         case .unreachable(let code):
-            reason = "\(host) can't be reached: \(String(cString: strerror(code)))"
+            reason = "\(host) can't be reached: \(SystemError(code))"
         case .refusedByProxy(let status):
             reason =
                 "the proxy does not connect to \(host): it answered with the HTTP status \(status)"
@@ -137,7 +137,8 @@ public final class CurlTransport: HTTPTransport {
                 " If the network has a proxy, check the environment variables https_proxy and no_proxy."
         }
         return Self.unavailable(
-            reason, recovery, .init(layer: layer, rawCode: failure.code, text: failure.text))
+            reason, recovery: recovery,
+            underlying: .init(layer: layer, rawCode: failure.code, text: failure.text))
     }
 
     /// Whether libcurl may use a proxy for the server; see curl_easy_setopt(3), `CURLOPT_PROXY`.
@@ -147,9 +148,9 @@ public final class CurlTransport: HTTPTransport {
     }
 
     private static func unavailable(
-        _ reason: String, _ recovery: String, _ underlying: UnderlyingError? = nil
-    ) -> KeystoreError {
-        KeystoreError(
+        _ reason: String, recovery: String, underlying: UnderlyingError? = nil
+    ) -> CommonError {
+        CommonError(
             operation: operation, code: .unavailable, reason: reason, recovery: recovery,
             underlying: underlying)
     }

@@ -5,14 +5,14 @@ public import Latchkey
 /// Sends a facade's HTTP requests: one request, one response.
 ///
 /// An implementation verifies TLS, follows no redirects, stores no cookies, limits the response's
-/// size, and has its own deadline. It throws `KeystoreError` with code `unavailable` if no response
+/// size, and has its own deadline. It throws `CommonError` with code `unavailable` if no response
 /// came; every status code is an ordinary result.
 public protocol HTTPTransport: Sendable {
     /// - Parameters:
     ///   - request: Method, URL and headers.
     ///   - body: The bytes to send; empty for no body.
     /// - Returns: The response and its whole body.
-    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(CommonError) -> (
         HTTPResponse, [UInt8]
     )
 }

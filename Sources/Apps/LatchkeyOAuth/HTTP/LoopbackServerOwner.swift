@@ -1,4 +1,5 @@
 internal import Glibc
+internal import LatchkeyPlatform
 
 /// The user whose program accepts a connection to a loopback port.
 ///

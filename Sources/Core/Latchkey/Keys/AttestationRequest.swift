@@ -4,8 +4,7 @@ public import FoundationEssentials
 public struct AttestationRequest: Hashable, Sendable {
     /// The form of the statement.
     public enum Form: Hashable, Sendable {
-        /// The hardware created the key (`TPM2_CertifyCreation`). No standard uses this form. It
-        /// works for every key that Latchkey created, also in earlier versions.
+        /// The hardware created the key (`TPM2_CertifyCreation`). No standard uses this form.
         case creation
         /// The key is in the hardware (`TPM2_Certify`), with the challenge as qualifying data.
         case certify

@@ -20,15 +20,9 @@ public protocol Keystore: Sendable {
     /// Reads the properties of the hardware. Does not prompt.
     func capabilities() async throws(KeystoreError) -> KeystoreCapabilities
 
-    /// Reads the hardware's counter of wrong PINs. Does not prompt.
-    func pinStatus() async throws(KeystoreError) -> PINStatus
-
-    /// Reads the counter of wrong PINs that protects a key: the hardware's, or the user's own. Does
-    /// not prompt.
-    func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus
-
-    /// Reads the counter of wrong PINs that protects a sealed secret. Does not prompt.
-    func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus
+    /// Reads a counter of wrong PINs: the hardware's, or the one that protects a key or a sealed
+    /// secret, which can be the user's own. Does not prompt.
+    func pinStatus(of subject: PINSubject) async throws(KeystoreError) -> PINStatus
 
     /// Whether this hardware sealed the secret. Does not prompt, and changes nothing. If the
     /// hardware cannot change while the process runs, the keystore queries it once and keeps the
@@ -49,23 +43,6 @@ public protocol Keystore: Sendable {
         async throws(KeystoreError)
         -> HardwareKey
 
-    /// Creates a revocable key. The hardware stores the authorization of the key's use, and
-    /// ``delete(_:)`` erases it. A PIN change does not change the key, and disables the old PIN for
-    /// every copy.
-    ///
-    /// Hardware has little room, so no unknown value may stay in it. A caller that does not keep
-    /// the returned key must delete it. If this call throws, the caller must revoke the value that
-    /// `willCreate` received. ``RecordContainer`` does both.
-    ///
-    /// - Parameter willCreate: Receives the authorization before the hardware creates it: see
-    ///   ``sealRevocably(_:policy:for:authorizedBy:willCreate:)``.
-    /// - Throws: As ``createKey(_:authorizedBy:)``; `unsupported` if the hardware cannot revoke,
-    ///   cannot do so under this policy, or has no room. Then it has stored nothing.
-    func createRevocableKey(
-        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
-    ) async throws(KeystoreError) -> HardwareKey
-
     /// Signs a digest with ECDSA over P-256. The keystore has verified the signature with the
     /// public key.
     ///
@@ -84,31 +61,6 @@ public protocol Keystore: Sendable {
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret
-
-    /// Seals 32 bytes revocably. The hardware stores a value that unsealing requires, and
-    /// ``revoke(_:)`` erases it.
-    ///
-    /// Hardware has little room, so no unknown value may stay in it. A caller that does not keep
-    /// the returned value must revoke it. If this call throws, the caller must revoke the value
-    /// that `willCreate` received.
-    ///
-    /// - Parameter willCreate: Receives the secret before the hardware creates it. Record it, so
-    ///   that it can be revoked after a crash. A later value in the same call replaces an earlier
-    ///   one, which was not created. If `willCreate` throws, nothing is created.
-    /// - Throws: As ``seal(_:policy:for:authorizedBy:)``; `unsupported`, before any prompt, if the
-    ///   hardware cannot revoke or cannot do so under this policy; `unsupported`, possibly after a
-    ///   prompt, if it has no room. Then it has stored nothing.
-    func sealRevocably(
-        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
-        authorizedBy presence: any PresenceAuthority,
-        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
-    ) async throws(KeystoreError) -> SealedSecret
-
-    /// Revokes a secret that was sealed revocably: no copy of it opens again. Revoking a secret
-    /// again, or one that was never created, is no error. Does not prompt.
-    ///
-    /// - Throws: ``KeystoreError``; `unsupported` for a secret that is not revocable.
-    func revoke(_ secret: SealedSecret) async throws(KeystoreError)
 
     /// Unseals 32 bytes.
     ///
@@ -140,14 +92,15 @@ public protocol Keystore: Sendable {
     /// leave no proof. Call it when the user locks the app or logs out. Returns at once.
     func endReuse()
 
-    /// Removes everything of the key that the hardware stores and deletes without its owner. Does
-    /// not prompt. Deleting a missing key is no error. The keystore cannot use the key afterwards.
-    func delete(_ key: HardwareKey) async throws(KeystoreError)
-
-    /// Removes everything of the key that the hardware stores. Prompts only if the key is on a
-    /// token, because a token requires its PIN to delete a private key.
+    /// Removes everything of the key that the hardware stores. Deleting a missing key is no error.
+    /// The keystore cannot use the key afterwards.
+    ///
+    /// - Parameter presence: Prompts for the PIN if the key is on a token, because a token requires
+    ///   its PIN to delete a private key. With nil, nothing prompts, and a token keeps the half of
+    ///   the key that needs its PIN.
     func delete(
-        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: (any PresenceAuthority)?
     ) async throws(KeystoreError)
 
     /// Changes the PIN of all the given keys and secrets. Prompts once for the old PIN and once for
@@ -177,7 +130,7 @@ public protocol Keystore: Sendable {
     /// Returns the hardware's statement about a key, for a verifier's challenge. Does not prompt.
     ///
     /// A TPM signs with the attestation key for the request's issuer, and creates that key at the
-    /// first use. The result contains its certificate if ``keepAttestationCertificates(_:for:)``
+    /// first use. The result contains its certificate if ``AttestingKeystore/keepAttestationCertificates(_:for:)``
     /// stored one that is still valid. A token returns the statement that it made when it created
     /// the key, regardless of the form.
     ///
@@ -193,52 +146,19 @@ public protocol Keystore: Sendable {
     /// be attested in the form ``AttestationRequest/Form/creation``. Does not use the hardware.
     func isAttestable(_ key: HardwareKey) -> Bool
 
-    /// Returns the hardware's identity towards one issuer of certificates for attestation keys.
-    /// Does not prompt. Creates the attestation key at the first use.
-    ///
-    /// **The endorsement certificates identify the machine permanently.** Send them only to an
-    /// issuer that announces support, and tell the user before.
-    ///
-    /// - Parameter issuer: The URL of the issuer; `""` is the key for local use. Each issuer gets
-    ///   its own attestation key.
-    /// - Throws: ``KeystoreError``; `unsupported` if the hardware needs no activation: a token has
-    ///   a certificate of its manufacturer, and attests without it.
-    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity
-
-    /// Opens an issuer's challenge. This proves that the attestation key for the issuer and the
-    /// endorsement key are in the same TPM. Does not prompt. May take some seconds if the
-    /// endorsement key is not kept in the TPM.
-    ///
-    /// - Returns: The secret to return to the issuer.
-    /// - Throws: ``KeystoreError``; `refused` if the challenge is not for this TPM and attestation
-    ///   key, `unsupported` if the TPM has no endorsement key with a certificate.
-    func activate(_ challenge: ActivationChallenge, for issuer: String) async throws(KeystoreError)
-        -> SecretBytes
-
-    /// Stores the certificate that an issuer returned after ``activate(_:for:)``, in place of an
-    /// earlier one.
-    ///
-    /// If the process ends before this call, ``attestationIdentity(for:)`` returns the same
-    /// attestation key without a certificate, and the activation can be repeated.
-    ///
-    /// - Parameter certificates: The certificate of the attestation key and its issuers', DER
-    ///   (`x5c`).
-    /// - Throws: ``KeystoreError``; `invalidInput` unless the first certificate is that of the
-    ///   attestation key for the issuer.
-    func keepAttestationCertificates(_ certificates: [Data], for issuer: String)
-        async throws(KeystoreError)
-
-    /// Deletes the attestation key for an issuer and its certificate. The next use creates another
-    /// one, which the issuer cannot link to the old one by the key. Forgetting an issuer again is
-    /// no error.
-    func forgetAttestation(for issuer: String) async throws(KeystoreError)
-
-    /// Returns the issuers for which there is an attestation key, in alphabetical order. Does not
-    /// use the hardware.
-    func attestationIssuers() async throws(KeystoreError) -> [String]
 }
 
 extension Keystore {
+    /// Reads the hardware's counter of wrong PINs. Does not prompt.
+    public func pinStatus() async throws(KeystoreError) -> PINStatus {
+        try await pinStatus(of: .hardware)
+    }
+
+    /// Removes everything of the key that the hardware deletes without a prompt.
+    public func delete(_ key: HardwareKey) async throws(KeystoreError) {
+        try await delete(key, for: PromptContext(reason: "delete a key"), authorizedBy: nil)
+    }
+
     /// Returns the hardware's statement that it created the key, in the form
     /// ``AttestationRequest/Form/creation``, by the attestation key for local use.
     ///
@@ -248,103 +168,5 @@ extension Keystore {
         -> KeyAttestation
     {
         try await attest(key, for: AttestationRequest(challenge: challenge, form: .creation))
-    }
-}
-
-/// A keystore of this package. The default implementations are for hardware that has no fingerprint
-/// reader, cannot determine which secrets it sealed, stores no proof, and cannot revoke. This
-/// hardware has one counter of wrong PINs that no proof resets, and deletes keys without a prompt.
-/// Renaming changes only the label. Attestation keys need no activation. ``Keystore`` itself has no
-/// default implementations, because a keystore that forwards to another one must not omit a call.
-package protocol BackendKeystore: Keystore {}
-
-extension BackendKeystore {
-    public var mayHaveReader: Bool { false }
-
-    public func owns(_ secret: SealedSecret) async -> Bool? { nil }
-
-    public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
-        try await pinStatus()
-    }
-
-    public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
-        try await pinStatus()
-    }
-
-    public func liftLockout(
-        of secret: SealedSecret, for prompt: PromptContext,
-        authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> Bool {
-        try await !pinStatus(of: secret).isLockedOut
-    }
-
-    public func endReuse() {}
-
-    public func createRevocableKey(
-        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
-        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
-    ) async throws(KeystoreError) -> HardwareKey {
-        throw .unsupported(
-            "this hardware cannot create revocable keys",
-            recovery: "Create a key that is not revocable.")
-    }
-
-    public func sealRevocably(
-        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
-        authorizedBy presence: any PresenceAuthority,
-        willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
-    ) async throws(KeystoreError) -> SealedSecret {
-        throw .unsupported(
-            "this hardware cannot seal secrets revocably",
-            recovery: "Seal it without revocation.")
-    }
-
-    public func rename(
-        _ key: HardwareKey, to label: String?, for prompt: PromptContext,
-        authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> HardwareKey {
-        key.replacing(blob: key.blob, label: label)
-    }
-
-    public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
-        throw .unsupported(
-            "this hardware cannot revoke secrets",
-            recovery: "Delete every copy of the sealed secret.")
-    }
-
-    public func delete(
-        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) {
-        try await delete(key)
-    }
-
-    public func isAttestable(_ key: HardwareKey) -> Bool { false }
-
-    public func attestationIdentity(for issuer: String) async throws(KeystoreError)
-        -> AttestationIdentity
-    {
-        throw Self.noActivation
-    }
-
-    public func activate(
-        _ challenge: ActivationChallenge, for issuer: String
-    ) async throws(KeystoreError) -> SecretBytes {
-        throw Self.noActivation
-    }
-
-    public func keepAttestationCertificates(
-        _ certificates: [Data], for issuer: String
-    ) async throws(KeystoreError) {
-        throw Self.noActivation
-    }
-
-    public func forgetAttestation(for issuer: String) async throws(KeystoreError) {}
-
-    public func attestationIssuers() async throws(KeystoreError) -> [String] { [] }
-
-    private static var noActivation: KeystoreError {
-        .unsupported(
-            "this hardware has no endorsement key",
-            recovery: "Attest the key without an activation, or use a TPM.")
     }
 }

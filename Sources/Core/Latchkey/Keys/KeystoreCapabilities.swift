@@ -19,8 +19,8 @@ public struct KeystoreCapabilities: Hashable, Sendable {
     package var readsFingers: Bool
     /// Whether ``Keystore/attest(_:challenge:)`` works.
     public var canAttest: Bool
-    /// Whether ``Keystore/createRevocableKey(_:authorizedBy:willCreate:)`` and
-    /// ``Keystore/sealRevocably(_:policy:for:authorizedBy:willCreate:)`` work: under the policy
+    /// Whether ``RevokingKeystore/createRevocableKey(_:authorizedBy:willCreate:)`` and
+    /// ``RevokingKeystore/sealRevocably(_:policy:for:authorizedBy:willCreate:)`` work: under the policy
     /// `none`, and under `pin` if no ``PresenceBroker`` manages the PIN.
     package var sealsRevocably: Bool
 
@@ -89,12 +89,12 @@ extension KeystoreCapabilities {
     /// The reason why hardware can't seal in its present state: a ``KeystoreError`` without the
     /// operation.
     package struct SealingRefusal: Hashable, Sendable {
-        let code: KeystoreErrorCode
+        let code: CommonErrorCode
         let reason: String
-        let recovery: String
+        let recovery: Recovery
 
         package init(_ error: KeystoreError) {
-            (code, reason, recovery) = (error.code, error.reason, error.recovery)
+            (code, reason, recovery) = (error.code, error.reason, error.recoveryAction)
         }
     }
 
@@ -117,6 +117,16 @@ extension Keystore {
         else { return .pin }
         return await capabilities.preferredPolicy(for: use, through: presence)
     }
+}
+
+/// What a counter of wrong PINs protects.
+public enum PINSubject: Sendable {
+    /// Everything under the hardware's own counter.
+    case hardware
+    /// A key.
+    case key(HardwareKey)
+    /// A sealed secret.
+    case secret(SealedSecret)
 }
 
 /// The state of a counter of wrong PINs.

@@ -13,7 +13,7 @@ public struct SealedSecret: Hashable, Sendable, Codable {
     public let policy: AccessPolicy
     /// The hardware that sealed the secret, and the user verification that it enforces.
     package let assurance: AssuranceLevel
-    /// Whether ``Keystore/revoke(_:)`` can revoke the secret.
+    /// Whether ``RevokingKeystore/revoke(_:)`` can revoke the secret.
     public let isRevocable: Bool
     /// The data that the backend needs to unseal the secret. Opaque to other code.
     package private(set) var blob: Data
@@ -35,16 +35,5 @@ public struct SealedSecret: Hashable, Sendable, Codable {
         var secret = self
         secret.blob = blob
         return secret
-    }
-
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        version = try container.decode(Int.self, forKey: .version)
-        backend = try container.decode(String.self, forKey: .backend)
-        policy = try container.decode(AccessPolicy.self, forKey: .policy)
-        assurance = try container.decode(AssuranceLevel.self, forKey: .assurance)
-        // Secrets that were stored before there were revocable secrets lack this member.
-        isRevocable = try container.decodeIfPresent(Bool.self, forKey: .isRevocable) ?? false
-        blob = try container.decode(Data.self, forKey: .blob)
     }
 }

@@ -16,6 +16,13 @@ public protocol PresenceAuthority: Sendable {
     /// An authority that cannot display messages does not implement this method.
     func notice(_ notice: PresenceNotice) async
 
+    /// The hardware has accepted the last PIN: it was right, or was set. A keystore calls this. An
+    /// authority that forwards requests to another one forwards this call too; others ignore it.
+    func accepted()
+
+    /// The hardware has rejected the last PIN. See ``accepted()``.
+    func rejected()
+
     /// The service that reads fingerprints, or nil if the program uses none. nil by default.
     var broker: PresenceBroker? { get }
 
@@ -33,6 +40,8 @@ public protocol PresenceAuthority: Sendable {
 
 extension PresenceAuthority {
     public func notice(_ notice: PresenceNotice) async {}
+    public func accepted() {}
+    public func rejected() {}
     public var broker: PresenceBroker? { nil }
     public var preference: PresencePreference { .any }
     public var acceptsEarlierProof: Bool { true }

@@ -4,7 +4,7 @@ internal import Synchronization
 /// prompt.
 ///
 /// It forwards requests to an authority. The keystore reports whether the hardware accepted the
-/// PIN: ``PresenceAuthority/accepted()``, ``PresenceAuthority/rejected()``. After acceptance, the
+/// PIN: ``accepted()``, ``rejected()``. After acceptance, the
 /// next request for the current PIN gets the same PIN, until the hardware decides again; so a wrong
 /// PIN is never sent twice. A new PIN that the user has chosen also answers later requests for a
 /// new PIN, until it is rejected. The hardware checks the PIN each time. The PIN is discarded with
@@ -15,14 +15,11 @@ package final class PresenceSession: PresenceAuthority {
     package typealias PINVerification =
         @Sendable (PromptContext, any PresenceAuthority) async throws(KeystoreError) -> Bool
 
-    fileprivate struct State {
-        enum Kind {
-            case current, new, existing
-        }
-
+    private struct State {
         /// The last answer, or nil if it cannot be repeated.
         var pin: PIN?
-        var kind = Kind.current
+        /// Whether it answers requests for a new PIN.
+        var isNew = false
         /// Whether the hardware has accepted the PIN since the last answer with it.
         var isAccepted = false
         /// The last PIN that the hardware accepted.
@@ -34,13 +31,13 @@ package final class PresenceSession: PresenceAuthority {
             case .current where isAccepted:
                 isAccepted = false
                 return pin
-            case .new where kind != .current: return pin
+            case .new where isNew: return pin
             default: return nil
             }
         }
 
-        mutating func store(_ pin: PIN?, as kind: Kind) {
-            self = State(pin: pin, kind: kind, accepted: accepted)
+        mutating func store(_ pin: PIN?, isNew: Bool = false) {
+            self = State(pin: pin, isNew: isNew, accepted: accepted)
         }
     }
 
@@ -77,10 +74,6 @@ package final class PresenceSession: PresenceAuthority {
     /// rejected one since.
     package var acceptedPIN: PIN? { state.withLock(\.accepted) }
 
-    fileprivate var gaveExistingPIN: Bool {
-        state.withLock { $0.kind == .existing } || authority.gaveExistingPIN
-    }
-
     package func notice(_ notice: PresenceNotice) async { await authority.notice(notice) }
 
     package func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
@@ -93,10 +86,10 @@ package final class PresenceSession: PresenceAuthority {
         let answer = try await authority.pin(request)
         state.withLock { state in
             switch (answer, request.purpose) {
-            case (.pin(let pin), .current): state.store(pin, as: .current)
-            case (.pin(let pin), .new): state.store(pin, as: .new)
+            case (.pin(let pin), .current): state.store(pin)
+            case (.pin(let pin), .new): state.store(pin, isNew: true)
             // Codes of other purposes, such as a management key, are never repeated.
-            default: state.store(nil, as: .current)
+            default: state.store(nil)
             }
         }
         return answer
@@ -109,40 +102,28 @@ package final class PresenceSession: PresenceAuthority {
         guard let verifyExistingPIN else { return nil }
         let session = PresenceSession(authority, acceptsEarlierProof: false)
         guard try await verifyExistingPIN(prompt, session) else { return nil }
-        session.decide(true)
+        session.accepted()
         let answer = try await session.pin(PINRequest(purpose: .current, context: prompt))
-        if case .pin(let pin) = answer {
-            state.withLock { state in
-                state.store(pin, as: .existing)
-                state.accepted = pin
-            }
+        guard case .pin(var pin) = answer else { return answer }
+        pin.isExisting = true
+        state.withLock { [pin] state in
+            state.store(pin, isNew: true)
+            state.accepted = pin
         }
-        return answer
+        return .pin(pin)
     }
 
-    fileprivate func decide(_ isAccepted: Bool) {
+    package func accepted() {
         state.withLock { state in
-            guard isAccepted else {
-                state = State()
-                return
-            }
             state.isAccepted = state.pin != nil
             state.accepted = state.pin ?? state.accepted
         }
         // A session may forward to the session of a larger operation.
-        (authority as? PresenceSession)?.decide(isAccepted)
+        authority.accepted()
     }
-}
 
-extension PresenceAuthority {
-    /// The hardware has accepted the last PIN: it was right, or was set. A keystore calls this.
-    package func accepted() { (self as? PresenceSession)?.decide(true) }
-
-    /// The hardware has rejected the last PIN. A keystore calls this.
-    package func rejected() { (self as? PresenceSession)?.decide(false) }
-
-    /// Whether the last request for a new PIN was answered with the container's existing PIN, which
-    /// the hardware has checked. A keystore applies its rules for new PINs only to a PIN that the
-    /// user chooses now.
-    package var gaveExistingPIN: Bool { (self as? PresenceSession)?.gaveExistingPIN ?? false }
+    package func rejected() {
+        state.withLock { $0 = State() }
+        authority.rejected()
+    }
 }

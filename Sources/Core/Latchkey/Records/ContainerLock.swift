@@ -1,6 +1,7 @@
 internal import Crypto
 internal import FoundationEssentials
 internal import Glibc
+internal import LatchkeyPlatform
 
 /// A lock on one resource of a container: the kernel's lock on one byte of a file next to the
 /// store. It ends with this object, or if the process ends, when no process has a copy of the
@@ -13,14 +14,14 @@ final class ContainerLock: Sendable {
     ///
     /// - Parameter resource: The resource within the container; nil for the container as a whole,
     ///   which is a separate resource.
-    /// - Throws: ``KeystoreError`` with code `unavailable`.
-    init(on resource: String?, of container: String, in store: RecordStore) throws(KeystoreError) {
+    /// - Throws: ``CommonError`` with code `unavailable`.
+    init(on resource: String?, of container: String, in store: RecordStore) throws(CommonError) {
         let path = "\(store.path).\(Self.digest(container).hexadecimal).lock"
         descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
-            throw KeystoreError(
+            throw CommonError(
                 code: .unavailable,
-                reason: "\(path) cannot be opened: \(String(cString: strerror(errno)))",
+                reason: "\(path) cannot be opened: \(SystemError.last)",
                 recovery: "Check the owner and mode of the store's directory.")
         }
         offset = resource.map(Self.offset) ?? 0
@@ -84,7 +85,7 @@ extension RecordContainer {
     /// - Parameters:
     ///   - resource: The resource within the container; calls for different resources don't wait
     ///     for each other. nil for the container as a whole, which is a separate resource.
-    /// - Throws: ``KeystoreError`` with code `transient` if another program holds the lock for a
+    /// - Throws: ``CommonError`` with code `transient` if another program holds the lock for a
     ///   minute, `cancelled`, and the errors of `body`.
     package func exclusively<R>(
         on resource: String? = nil, _ body: () async throws -> R
@@ -93,14 +94,14 @@ extension RecordContainer {
         let deadline = ContinuousClock.now + Self.timeout
         while !lock.isAcquired() {
             guard ContinuousClock.now < deadline else {
-                throw KeystoreError(
+                throw CommonError(
                     code: .transient, reason: "another program is busy with the same container",
                     recovery: "Try again.")
             }
             // The kernel does not report when a lock becomes free, and waiting inside it could not
             // be cancelled.
             do { try await Task.sleep(for: .milliseconds(10)) } catch {
-                throw KeystoreError.cancelled()
+                throw CommonError.cancelled()
             }
         }
         defer { withExtendedLifetime(lock) {} }

@@ -52,8 +52,8 @@ public struct Record: Hashable, Sendable, Identifiable {
 
     /// Checks that this version of Latchkey supports the key.
     ///
-    /// - Throws: ``KeystoreError`` with code `unsupported` if it does not.
-    func checkKeyVersion() throws(KeystoreError) {
+    /// - Throws: ``CommonError`` with code `unsupported` if it does not.
+    func checkKeyVersion() throws(CommonError) {
         guard let key, key.version != HardwareKey.currentVersion else { return }
         throw .unsupported(
             "the key of the record ‘\(id)’ has another version",

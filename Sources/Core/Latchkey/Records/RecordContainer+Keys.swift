@@ -10,12 +10,12 @@ extension RecordContainer {
     ///
     /// - Parameter revocably: Whether to create a revocable key. ``HardwareKey/isRevocable`` and
     ///   ``PreparedKey/revocabilityRefusal`` of the result say whether it is.
-    /// - Throws: ``KeystoreError``, as ``Keystore/createKey(_:authorizedBy:)``; `unsupported` if
+    /// - Throws: ``CommonError``, as ``Keystore/createKey(_:authorizedBy:)``; `unsupported` if
     ///   ``Revocability/required`` was requested and the hardware refuses.
     public func createKey(
         _ request: KeyRequest, revocably: Revocability, authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> PreparedKey {
-        do throws(KeystoreError) {
+    ) async throws(CommonError) -> PreparedKey {
+        do throws(CommonError) {
             guard revocably != .never else {
                 return PreparedKey(
                     key: try await keystore.createKey(request, authorizedBy: presence))
@@ -27,9 +27,10 @@ extension RecordContainer {
             else {
                 throw .conflict("another program is creating a key of the same name")
             }
-            do throws(KeystoreError) {
+            do throws(CommonError) {
+                let keystore = try keystore.revoking()
                 let key = try await keystore.createRevocableKey(request, authorizedBy: presence) {
-                    (new) async throws(KeystoreError) in
+                    (new) async throws(CommonError) in
                     try await store.write("record a new key for revocation") { database in
                         try RevocationRow.insert(
                             new, named: rowName, isDue: false, container: name, database)
@@ -51,8 +52,8 @@ extension RecordContainer {
     ///
     /// - Throws: As ``Keystore/delete(_:)``. A revocable key then stays recorded for
     ///   ``finishRevocations()``.
-    public func discard(_ key: HardwareKey) async throws(KeystoreError) {
-        do throws(KeystoreError) {
+    public func discard(_ key: HardwareKey) async throws(CommonError) {
+        do throws(CommonError) {
             try await keystore.delete(key)
             guard key.isRevocable else { return }
             let name = name
@@ -71,11 +72,11 @@ public struct PreparedKey: Sendable {
     /// The key.
     public let key: HardwareKey
     /// The reason why the key is not revocable, if ``Revocability/preferred`` was requested.
-    public let revocabilityRefusal: KeystoreError?
+    public let revocabilityRefusal: CommonError?
     let reservation: RevocationReservation?
 
     init(
-        key: HardwareKey, revocabilityRefusal: KeystoreError? = nil,
+        key: HardwareKey, revocabilityRefusal: CommonError? = nil,
         reservation: RevocationReservation? = nil
     ) {
         self.key = key

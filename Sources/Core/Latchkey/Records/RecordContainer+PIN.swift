@@ -13,13 +13,13 @@ extension RecordContainer {
     /// on this hardware only.
     ///
     /// - Returns: The number of keys and classes that have the new PIN.
-    /// - Throws: ``KeystoreError``; `notFound` if nothing in the container has a PIN, `conflict` if
+    /// - Throws: ``CommonError``; `notFound` if nothing in the container has a PIN, `conflict` if
     ///   another process changed one of the keys in the meantime, `wrongProof` also if the keys
     ///   have different PINs.
     @discardableResult
     public func changePIN(
         for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> Int {
+    ) async throws(CommonError) -> Int {
         let changed = try await changePIN(of: .container, for: prompt, authorizedBy: presence)
         return changed.keys + changed.classes
     }
@@ -30,8 +30,8 @@ extension RecordContainer {
     @discardableResult
     package func changePIN(
         of scope: PINScope, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> (keys: Int, classes: Int) {
-        do throws(KeystoreError) {
+    ) async throws(CommonError) -> (keys: Int, classes: Int) {
+        do throws(CommonError) {
             let (name, resetCount) = (name, store.currentResetCount)
             let (rows, classRows) = try await store.read("change the PIN") { database in
                 (
@@ -95,14 +95,14 @@ extension RecordContainer {
 extension RecordContainer {
     /// Reads the counter of wrong PINs for the container's keys and classes: the user's own if one
     /// of them has it, otherwise the hardware's. Does not prompt.
-    public func pinStatus() async throws(KeystoreError) -> PINStatus {
+    public func pinStatus() async throws(CommonError) -> PINStatus {
         if let own = try await userPINStatus() { return own }
         return try await keystore.pinStatus()
     }
 
     /// Reads the user's own counter of wrong PINs; nil if no key and no class of the container has
     /// one. Does not prompt.
-    package func userPINStatus() async throws(KeystoreError) -> PINStatus? {
+    package func userPINStatus() async throws(CommonError) -> PINStatus? {
         let name = name
         let (rows, classRows) = try await store.read("read the container's keys") { database in
             (
@@ -114,10 +114,10 @@ extension RecordContainer {
             guard let key = try record(of: row).key, key.assurance.pinProtection == .user else {
                 continue
             }
-            return try await keystore.pinStatus(of: key)
+            return try await keystore.pinStatus(of: .key(key))
         }
         for row in classRows where row.sealed.assurance.pinProtection == .user {
-            return try await keystore.pinStatus(of: row.sealed)
+            return try await keystore.pinStatus(of: .secret(row.sealed))
         }
         return nil
     }
@@ -132,13 +132,13 @@ private struct KeySwap: Sendable {
 extension RecordTransaction {
     fileprivate func swap(_ swap: KeySwap, in database: Database) throws {
         guard swap.row.payload == nil else {
-            throw KeystoreError.unsupported(
+            throw CommonError.unsupported(
                 "the record ‘\(swap.row.id)’ has a key and a payload",
                 recovery: "Report this as a bug in Latchkey.")
         }
         let existing = try RecordRow.fetch(database, container: container, id: swap.row.id)
         guard existing?.generation == swap.row.generation else {
-            throw KeystoreError.conflict("another process changed ‘\(swap.row.id)’ in the meantime")
+            throw CommonError.conflict("another process changed ‘\(swap.row.id)’ in the meantime")
         }
         var record = try swap.row.record()
         record.key = swap.key
@@ -168,7 +168,7 @@ package enum PINScope: Sendable {
     }
 
     /// The error if nothing in this part of a container has a PIN.
-    func nothing(in container: String) -> KeystoreError {
+    func nothing(in container: String) -> CommonError {
         switch self {
         case .container, .key:
             .notFound(
@@ -177,8 +177,8 @@ package enum PINScope: Sendable {
         case .classes:
             .notFound(
                 "the container ‘\(container)’ has no vault or credential with a PIN",
-                recovery: "Store a vault or credential with a PIN first, for example with "
-                    + "‘latchkey vault store NAME --biometrics’.")
+                recovery: Recovery(
+                    "Store a vault or credential with a PIN first.", .storeVaultWithPIN))
         }
     }
 

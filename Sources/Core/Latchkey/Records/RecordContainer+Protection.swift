@@ -6,8 +6,8 @@ extension RecordContainer {
     package func apply(
         _ changes: [RecordChange], classes classChanges: [ClassChange], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> [Record] {
-        do throws(KeystoreError) {
+    ) async throws(CommonError) -> [Record] {
+        do throws(CommonError) {
             var changedClasses = classChanges
             for case .put(let record, let payload, _) in changes {
                 try Self.check(record, payload)
@@ -38,8 +38,8 @@ extension RecordContainer {
     package func prepare(
         _ protection: ProtectionClass, revocably: Revocability = .never, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> PreparedClass {
-        do throws(KeystoreError) {
+    ) async throws(CommonError) -> PreparedClass {
+        do throws(CommonError) {
             return try await keyring.prepare(
                 protection, revocably: revocably, for: prompt, authorizedBy: presence)
         } catch {
@@ -49,7 +49,7 @@ extension RecordContainer {
 
     /// Whether every stored class of these families is revocable. Does not use the hardware, and
     /// verifies nothing.
-    package func areRevocable(_ families: [ClassFamily]) async throws(KeystoreError) -> Bool {
+    package func areRevocable(_ families: [ClassFamily]) async throws(CommonError) -> Bool {
         let name = name
         let prefixes = families.map(\.prefix)
         return try await store.read("read the classes") { database in
@@ -64,9 +64,9 @@ extension RecordContainer {
     /// revocation that fails stays recorded for the next call. Call it when a program starts, and
     /// after a deletion.
     ///
-    /// - Throws: ``KeystoreError``: the first error, after all other revocations.
-    public func finishRevocations() async throws(KeystoreError) {
-        do throws(KeystoreError) {
+    /// - Throws: ``CommonError``: the first error, after all other revocations.
+    public func finishRevocations() async throws(CommonError) {
+        do throws(CommonError) {
             try await keyring.finishRevocations()
         } catch {
             throw error.during("revoke keys")
@@ -87,8 +87,8 @@ extension RecordContainer {
     package func prove(
         _ protection: ProtectionClass, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) {
-        do throws(KeystoreError) {
+    ) async throws(CommonError) {
+        do throws(CommonError) {
             try await keyring.prove(protection, for: prompt, authorizedBy: presence)
         } catch {
             throw error.during("open the class ‘\(protection.name)’")
@@ -102,7 +102,7 @@ extension RecordContainer {
 
     /// Whether the record is in the device class while a class of its family is stored. Latchkey
     /// never writes that: an attacker who can write the file has replaced a protected record.
-    package func isDowngraded(_ id: RecordID, from family: ClassFamily) throws(KeystoreError)
+    package func isDowngraded(_ id: RecordID, from family: ClassFamily) throws(CommonError)
         -> Bool
     {
         try store.readNow("read the record ‘\(id)’") { database in
@@ -124,7 +124,7 @@ extension RecordContainer {
     /// Creates the transaction for the changes, with the keys that are in memory.
     func transaction(
         _ changes: [RecordChange], _ changedClasses: [ClassChange]
-    ) throws(KeystoreError) -> RecordTransaction {
+    ) throws(CommonError) -> RecordTransaction {
         let resetCount = store.currentResetCount
         var keys: [String: RecordKey] = [:]
         for case .put(let record, let payload, _) in changes {
@@ -174,7 +174,7 @@ extension RecordContainer {
     /// at the time. Until ``finishRevocations()`` succeeds, a copy of the store opens it. Does not
     /// use the hardware.
     package var hasPendingRevocations: Bool {
-        get async throws(KeystoreError) {
+        get async throws(CommonError) {
             let name = name
             return try await store.read("read the pending revocations") { database in
                 try Bool.fetchOne(

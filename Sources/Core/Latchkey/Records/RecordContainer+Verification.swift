@@ -9,7 +9,7 @@ extension RecordContainer {
     ///   session.
     func verified(
         _ row: RecordRow, in session: ClassSession? = nil
-    ) throws(KeystoreError) -> (record: Record, payload: SecretBytes?) {
+    ) throws(CommonError) -> (record: Record, payload: SecretBytes?) {
         let header = row.header
         let record = try self.record(of: row, header: header)
         guard !row.isSelfAuthenticated else {
@@ -37,8 +37,8 @@ extension RecordContainer {
         return (record, payload)
     }
 
-    static func locked(_ protection: ProtectionClass, _ id: RecordID) -> KeystoreError {
-        KeystoreError(
+    static func locked(_ protection: ProtectionClass, _ id: RecordID) -> CommonError {
+        CommonError(
             code: .wrongState,
             reason: "the class ‘\(protection.name)’ of the record ‘\(id)’ is locked",
             recovery: "Unlock the class and try again.")
@@ -46,23 +46,23 @@ extension RecordContainer {
 
     /// Returns a row's decoded metadata, unverified. Small rows are decoded once; the header has
     /// all bytes that are decoded.
-    func record(of row: RecordRow) throws(KeystoreError) -> Record {
+    func record(of row: RecordRow) throws(CommonError) -> Record {
         try record(of: row, header: row.header)
     }
 
-    private func record(of row: RecordRow, header: Data) throws(KeystoreError) -> Record {
+    private func record(of row: RecordRow, header: Data) throws(CommonError) -> Record {
         do {
             guard header.count <= Self.maximumKeptBytes else { return try row.record() }
             return try decoded.value(of: header) { try row.record() }
         } catch {
-            throw KeystoreError(storing: error)
+            throw CommonError(storing: error)
         }
     }
 
     /// The largest row in bytes whose decoded form is kept.
     private static let maximumKeptBytes = 16 << 10
 
-    static func check(_ record: Record, _ payload: SecretBytes?) throws(KeystoreError) {
+    static func check(_ record: Record, _ payload: SecretBytes?) throws(CommonError) {
         try record.checkKeyVersion()
         guard
             (1...128).contains(record.id.rawValue.utf8.count),
@@ -84,7 +84,7 @@ extension RecordContainer {
         }
     }
 
-    static func edited(_ id: RecordID) -> KeystoreError {
+    static func edited(_ id: RecordID) -> CommonError {
         .damaged("another program or a disk error changed the record ‘\(id)’")
     }
 }

@@ -24,15 +24,15 @@ public final class RecordContainer: Sendable {
     ///   - name: 1 to 128 bytes of UTF-8 without control characters.
     ///   - store: The store that contains the records.
     ///   - keystore: The hardware that protects the records. It is not used before it is needed.
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for an invalid name.
+    /// - Throws: ``CommonError`` with code `invalidInput` for an invalid name.
     public init(name: String = "default", store: RecordStore, keystore: any Keystore)
-        throws(KeystoreError)
+        throws(CommonError)
     {
         guard
             (1...128).contains(name.utf8.count),
             !name.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
         else {
-            throw KeystoreError(
+            throw CommonError(
                 operation: "open a container", code: .invalidInput,
                 reason: "‘\(name)’ is not the name of a container",
                 recovery: "Use a name of 1 to 128 bytes without control characters.")
@@ -48,17 +48,17 @@ public final class RecordContainer: Sendable {
     /// Reads a record's metadata, unverified. Does not use the hardware.
     ///
     /// - Returns: nil if there is no such record.
-    /// - Throws: ``KeystoreError``; `damaged` if the row cannot be decoded. A damaged row is never
+    /// - Throws: ``CommonError``; `damaged` if the row cannot be decoded. A damaged row is never
     ///   reported as missing.
-    public func metadata(_ id: RecordID) async throws(KeystoreError) -> Record? {
-        try await row(id).map { row throws(KeystoreError) in try record(of: row) }
+    public func metadata(_ id: RecordID) async throws(CommonError) -> Record? {
+        try await row(id).map { row throws(CommonError) in try record(of: row) }
     }
 
     /// Reads the metadata of the records with these names that exist, and of all records of a kind,
     /// at one moment. Unverified.
     package func metadata(
         _ ids: [RecordID], andAll kind: String
-    ) async throws(KeystoreError) -> (named: [Record], ofKind: [Record]) {
+    ) async throws(CommonError) -> (named: [Record], ofKind: [Record]) {
         let name = name
         let (named, ofKind) = try await store.read("read the records") { database in
             (
@@ -73,7 +73,7 @@ public final class RecordContainer: Sendable {
 
     /// Reads the metadata of all records of a kind, oldest first, unverified. Does not use the
     /// hardware.
-    public func list(_ kind: String) async throws(KeystoreError) -> [Record] {
+    public func list(_ kind: String) async throws(CommonError) -> [Record] {
         let name = name
         return try await store.read("list the records") { database in
             try RecordRow.fetchAll(database, container: name, kind: kind).map { try $0.record() }
@@ -82,7 +82,7 @@ public final class RecordContainer: Sendable {
 
     /// Reads all records that contain a hardware key, of any kind, oldest first. Does not use the
     /// hardware, which authenticates the keys when they are used.
-    public func keys() async throws(KeystoreError) -> [Record] {
+    public func keys() async throws(CommonError) -> [Record] {
         let name = name
         return try await store.read("list the keys") { database in
             try RecordRow.fetchAllWithKeys(database, container: name).map { try $0.record() }
@@ -94,13 +94,13 @@ public final class RecordContainer: Sendable {
     /// Opens a class: one hardware operation, with the user verification that its policy requires.
     /// Does nothing if it is open.
     ///
-    /// - Throws: ``KeystoreError``; `notFound` if nothing is stored in a class that requires user
+    /// - Throws: ``CommonError``; `notFound` if nothing is stored in a class that requires user
     ///   verification.
     public func open(
         _ protection: ProtectionClass, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) {
-        do throws(KeystoreError) {
+    ) async throws(CommonError) {
+        do throws(CommonError) {
             try await keyring.open(protection, for: prompt, authorizedBy: presence)
         } catch {
             throw error.during("open the class ‘\(protection.name)’")
@@ -118,13 +118,13 @@ public final class RecordContainer: Sendable {
     /// own class if the record has a payload.
     ///
     /// - Returns: nil if there is no such record; a nil payload if the record has none.
-    /// - Throws: ``KeystoreError``; `damaged` if another program changed the row, `wrongDevice` on
+    /// - Throws: ``CommonError``; `damaged` if another program changed the row, `wrongDevice` on
     ///   other hardware.
     public func read(
         _ id: RecordID, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority = NobodyPresent()
-    ) async throws(KeystoreError) -> (record: Record, payload: SecretBytes?)? {
-        do throws(KeystoreError) {
+    ) async throws(CommonError) -> (record: Record, payload: SecretBytes?)? {
+        do throws(CommonError) {
             guard let row = try await row(id) else { return nil }
             if !row.isSelfAuthenticated {
                 try await keyring.open(.device, for: prompt, authorizedBy: presence)
@@ -150,19 +150,19 @@ public final class RecordContainer: Sendable {
     /// with a known key.
     ///
     /// - Returns: The records that were put, in order, as stored.
-    /// - Throws: ``KeystoreError``; `conflict` if a record's generation is not the expected one,
+    /// - Throws: ``CommonError``; `conflict` if a record's generation is not the expected one,
     ///   `damaged` if another program may know the key of a record's class.
     @discardableResult
     public func apply(
         _ changes: [RecordChange], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority = NobodyPresent()
-    ) async throws(KeystoreError) -> [Record] {
+    ) async throws(CommonError) -> [Record] {
         try await apply(changes, classes: [], for: prompt, authorizedBy: presence)
     }
 
     // MARK: Helpers
 
-    func row(_ id: RecordID) async throws(KeystoreError) -> RecordRow? {
+    func row(_ id: RecordID) async throws(CommonError) -> RecordRow? {
         let name = name
         return try await store.read("read the record ‘\(id)’") { database in
             try RecordRow.fetch(database, container: name, id: id.rawValue)
@@ -174,12 +174,12 @@ public final class RecordContainer: Sendable {
 /// caller's own thread, and do not prompt. The protection classes that they need must be open.
 extension RecordContainer {
     /// Reads a record's metadata, as ``metadata(_:)`` does.
-    package func metadataNow(_ id: RecordID) throws(KeystoreError) -> Record? {
-        try rowNow(id).map { row throws(KeystoreError) in try record(of: row) }
+    package func metadataNow(_ id: RecordID) throws(CommonError) -> Record? {
+        try rowNow(id).map { row throws(CommonError) in try record(of: row) }
     }
 
     /// Whether there is a row of that name, decodable or not.
-    package func exists(_ id: RecordID) throws(KeystoreError) -> Bool {
+    package func exists(_ id: RecordID) throws(CommonError) -> Bool {
         try rowNow(id) != nil
     }
 
@@ -187,13 +187,13 @@ extension RecordContainer {
     ///
     /// - Parameter session: The session in which the payload's class must be open; nil for any
     ///   session.
-    /// - Throws: ``KeystoreError``; `wrongState` if the class is locked, or was locked after
+    /// - Throws: ``CommonError``; `wrongState` if the class is locked, or was locked after
     ///   `session` was opened.
     package func readNow(
         _ id: RecordID, in session: ClassSession? = nil
-    ) throws(KeystoreError) -> (record: Record, payload: SecretBytes?)? {
-        do throws(KeystoreError) {
-            return try rowNow(id).map { row throws(KeystoreError) in try verified(row, in: session)
+    ) throws(CommonError) -> (record: Record, payload: SecretBytes?)? {
+        do throws(CommonError) {
+            return try rowNow(id).map { row throws(CommonError) in try verified(row, in: session)
             }
         } catch {
             throw error.during("read the record ‘\(id)’")
@@ -202,12 +202,12 @@ extension RecordContainer {
 
     /// Makes all the changes or none, as ``apply(_:for:authorizedBy:)`` does.
     ///
-    /// - Throws: ``KeystoreError``; `wrongState` if a class that the changes need is locked.
+    /// - Throws: ``CommonError``; `wrongState` if a class that the changes need is locked.
     @discardableResult
     package func applyNow(_ changes: [RecordChange], classes: [ClassChange] = [])
-        throws(KeystoreError) -> [Record]
+        throws(CommonError) -> [Record]
     {
-        do throws(KeystoreError) {
+        do throws(CommonError) {
             let transaction = try transaction(changes, classes)
             let records = try store.writeNow("store the records") { database in
                 try transaction.apply(changes, classes, to: database)
@@ -219,9 +219,33 @@ extension RecordContainer {
         }
     }
 
-    private func rowNow(_ id: RecordID) throws(KeystoreError) -> RecordRow? {
+    private func rowNow(_ id: RecordID) throws(CommonError) -> RecordRow? {
         try store.readNow("read the record ‘\(id)’") { database in
             try RecordRow.fetch(database, container: name, id: id.rawValue)
         }
+    }
+}
+
+// Records that other hardware protects, for example in a store that was copied from another machine.
+extension RecordContainer {
+    /// Whether other hardware protects the records, so that this machine cannot open them. Facades
+    /// then do not show them. iOS also shows no item of another device. Does not prompt.
+    ///
+    /// Each call queries the hardware until the hardware has confirmed that it protects the
+    /// records. Does not query it while the records are open.
+    ///
+    /// - Returns: False if the hardware does not answer, and for records that do not depend on the
+    ///   hardware.
+    package func isForeign() async throws(CommonError) -> Bool {
+        try await keyring.isForeign()
+    }
+
+    /// The last result of ``isForeign()``, or of an attempt to open the records. False before both.
+    package var isKnownForeign: Bool { keyring.isKnownForeign ?? false }
+
+    /// The kind of keystore that seals the container's device key: `tpm` or `pkcs11`; nil if the
+    /// container has none yet. Does not use the hardware.
+    package func sealingBackend() async throws(CommonError) -> String? {
+        try await keyring.stored(ProtectionClass.device.name)?.backend
     }
 }

@@ -74,11 +74,11 @@ package struct ClassEnvelope: Sendable {
     }
 
     /// Encrypts the secret; the result is 110 bytes longer.
-    package func seal(_ secret: SecretBytes) throws(KeystoreError) -> SecretBytes {
+    package func seal(_ secret: SecretBytes) throws(CommonError) -> SecretBytes {
         do {
             return SecretBytes(try wrappedKey + key.seal(secret, header: header))
         } catch {
-            throw KeystoreError(storing: error)
+            throw CommonError(storing: error)
         }
     }
 
@@ -93,25 +93,25 @@ package struct ClassEnvelope: Sendable {
 extension RecordContainer {
     /// Creates an envelope for a secret of a record.
     ///
-    /// - Throws: ``KeystoreError`` with code `wrongState` if the class is locked.
+    /// - Throws: ``CommonError`` with code `wrongState` if the class is locked.
     package func envelope(
         of protection: ProtectionClass, for id: RecordID
-    ) throws(KeystoreError) -> ClassEnvelope {
+    ) throws(CommonError) -> ClassEnvelope {
         guard let opened = session(protection)?.opened else { throw Self.locked(protection, id) }
         do {
             return try ClassEnvelope(opened, header: envelopeHeader(protection, id))
         } catch {
-            throw KeystoreError(storing: error)
+            throw CommonError(storing: error)
         }
     }
 
     /// Opens an envelope.
     ///
-    /// - Throws: ``KeystoreError``; `wrongState` if the class is locked, `damaged` if the envelope
+    /// - Throws: ``CommonError``; `wrongState` if the class is locked, `damaged` if the envelope
     ///   is not of this class and record.
     package func open(
         _ sealed: SecretBytes, of protection: ProtectionClass, for id: RecordID
-    ) throws(KeystoreError) -> SecretBytes {
+    ) throws(CommonError) -> SecretBytes {
         guard let opened = session(protection)?.opened else { throw Self.locked(protection, id) }
         guard
             let secret = try? ClassEnvelope.open(

@@ -93,8 +93,8 @@ final class RecordKeyCache: Sendable {
 
     /// Runs `body` while no other task runs one for this class.
     func serially<R>(
-        _ name: String, _ body: () async throws(KeystoreError) -> R
-    ) async throws(KeystoreError) -> R {
+        _ name: String, _ body: () async throws(CommonError) -> R
+    ) async throws(CommonError) -> R {
         let queue = state.withLock { state in
             var queue = state.queues[name] ?? ClassQueue()
             queue.users += 1
@@ -103,7 +103,7 @@ final class RecordKeyCache: Sendable {
         }
         defer { leave(name) }
         try await queue.take()
-        do throws(KeystoreError) {
+        do throws(CommonError) {
             let result = try await body()
             await queue.pass()
             return result
@@ -196,8 +196,8 @@ actor TaskQueue {
 
     /// Waits for the turn. Each successful call is followed by one ``pass()``.
     ///
-    /// - Throws: ``KeystoreError`` with code `cancelled` if the task is cancelled before its turn.
-    func take() async throws(KeystoreError) {
+    /// - Throws: ``CommonError`` with code `cancelled` if the task is cancelled before its turn.
+    func take() async throws(CommonError) {
         guard !Task.isCancelled else { throw .cancelled() }
         guard isTaken else {
             isTaken = true

@@ -94,7 +94,7 @@ struct RecordKeyRow {
                 """,
             arguments: [JSONEncoder().encode(sealed), container, name, generation])
         guard database.changesCount == 1 else {
-            throw KeystoreError.conflict("another process changed the record key in the meantime")
+            throw CommonError.conflict("another process changed the record key in the meantime")
         }
     }
 }
@@ -108,10 +108,10 @@ extension RecordKeyRow {
             sealed = try JSONDecoder().decode(
                 SealedSecret.self, from: row.decode(Data.self, forColumn: "sealed"))
         } catch {
-            throw KeystoreError.damaged("the stored key of class ‘\(name)’ cannot be decoded")
+            throw CommonError.damaged("the stored key of class ‘\(name)’ cannot be decoded")
         }
         guard sealed.version == SealedSecret.currentVersion else {
-            throw KeystoreError.unsupported(
+            throw CommonError.unsupported(
                 "the stored key of class ‘\(name)’ has version \(sealed.version)",
                 recovery: "Install a newer Latchkey."
             )

@@ -55,7 +55,7 @@ final class RecordKeyring: Sendable {
     /// open.
     ///
     /// - Returns: False if the hardware does not answer.
-    func isForeign() async throws(KeystoreError) -> Bool {
+    func isForeign() async throws(CommonError) -> Bool {
         if session(ProtectionClass.device.name)?.isOpen == true || isKnownForeign == false {
             return false
         }
@@ -71,14 +71,12 @@ final class RecordKeyring: Sendable {
     /// The result of the last query or use of the hardware; nil before the first.
     var isKnownForeign: Bool? { foreign.withLock { $0 } }
 
-    /// The next step for a store of other hardware. The command-line tool uses only the default
-    /// profile.
-    private var adviceToStartOver: String {
-        let function = "RecordStore.startOver()"
-        let step =
-            store.profile == RecordStore.defaultProfile
-            ? "run ‘latchkey store reset’, or in an app, call \(function)" : "call \(function)"
-        return "To archive the records of all containers and empty the store, \(step)."
+    /// The next step for a store of other hardware. The programs of this package use only the
+    /// default profile.
+    private var adviceToStartOver: Recovery {
+        let advice: Recovery =
+            "To archive the records of all containers and empty the store, call RecordStore.startOver()."
+        return store.profile == RecordStore.defaultProfile ? advice.offering(.resetStore) : advice
     }
 
     // MARK: With hardware
@@ -86,20 +84,20 @@ final class RecordKeyring: Sendable {
     /// Opens a class. A class without user verification is created if the container has none of
     /// that name.
     ///
-    /// - Throws: ``KeystoreError``; `notFound` if the container has no such class and the class
+    /// - Throws: ``CommonError``; `notFound` if the container has no such class and the class
     ///   requires user verification: such a class is stored together with its first record.
     @discardableResult
     func open(
         _ protection: ProtectionClass, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> RecordKey {
+    ) async throws(CommonError) -> RecordKey {
         if let key = session(protection.name)?.opened { return key }
-        return try await cache.serially(protection.name) { () throws(KeystoreError) in
+        return try await cache.serially(protection.name) { () throws(CommonError) in
             if let key = session(protection.name)?.opened { return key }
             let session = cache.begin(protection.name)
             let key =
                 if let key = cache.takeVerifiedKey(protection.name) { key } else {
-                    try await unseal(protection, prompt, presence)
+                    try await unseal(protection, for: prompt, authorizedBy: presence)
                 }
             session.open(with: key)
             guard cache.admit(session) else { throw Self.lockedMeanwhile(protection) }
@@ -112,7 +110,7 @@ final class RecordKeyring: Sendable {
     func openOrPrepare(
         _ protection: ProtectionClass, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> PreparedClass? {
+    ) async throws(CommonError) -> PreparedClass? {
         guard protection.policy != .none, session(protection.name)?.isOpen != true,
             try await stored(protection.name) == nil
         else {
@@ -129,20 +127,22 @@ final class RecordKeyring: Sendable {
     func prove(
         _ protection: ProtectionClass, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) {
-        try await cache.serially(protection.name) { () throws(KeystoreError) in
+    ) async throws(CommonError) {
+        try await cache.serially(protection.name) { () throws(CommonError) in
             let session = cache.begin(protection.name)
-            session.open(with: try await proven(protection, prompt, presence))
+            session.open(with: try await proven(protection, for: prompt, authorizedBy: presence))
             cache.keep(session)
         }
     }
 
     private func proven(
-        _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> RecordKey {
-        do throws(KeystoreError) {
+        _ protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(CommonError) -> RecordKey {
+        do throws(CommonError) {
             return try await unseal(
-                protection, prompt, PresenceSession(presence, acceptsEarlierProof: false))
+                protection, for: prompt,
+                authorizedBy: PresenceSession(presence, acceptsEarlierProof: false))
         } catch let lockout {
             guard lockout.code == .lockedOut, presence.isInteractive,
                 let sealed = try await stored(protection.name)
@@ -152,7 +152,7 @@ final class RecordKeyring: Sendable {
             // The user's preferred kind of proof may be the one that is locked out.
             let presence = PresenceSession(presence, acceptsEarlierProof: false, preferring: .any)
             let isLifted: Bool
-            do throws(KeystoreError) {
+            do throws(CommonError) {
                 isLifted = try await keystore.liftLockout(
                     of: sealed, for: prompt, authorizedBy: presence)
             } catch {
@@ -160,7 +160,7 @@ final class RecordKeyring: Sendable {
                 throw lockout.remaining(after: error)
             }
             guard isLifted else { throw lockout }
-            return try await unseal(protection, prompt, presence)
+            return try await unseal(protection, for: prompt, authorizedBy: presence)
         }
     }
 
@@ -171,7 +171,7 @@ final class RecordKeyring: Sendable {
     func prepare(
         _ protection: ProtectionClass, revocably: Revocability = .never, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> PreparedClass {
+    ) async throws(CommonError) -> PreparedClass {
         let session = cache.begin(protection.name)
         let presence = PresenceSession(
             presence,
@@ -179,9 +179,10 @@ final class RecordKeyring: Sendable {
         let secret = SecretBytes.random(count: RecordKey.byteCount)
         let (sealed, reservation) =
             revocably == .never
-            ? (try await seal(secret, protection, prompt, presence), nil)
+            ? (try await seal(secret, protection, for: prompt, authorizedBy: presence), nil)
             : try await sealRevocably(
-                secret, protection, isRequired: revocably == .required, prompt, presence)
+                secret, protection, isRequired: revocably == .required, for: prompt,
+                authorizedBy: presence)
         guard
             protection.policy.isMet(by: sealed.policy),
             try await keystore.unseal(sealed, for: prompt, authorizedBy: presence) == secret
@@ -194,13 +195,14 @@ final class RecordKeyring: Sendable {
 
     // MARK: Helpers
 
-    private static func lockedMeanwhile(_ protection: ProtectionClass) -> KeystoreError {
+    private static func lockedMeanwhile(_ protection: ProtectionClass) -> CommonError {
         .cancelled("the class ‘\(protection.name)’ was locked in the meantime")
     }
 
     private func unseal(
-        _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> RecordKey {
+        _ protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(CommonError) -> RecordKey {
         guard let sealed = try await stored(protection.name) else {
             try await checkHasNoRecords(protection)
             guard protection.policy == .none else {
@@ -209,23 +211,24 @@ final class RecordKeyring: Sendable {
                     recovery: "Store a record first."
                 )
             }
-            return try await make(protection, prompt, presence)
+            return try await make(protection, for: prompt, authorizedBy: presence)
         }
         guard sealed.backend == keystore.backend else {
-            throw KeystoreError(
+            throw CommonError(
                 code: .wrongDevice,
                 reason:
                     "the records are protected by a key of kind ‘\(sealed.backend)’, not ‘\(keystore.backend)’",
-                recovery:
-                    "Use the hardware that protected the records (latchkey: --token or --tcti), or another container. "
-                    + adviceToStartOver)
+                recovery: Recovery(
+                    "Use the hardware that protected the records, or another container.",
+                    .chooseHardware
+                ).then(adviceToStartOver))
         }
         guard protection.policy.isMet(by: sealed.policy) else {
             throw .damaged(
                 "the class ‘\(protection.name)’ was created with the policy ‘\(sealed.policy)’, not ‘\(protection.policy)’"
             )
         }
-        do throws(KeystoreError) {
+        do throws(CommonError) {
             let key = RecordKey(
                 try await keystore.unseal(sealed, for: prompt, authorizedBy: presence))
             foreign.withLock { $0 = false }
@@ -233,11 +236,11 @@ final class RecordKeyring: Sendable {
         } catch {
             guard error.code == .wrongDevice else { throw error }
             foreign.withLock { $0 = true }
-            throw error.with(recovery: "\(error.recovery) \(adviceToStartOver)")
+            throw error.with(recovery: error.recoveryAction.then(adviceToStartOver))
         }
     }
 
-    func stored(_ name: String) async throws(KeystoreError) -> SealedSecret? {
+    func stored(_ name: String) async throws(CommonError) -> SealedSecret? {
         let container = container
         return try await store.read("read a record key") { database in
             try RecordKeyRow.fetch(database, container: container, name: name)?.sealed
@@ -249,8 +252,8 @@ final class RecordKeyring: Sendable {
     /// - Returns: `false` if there is no such class.
     @Sendable
     private func verifyExistingPIN(
-        _ prompt: PromptContext, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> Bool {
+        for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(CommonError) -> Bool {
         let (container, backend) = (container, keystore.backend)
         let sealed = try await store.read("read the record keys") { database in
             try RecordKeyRow.first(
@@ -262,7 +265,7 @@ final class RecordKeyring: Sendable {
     }
 
     /// A missing record key is damage, and is never replaced by a new one.
-    private func checkHasNoRecords(_ protection: ProtectionClass) async throws(KeystoreError) {
+    private func checkHasNoRecords(_ protection: ProtectionClass) async throws(CommonError) {
         let container = container
         let hasRecords = try await store.read("read the store") { database in
             try RecordRow.exists(database, container: container, class: protection.name)
@@ -275,8 +278,9 @@ final class RecordKeyring: Sendable {
     /// Seals a new random key. If two processes do this at once, the first to write wins, and both
     /// use its key.
     private func make(
-        _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> RecordKey {
+        _ protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(CommonError) -> RecordKey {
         let container = container
         let prepared = try await prepare(protection, for: prompt, authorizedBy: presence)
         let existing = try await store.write("store a record key") { database in
@@ -289,7 +293,7 @@ final class RecordKeyring: Sendable {
                 let existing = try RecordKeyRow.fetch(
                     database, container: container, name: protection.name)
             else {
-                throw KeystoreError.damaged("the record key is not in the store after writing")
+                throw CommonError.damaged("the record key is not in the store after writing")
             }
             return existing.sealed
         }
@@ -301,10 +305,10 @@ final class RecordKeyring: Sendable {
     /// seal without it uses the weakest policy that it has; any other policy that it cannot enforce
     /// is an error.
     func seal(
-        _ secret: SecretBytes, _ protection: ProtectionClass, _ prompt: PromptContext,
-        _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> SealedSecret {
-        do throws(KeystoreError) {
+        _ secret: SecretBytes, _ protection: ProtectionClass, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(CommonError) -> SealedSecret {
+        do throws(CommonError) {
             return try await keystore.seal(
                 secret, policy: protection.policy, for: prompt, authorizedBy: presence)
         } catch {
@@ -328,18 +332,18 @@ extension RecordKeyring {
     /// - Returns: The sealed key, and the reservation of its revocation if it is revocable.
     func sealRevocably(
         _ secret: SecretBytes, _ protection: ProtectionClass, isRequired: Bool,
-        _ prompt: PromptContext,
-        _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> (sealed: SealedSecret, reservation: RevocationReservation?) {
+        for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(CommonError) -> (sealed: SealedSecret, reservation: RevocationReservation?) {
         let (container, store, name) = (container, store, protection.name)
         guard let reservation = try RevocationReservation(of: name, container: container, in: store)
         else {
             throw .conflict("another program is creating the class ‘\(name)’")
         }
-        do throws(KeystoreError) {
-            let sealed = try await keystore.sealRevocably(
+        do throws(CommonError) {
+            let sealed = try await keystore.revoking().sealRevocably(
                 secret, policy: protection.policy, for: prompt, authorizedBy: presence
-            ) { (new) async throws(KeystoreError) in
+            ) { (new) async throws(CommonError) in
                 try await store.write("mark a new record key for revocation") { database in
                     try RevocationRow.insert(
                         new, named: name, isDue: false, container: container, database)
@@ -348,22 +352,22 @@ extension RecordKeyring {
             return (sealed, reservation)
         } catch {
             guard error.code == .unsupported, !isRequired else { throw error }
-            return (try await seal(secret, protection, prompt, presence), nil)
+            return (try await seal(secret, protection, for: prompt, authorizedBy: presence), nil)
         }
     }
 
     /// Revokes one key after the other and deletes each row when its key is revoked, so a crash
     /// repeats at most one.
-    func finishRevocations() async throws(KeystoreError) {
+    func finishRevocations() async throws(CommonError) {
         let container = container
         let rows = try await store.read("revoke keys") { database in
             try RevocationRow.fetchAll(container: container, database)
         }
-        var failure: KeystoreError?
+        var failure: CommonError?
         for row in rows {
-            do throws(KeystoreError) {
+            do throws(CommonError) {
                 guard let due = try await claim(row) else { continue }
-                try await keystore.revoke(due.sealed)
+                try await keystore.revoking().revoke(due.sealed)
                 try await store.write("revoke keys") { database in
                     try RevocationRow.delete(due.name, container: container, database)
                 }
@@ -375,7 +379,7 @@ extension RecordKeyring {
     }
 
     /// Whether anything is recorded for revocation. Runs on the caller's own thread.
-    func hasRevocationsNow() throws(KeystoreError) -> Bool {
+    func hasRevocationsNow() throws(CommonError) -> Bool {
         try store.readNow("revoke keys") { database in
             try RevocationRow.exists(container: container, database)
         }
@@ -383,7 +387,7 @@ extension RecordKeyring {
 
     /// - Returns: nil if another program is creating the value now, or has stored it in the
     ///   meantime.
-    private func claim(_ row: RevocationRow) async throws(KeystoreError) -> RevocationRow? {
+    private func claim(_ row: RevocationRow) async throws(CommonError) -> RevocationRow? {
         guard !row.isDue else { return row }
         let container = container
         guard

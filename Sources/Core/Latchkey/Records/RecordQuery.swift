@@ -54,14 +54,14 @@ package indirect enum RecordQuery: Hashable, Sendable {
 package struct RecordMatches: Sendable {
     package var records: [Record] = []
     /// One error for each row that could not be decoded.
-    package var unreadable: [KeystoreError] = []
+    package var unreadable: [CommonError] = []
 
     /// Decodes the row; adds an error and returns nil if it cannot be decoded.
     mutating func record(of row: RecordRow) -> Record? {
         do {
             return try row.record()
         } catch {
-            unreadable.append(KeystoreError(storing: error))
+            unreadable.append(CommonError(storing: error))
             return nil
         }
     }
@@ -70,7 +70,7 @@ package struct RecordMatches: Sendable {
 extension RecordContainer {
     /// Finds the records of a kind that match, oldest first, unverified. Does not use the hardware.
     /// Reads only matches.
-    package func find(_ kind: String, where query: RecordQuery) async throws(KeystoreError)
+    package func find(_ kind: String, where query: RecordQuery) async throws(CommonError)
         -> RecordMatches
     {
         let name = name
@@ -80,7 +80,7 @@ extension RecordContainer {
     }
 
     /// Finds records as ``find(_:where:)`` does, on the caller's own thread.
-    package func findNow(_ kind: String, where query: RecordQuery) throws(KeystoreError)
+    package func findNow(_ kind: String, where query: RecordQuery) throws(CommonError)
         -> RecordMatches
     {
         try store.readNow("search the records") { database in
@@ -117,14 +117,14 @@ extension RecordContainer {
     }
 
     /// Whether there is a record of the kind. Does not use the hardware.
-    package func hasAny(_ kind: String) throws(KeystoreError) -> Bool {
+    package func hasAny(_ kind: String) throws(CommonError) -> Bool {
         try store.readNow("read the records") { database in
             try RecordRow.exists(database, container: name, kind: kind)
         }
     }
 
     /// The ids of all records of a kind, oldest first. Does not use the hardware.
-    package func idsNow(_ kind: String) throws(KeystoreError) -> [RecordID] {
+    package func idsNow(_ kind: String) throws(CommonError) -> [RecordID] {
         try store.readNow("list the records") { database in
             try RecordRow.fetchIDs(database, container: name, kind: kind).map(
                 RecordID.init(rawValue:))
@@ -164,8 +164,8 @@ struct RecordSearch {
             IDs(
                 sql: "SELECT DISTINCT id FROM recordAttribute WHERE container = ? AND name = ?",
                 arguments: [container, name])
-        case .not(let query): Self.join(try ids(.all), "EXCEPT", try exactIDs(query))
-        case .or(let left, let right): Self.join(try ids(left), "UNION", try ids(right))
+        case .not(let query): Self.join(try ids(.all), try exactIDs(query), by: "EXCEPT")
+        case .or(let left, let right): Self.join(try ids(left), try ids(right), by: "UNION")
         case .and(let left, let right): try both(ids(left), ids(right))
         }
     }
@@ -174,15 +174,16 @@ struct RecordSearch {
     private func both(_ left: IDs, _ right: IDs) throws -> IDs {
         if try isSmall(left) { return left }
         if try isSmall(right) { return right }
-        return Self.join(left, "INTERSECT", right)
+        return Self.join(left, right, by: "INTERSECT")
     }
 
     /// The exact ids of the matching records: `not` must not exclude too many.
     private func exactIDs(_ query: RecordQuery) throws -> IDs {
         switch query {
         case .and(let left, let right):
-            Self.join(try exactIDs(left), "INTERSECT", try exactIDs(right))
-        case .or(let left, let right): Self.join(try exactIDs(left), "UNION", try exactIDs(right))
+            Self.join(try exactIDs(left), try exactIDs(right), by: "INTERSECT")
+        case .or(let left, let right):
+            Self.join(try exactIDs(left), try exactIDs(right), by: "UNION")
         case .all, .id, .attribute, .hasAttribute, .not: try ids(query)
         }
     }
@@ -194,7 +195,7 @@ struct RecordSearch {
         return count ?? 0 < Self.few
     }
 
-    private static func join(_ left: IDs, _ operation: String, _ right: IDs) -> IDs {
+    private static func join(_ left: IDs, _ right: IDs, by operation: String) -> IDs {
         IDs(
             sql: "SELECT id FROM (\(left.sql)) \(operation) SELECT id FROM (\(right.sql))",
             arguments: left.arguments + right.arguments)

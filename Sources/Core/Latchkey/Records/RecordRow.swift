@@ -76,10 +76,10 @@ extension RecordRow {
                 updatedAt: Date(timeIntervalSince1970: TimeInterval(updatedAt)))
             try record.checkKeyVersion()
             return record
-        } catch let error as KeystoreError {
+        } catch let error as CommonError {
             throw error
         } catch {
-            throw KeystoreError.damaged("the metadata of the record ‘\(id)’ cannot be decoded")
+            throw CommonError.damaged("the metadata of the record ‘\(id)’ cannot be decoded")
         }
     }
 }

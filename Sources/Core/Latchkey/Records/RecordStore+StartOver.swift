@@ -20,24 +20,24 @@ extension RecordStore {
     /// the next access throws `conflict`, and later accesses use the empty store.
     ///
     /// - Returns: The path of the archive.
-    /// - Throws: ``KeystoreError``; `unavailable` if the archive cannot be written. Then nothing
+    /// - Throws: ``CommonError``; `unavailable` if the archive cannot be written. Then nothing
     ///   was changed.
     @discardableResult
-    public func startOver() async throws(KeystoreError) -> String {
+    public func startOver() async throws(CommonError) -> String {
         let path = path
         let archive: String
-        do throws(KeystoreError) {
+        do throws(CommonError) {
             archive = try StoreFiles.makeArchive(of: path, at: now())
         } catch {
             throw error.during("archive the store")
         }
-        do throws(KeystoreError) {
+        do throws(CommonError) {
             let next = try await write("archive the store") { database in
                 // This transaction holds the write lock, so no change is missing from the copy.
                 try Self.copy(path, to: archive)
                 // The containers keep their generations, so that no new record has the generation
                 // of an archived one.
-                for table in Schema.contents.subtracting(["container"]) {
+                for table in Schema.tables.subtracting(["container"]) {
                     try database.execute(sql: "DELETE FROM \(table)")
                 }
                 let next = try Self.resetCount(in: database) % Int(Int32.max) + 1
@@ -59,18 +59,18 @@ extension RecordStore {
     ///   - directory: The store's directory, as for ``init(directory:profile:now:)``.
     ///   - profile: The store's profile.
     /// - Returns: The path of the archive.
-    /// - Throws: ``KeystoreError``; `unavailable` if the archive cannot be written, `unsupported`
-    ///   for a store of a newer version. Then nothing was changed.
+    /// - Throws: ``CommonError``; `unavailable` if the archive cannot be written. Then nothing was
+    ///   changed.
     @discardableResult
     public static func startOver(directory: String, profile: String = "default")
-        async throws(KeystoreError) -> String
+        async throws(CommonError) -> String
     {
-        do throws(KeystoreError) {
+        do throws(CommonError) {
             return try await RecordStore(directory: directory, profile: profile).startOver()
         } catch {
             guard error.code == .damaged else { throw error }
         }
-        do throws(KeystoreError) {
+        do throws(CommonError) {
             return try StoreFiles(directory: directory, profile: profile).moveAside(at: Date())
         } catch {
             throw error.during("archive the store")
@@ -91,7 +91,7 @@ extension RecordStore {
         try Int.fetchOne(database.cachedStatement(sql: "PRAGMA user_version")) ?? 0
     }
 
-    /// - Throws: ``KeystoreError`` with code `conflict`, once, if another program has archived and
+    /// - Throws: ``CommonError`` with code `conflict`, once, if another program has archived and
     ///   emptied the store.
     func checked(_ database: Database) throws -> Database {
         accesses.add(1, ordering: .relaxed)
@@ -99,7 +99,7 @@ extension RecordStore {
         guard resetCount.exchange(current, ordering: .sequentiallyConsistent) != current else {
             return database
         }
-        throw KeystoreError.conflict(
+        throw CommonError.conflict(
             "another program archived the store and emptied it",
             recovery: "Try again. The store is now empty.")
     }

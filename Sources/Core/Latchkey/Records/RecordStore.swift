@@ -31,13 +31,13 @@ public final class RecordStore: Sendable {
     ///   - directory: An absolute or relative path; see ``defaultDirectory(environment:)``.
     ///   - profile: 1 to 64 characters of `A–Z a–z 0–9 . _ -`, not starting with a dot.
     ///   - now: The clock for the rows' timestamps.
-    /// - Throws: ``KeystoreError``: `unavailable` for an unusable path or a wrong owner or mode,
-    ///   `damaged` for a file that is not a store, `unsupported` for a store of a newer version.
+    /// - Throws: ``CommonError``: `unavailable` for an unusable path or a wrong owner or mode,
+    ///   `damaged` for a file that is not a store, or a store of another format.
     public init(
         directory: String, profile: String = "default",
         now: @escaping @Sendable () -> Date = { Date() }
-    ) async throws(KeystoreError) {
-        do throws(KeystoreError) {
+    ) async throws(CommonError) {
+        do throws(CommonError) {
             let files = try StoreFiles(directory: directory, profile: profile)
             path = files.database
             self.profile = profile
@@ -59,14 +59,14 @@ public final class RecordStore: Sendable {
     }
 
     /// `$XDG_DATA_HOME/latchkey`, or `~/.local/share/latchkey` if that is not set.
-    public static func defaultDirectory(environment: [String: String]) throws(KeystoreError)
+    public static func defaultDirectory(environment: [String: String]) throws(CommonError)
         -> String
     {
         if let data = environment["XDG_DATA_HOME"], data.hasPrefix("/") {
             return data + "/latchkey"
         }
         guard let home = environment["HOME"], home.hasPrefix("/") else {
-            throw KeystoreError(
+            throw CommonError(
                 operation: "find the store", code: .unavailable,
                 reason: "neither XDG_DATA_HOME nor HOME is set",
                 recovery: "Set one of them, or name the store's directory.")
@@ -75,7 +75,7 @@ public final class RecordStore: Sendable {
     }
 
     /// The names of the containers with stored records or keys.
-    package func containerNames() async throws(KeystoreError) -> [String] {
+    package func containerNames() async throws(CommonError) -> [String] {
         try await read("list the containers") { database in
             try String.fetchAll(
                 database,
@@ -91,7 +91,7 @@ public final class RecordStore: Sendable {
     }
 
     /// The records of all containers, not verified.
-    package func contents() async throws(KeystoreError) -> [Contents] {
+    package func contents() async throws(CommonError) -> [Contents] {
         try await read("list the records") { database in
             let rows = try Row.fetchAll(
                 database,
@@ -115,43 +115,41 @@ public final class RecordStore: Sendable {
     }
 
     func read<T: Sendable>(_ operation: String, _ body: @escaping @Sendable (Database) throws -> T)
-        async throws(KeystoreError) -> T
+        async throws(CommonError) -> T
     {
         do {
             return try await database.read { try body(self.checked($0)) }
         } catch {
-            throw KeystoreError(storing: error).during(operation)
+            throw CommonError(storing: error).during(operation)
         }
     }
 
     func write<T: Sendable>(_ operation: String, _ body: @escaping @Sendable (Database) throws -> T)
-        async throws(KeystoreError) -> T
+        async throws(CommonError) -> T
     {
         do {
             return try await database.write { try body(self.checked($0)) }
         } catch {
-            throw KeystoreError(storing: error).during(operation)
+            throw CommonError(storing: error).during(operation)
         }
     }
 
     /// Reads on the caller's own thread. Takes microseconds, or as long as a write of this process.
-    func readNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(KeystoreError) -> T
-    {
+    func readNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(CommonError) -> T {
         do {
             return try database.read { try body(checked($0)) }
         } catch {
-            throw KeystoreError(storing: error).during(operation)
+            throw CommonError(storing: error).during(operation)
         }
     }
 
     /// Writes on the caller's own thread. Takes as long as the disk, and up to 5 seconds if another
     /// process writes.
-    func writeNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(KeystoreError) -> T
-    {
+    func writeNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(CommonError) -> T {
         do {
             return try database.write { try body(checked($0)) }
         } catch {
-            throw KeystoreError(storing: error).during(operation)
+            throw CommonError(storing: error).during(operation)
         }
     }
 
@@ -159,20 +157,20 @@ public final class RecordStore: Sendable {
     /// later accesses.
     private static func onDatabaseThread<T: Sendable>(
         _ operation: String, _ body: @escaping @Sendable () throws -> T
-    ) async throws(KeystoreError) -> T {
+    ) async throws(CommonError) -> T {
         let result: Result<T, any Error> = await withCheckedContinuation { continuation in
             databaseThreads.async { continuation.resume(returning: Result(catching: body)) }
         }
         do {
             return try result.get()
         } catch {
-            throw KeystoreError(storing: error).during(operation)
+            throw CommonError(storing: error).during(operation)
         }
     }
 }
 
 extension RecordStore: TrustAnchors {
-    public func anchor(_ name: String) async throws(KeystoreError) -> Data? {
+    public func anchor(_ name: String) async throws(CommonError) -> Data? {
         try await read("read a trust anchor") { database in
             let statement = try database.cachedStatement(
                 sql: "SELECT value FROM anchor WHERE name = ?")
@@ -180,7 +178,7 @@ extension RecordStore: TrustAnchors {
         }
     }
 
-    public func anchor(_ name: String, is candidate: Data) async throws(KeystoreError) -> Data {
+    public func anchor(_ name: String, is candidate: Data) async throws(CommonError) -> Data {
         try await write("store a trust anchor") { database in
             try database.execute(
                 sql: "INSERT OR IGNORE INTO anchor (name, value) VALUES (?, ?)",
@@ -191,7 +189,7 @@ extension RecordStore: TrustAnchors {
         }
     }
 
-    public func replaceAnchor(_ name: String, with value: Data?) async throws(KeystoreError) {
+    public func replaceAnchor(_ name: String, with value: Data?) async throws(CommonError) {
         try await write("replace a stored value") { database in
             guard let value else {
                 return try database.execute(
@@ -203,7 +201,7 @@ extension RecordStore: TrustAnchors {
         }
     }
 
-    public func anchorNames(with prefix: String) async throws(KeystoreError) -> [String] {
+    public func anchorNames(with prefix: String) async throws(CommonError) -> [String] {
         try await read("list stored values") { database in
             try String.fetchAll(
                 database,
@@ -214,7 +212,7 @@ extension RecordStore: TrustAnchors {
 
     /// The blobs of all containers. A row that cannot be decoded is left out: its use fails as
     /// damaged.
-    public func storedBlobs(of backend: String) async throws(KeystoreError) -> [Data] {
+    public func storedBlobs(of backend: String) async throws(CommonError) -> [Data] {
         try await read("look for stored keys") { database in
             let keys = try String.fetchAll(
                 database, sql: "SELECT hardwareKey FROM record WHERE hardwareKey IS NOT NULL"
@@ -230,10 +228,10 @@ extension RecordStore: TrustAnchors {
     }
 }
 
-extension KeystoreError {
-    /// Converts an error of SQLite. A ``KeystoreError`` stays unchanged.
+extension CommonError {
+    /// Converts an error of SQLite. A ``CommonError`` stays unchanged.
     init(storing error: any Error) {
-        if let error = error as? KeystoreError {
+        if let error = error as? CommonError {
             self = error
             return
         }
@@ -259,7 +257,7 @@ extension KeystoreError {
                 text: error.message ?? "no message"))
     }
 
-    private static func meaning(of code: ResultCode) -> (Code, String, String) {
+    private static func meaning(of code: ResultCode) -> (Code, String, Recovery) {
         // SQLite could not extend the file of memory that its processes share, usually because the
         // disk is full.
         if code == .SQLITE_IOERR_SHMSIZE { return meaning(of: .SQLITE_FULL) }
@@ -281,7 +279,7 @@ extension KeystoreError {
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
             (
                 .damaged, "the store's file is damaged; it was not changed",
-                "Restore the store from a backup, or archive it: run ‘latchkey store reset’."
+                Recovery("Restore the store from a backup, or archive it.", .resetStore)
             )
         case .SQLITE_CONSTRAINT:
             (.conflict, "the record exists already", "Read the stored record, then try again.")

@@ -31,7 +31,7 @@ struct RecordTransaction: Sendable {
         case .put(let record, let payload, let expected):
             let existing = try RecordRow.fetch(
                 database, container: container, id: record.id.rawValue)
-            try check(existing, expected, record.id)
+            try check(existing, is: expected, id: record.id)
             if payload != nil { try checkClass(of: record, existing) }
             var row = try RecordRow(
                 record, container: container, generation: nextGeneration(database),
@@ -47,18 +47,18 @@ struct RecordTransaction: Sendable {
                 updatedAt: Date(timeIntervalSince1970: TimeInterval(row.updatedAt)))
         case .delete(let id, let expected):
             let existing = try RecordRow.fetch(database, container: container, id: id.rawValue)
-            try check(existing, expected, id)
+            try check(existing, is: expected, id: id)
             try existing?.delete(database)
             _ = try nextGeneration(database)
             return nil
         }
     }
 
-    /// - Throws: ``KeystoreError`` with code `conflict` if the store was started over in the
+    /// - Throws: ``CommonError`` with code `conflict` if the store was started over in the
     ///   meantime.
     func checkResetCount(in database: Database) throws {
         guard try RecordStore.resetCount(in: database) == resetCount else {
-            throw KeystoreError.conflict(
+            throw CommonError.conflict(
                 "the store was archived and emptied in the meantime",
                 recovery: "Try again. The store is now empty.")
         }
@@ -78,7 +78,7 @@ struct RecordTransaction: Sendable {
             try RecordKeyRow.deleteAll(database, container: container, prefix: prefix)
         case .expectNone(let prefix):
             guard try !RecordKeyRow.exists(database, container: container, prefix: prefix) else {
-                throw KeystoreError.damaged(
+                throw CommonError.damaged(
                     "another program replaced the stored record by one with less protection")
             }
         }
@@ -95,7 +95,7 @@ struct RecordTransaction: Sendable {
 
     private func key(_ name: String) throws -> RecordKey {
         guard let key = keys[name] else {
-            throw KeystoreError(
+            throw CommonError(
                 code: .wrongState, reason: "the class ‘\(name)’ is locked",
                 recovery: "Unlock the class and try again.")
         }
@@ -111,18 +111,18 @@ struct RecordTransaction: Sendable {
         guard let existing, existing.className == name, let payload = existing.payload,
             (try? key(name).open(payload, header: existing.header)) != nil
         else {
-            throw KeystoreError.damaged(
+            throw CommonError.damaged(
                 "another program may know the key of the class ‘\(name)’")
         }
     }
 
-    private func check(_ existing: RecordRow?, _ expected: Int?, _ id: RecordID) throws {
+    private func check(_ existing: RecordRow?, is expected: Int?, id: RecordID) throws {
         guard let expected, expected != existing?.generation ?? 0 else { return }
         let reason =
             expected == 0
             ? "‘\(id)’ exists already"
             : "‘\(id)’ was \(existing == nil ? "deleted" : "changed") in the meantime"
-        throw KeystoreError.conflict(
+        throw CommonError.conflict(
             reason, recovery: "Read the stored record, then try again.")
     }
 

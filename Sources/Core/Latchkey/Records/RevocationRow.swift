@@ -15,10 +15,10 @@ struct RevocationRow {
 
     /// The value to revoke.
     ///
-    /// - Throws: ``KeystoreError`` with code `damaged` if it cannot be decoded. The row stays, and
+    /// - Throws: ``CommonError`` with code `damaged` if it cannot be decoded. The row stays, and
     ///   others are not affected.
     var sealed: SealedSecret {
-        get throws(KeystoreError) {
+        get throws(CommonError) {
             do {
                 return try JSONDecoder().decode(SealedSecret.self, from: bytes)
             } catch {
@@ -47,13 +47,13 @@ struct RevocationRow {
 
     /// Deletes the row of a value that is stored in the same transaction.
     ///
-    /// - Throws: ``KeystoreError`` with code `conflict` if another program is revoking it.
+    /// - Throws: ``CommonError`` with code `conflict` if another program is revoking it.
     static func withdraw(_ name: String, container: String, _ database: Database) throws {
         try database.execute(
             sql: "DELETE FROM revocation WHERE container = ? AND name = ? AND NOT isDue",
             arguments: [container, name])
         guard database.changesCount == 1 else {
-            throw KeystoreError.conflict(
+            throw CommonError.conflict(
                 "another process revoked the key of the records in the meantime")
         }
     }
@@ -116,7 +116,7 @@ struct RevocableKeyChanges {
 
     /// Records the effect of the changes. Call it after them.
     ///
-    /// - Throws: ``KeystoreError`` with code `conflict` for a new key that was not recorded before,
+    /// - Throws: ``CommonError`` with code `conflict` for a new key that was not recorded before,
     ///   or was revoked in the meantime.
     func record(_ database: Database) throws {
         let after = try RecordRow.fetchRevocableKeys(database, container: container)
@@ -154,7 +154,7 @@ final class RevocationReservation: Sendable {
     /// - Returns: nil if another task or program holds the reservation.
     convenience init?(
         of name: String, container: String, in store: RecordStore
-    ) throws(KeystoreError) {
+    ) throws(CommonError) {
         let lock = try ContainerLock(on: "revocation.\(name)", of: container, in: store)
         guard lock.isAcquired() else { return nil }
         self.init(lock)

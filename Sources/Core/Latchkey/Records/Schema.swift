@@ -5,14 +5,14 @@ internal import Glibc
 /// Threads for opening databases.
 let databaseThreads = DispatchQueue(label: "latchkey.records.open", attributes: .concurrent)
 
-/// The tables, their migrations, and the check of a store's definitions.
+/// The tables, and the check of a store's definitions.
 enum Schema {
     /// Marks the file as a Latchkey store (SQLite's `application_id`): the characters `Ltch`.
     private static let applicationID = 0x4C74_6368
 
-    /// Opens the store's file, which may be empty, and migrates its tables. Refuses a file that is
-    /// not a store, a store of a newer version, and a store whose definitions were changed, and
-    /// does not change them.
+    /// Opens the store's file, and creates the tables in an empty one. Refuses a file that is not a
+    /// store, a store of another format, and a store whose definitions were changed, and does not
+    /// change them.
     static func openDatabase(at path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.label = "latchkey.records"
@@ -43,191 +43,125 @@ enum Schema {
     }
 
     private static func prepare(_ queue: DatabaseQueue) throws {
-        let isCurrent = try queue.read { try appliedMigrations($0) == migrations.count }
+        let isNew = try queue.read(isEmpty)
         // This changes the file, so it comes after the check. SQLite cannot do it within a
         // transaction.
         try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
-        guard !isCurrent else { return }
-        // The transaction takes the write lock first: one process migrates, and the others then
-        // find the tables current.
-        try queue.write { try migrate($0, from: appliedMigrations($0), to: migrations.count) }
+        guard isNew else { return }
+        // The transaction takes the write lock first: one process creates the tables, and the
+        // others then find them.
+        try queue.write { database in
+            guard try isEmpty(database) else { return }
+            try database.execute(sql: "PRAGMA application_id = \(applicationID)")
+            for statement in statements { try database.execute(sql: statement) }
+        }
     }
 
     /// How many seconds to wait for another process.
     private static let busyTimeout: Double = 5
 
-    /// Checks the kind of file, and counts the migrations that were applied.
+    /// Checks the kind of file.
     ///
     /// The guarantee: every later write has exactly its stated effect. A program that could write
     /// the file once can delete existing rows; only a definition acts on rows that are written
     /// later. A trigger, a unique index or a constraint on one of our tables could delete the
     /// record of a revocation in the transaction that writes it. So triggers are refused, and the
-    /// definitions on our tables must be those of the migrations. Other tables affect no write, and
+    /// definitions on our tables must be those that we create. Other tables affect no write, and
     /// are accepted: SQLite's own (`sqlite_stat1`, from `ANALYZE`), and those of programs that
     /// replicate the file.
     ///
-    /// Missing parts are not created again: a missing table, or a missing line of
-    /// `grdb_migrations`, is damage. A migration that this version does not know makes the store
-    /// one of a newer version, regardless of its tables.
+    /// Missing parts are not created again.
     ///
-    /// - Returns: 0 for an empty file.
-    /// - Throws: ``KeystoreError``: `damaged`, or `unsupported` for a store of a newer version.
-    private static func appliedMigrations(_ database: Database) throws -> Int {
+    /// - Returns: Whether the file is empty, and not a store yet.
+    /// - Throws: ``CommonError`` with code `damaged`.
+    private static func isEmpty(_ database: Database) throws -> Bool {
         let application = try Int.fetchOne(database, sql: "PRAGMA application_id") ?? 0
         let existing = try Definition.fetchAll(database)
         guard application == applicationID else {
             guard application == 0, existing.isEmpty else {
-                throw KeystoreError.damaged("the store's file is a database of another program")
+                throw CommonError.damaged("the store's file is a database of another program")
             }
-            return 0
+            return true
         }
-        guard existing.contains(migrationList) else {
-            throw KeystoreError.damaged("the store's list of migrations is missing or changed")
-        }
-        let applied = try String.fetchSet(database, sql: "SELECT identifier FROM grdb_migrations")
-        guard applied.isSubset(of: migrations.map(\.version)) else {
-            throw KeystoreError.unsupported(
-                "a newer version of Latchkey created the store",
-                recovery: "Install that version of Latchkey.")
-        }
-        guard !applied.isEmpty, applied == Set(migrations.prefix(applied.count).map(\.version))
+        guard existing.filter({ $0.type == "trigger" || tables.contains($0.table) }) == definitions
         else {
-            throw KeystoreError.damaged("the store's list of migrations is missing or changed")
+            throw CommonError(
+                code: .damaged,
+                reason:
+                    "the store's tables are not those of this version: another version created them, or another "
+                    + "program changed them; nothing was changed",
+                recovery: Recovery(
+                    "Use the version of Latchkey that created the store, or restore it from a backup, or archive it.",
+                    .resetStore))
         }
-        let relevant = existing.filter { $0.type == "trigger" || tables.contains($0.table) }
-        guard
-            relevant
-                == (applied.count == migrations.count ? current : definitions(after: applied.count))
-        else {
-            throw KeystoreError.damaged(
-                "the store's tables differ from those that Latchkey creates")
-        }
-        return applied.count
+        return false
     }
 
-    /// The names of the tables with the store's contents: all of Latchkey's tables except the list
-    /// of migrations.
-    static var contents: Set<String> { tables.subtracting([migrationList.table]) }
+    /// The names of the tables with the store's contents.
+    static let tables = Set(definitions.map(\.table))
 
-    private static let tables = Set(current.map(\.table))
+    private static let definitions = Set(statements.map(Definition.init))
 
-    /// The definitions in a store of this version.
-    private static let current = definitions(after: migrations.count)
-
-    /// The definitions in a store after this number of migrations.
-    private static func definitions(after count: Int) -> Set<Definition> {
-        Set(migrations.prefix(count).flatMap { $0.definitions.map(Definition.init) }).union([
-            migrationList
-        ])
-    }
-
-    private static func migrate(_ database: Database, from first: Int, to end: Int) throws {
-        if first == 0 {
-            try database.execute(
-                sql: "PRAGMA application_id = \(applicationID); \(migrationListSQL)")
-        }
-        for migration in migrations[first..<end] {
-            for definition in migration.definitions { try database.execute(sql: definition) }
-            if let filling = migration.filling { try database.execute(sql: filling) }
-            try database.execute(
-                sql: "INSERT INTO grdb_migrations (identifier) VALUES (?)",
-                arguments: [migration.version])
-        }
-    }
-
-    /// As GRDB's migrator created it in the stores of earlier versions.
-    private static let migrationListSQL =
-        "CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY)"
-
-    private static let migrationList = Definition(sql: migrationListSQL)
-
-    private static let migrations = [
-        Migration(
-            version: "1",
-            definitions: [
-                """
-                CREATE TABLE anchor (
-                    name TEXT NOT NULL PRIMARY KEY,
-                    value BLOB NOT NULL
-                ) STRICT
-                """,
-                """
-                CREATE TABLE container (
-                    name TEXT NOT NULL PRIMARY KEY,
-                    generation INTEGER NOT NULL
-                ) STRICT
-                """,
-                """
-                CREATE TABLE classKey (
-                    container TEXT NOT NULL,
-                    name TEXT NOT NULL,
-                    sealed BLOB NOT NULL,
-                    generation INTEGER NOT NULL,
-                    PRIMARY KEY (container, name)
-                ) STRICT
-                """,
-                """
-                CREATE TABLE record (
-                    container TEXT NOT NULL,
-                    id TEXT NOT NULL,
-                    kind TEXT NOT NULL,
-                    class TEXT NOT NULL,
-                    policy TEXT NOT NULL,
-                    attributes TEXT NOT NULL,
-                    hardwareKey TEXT,
-                    payload BLOB,
-                    generation INTEGER NOT NULL,
-                    createdAt INTEGER NOT NULL,
-                    updatedAt INTEGER NOT NULL,
-                    mac BLOB NOT NULL,
-                    PRIMARY KEY (container, id)
-                ) STRICT
-                """,
-                "CREATE INDEX recordKind ON record (container, kind)",
-                "CREATE INDEX recordKey ON record (container) WHERE hardwareKey IS NOT NULL",
-            ]),
-        Migration(
-            version: "2",
-            definitions: [
-                """
-                CREATE TABLE recordAttribute (
-                    container TEXT NOT NULL,
-                    name TEXT NOT NULL,
-                    value TEXT NOT NULL,
-                    id TEXT NOT NULL,
-                    PRIMARY KEY (container, name, value, id)
-                ) STRICT, WITHOUT ROWID
-                """
-            ],
-            filling: """
-                INSERT OR IGNORE INTO recordAttribute (container, name, value, id)
-                    SELECT record.container, attribute.key, attribute.value, record.id
-                    FROM record, json_each(iif(json_valid(record.attributes), record.attributes, '{}')) AS attribute
-                    WHERE attribute.type = 'text'
-                """),
-        Migration(
-            version: "3",
-            definitions: [
-                """
-                CREATE TABLE revocation (
-                    container TEXT NOT NULL,
-                    name TEXT NOT NULL,
-                    sealed BLOB NOT NULL,
-                    isDue INTEGER NOT NULL,
-                    PRIMARY KEY (container, name)
-                ) STRICT
-                """
-            ]),
+    private static let statements = [
+        """
+        CREATE TABLE anchor (
+            name TEXT NOT NULL PRIMARY KEY,
+            value BLOB NOT NULL
+        ) STRICT
+        """,
+        """
+        CREATE TABLE container (
+            name TEXT NOT NULL PRIMARY KEY,
+            generation INTEGER NOT NULL
+        ) STRICT
+        """,
+        """
+        CREATE TABLE classKey (
+            container TEXT NOT NULL,
+            name TEXT NOT NULL,
+            sealed BLOB NOT NULL,
+            generation INTEGER NOT NULL,
+            PRIMARY KEY (container, name)
+        ) STRICT
+        """,
+        """
+        CREATE TABLE record (
+            container TEXT NOT NULL,
+            id TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            class TEXT NOT NULL,
+            policy TEXT NOT NULL,
+            attributes TEXT NOT NULL,
+            hardwareKey TEXT,
+            payload BLOB,
+            generation INTEGER NOT NULL,
+            createdAt INTEGER NOT NULL,
+            updatedAt INTEGER NOT NULL,
+            mac BLOB NOT NULL,
+            PRIMARY KEY (container, id)
+        ) STRICT
+        """,
+        "CREATE INDEX recordKind ON record (container, kind)",
+        "CREATE INDEX recordKey ON record (container) WHERE hardwareKey IS NOT NULL",
+        """
+        CREATE TABLE recordAttribute (
+            container TEXT NOT NULL,
+            name TEXT NOT NULL,
+            value TEXT NOT NULL,
+            id TEXT NOT NULL,
+            PRIMARY KEY (container, name, value, id)
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE revocation (
+            container TEXT NOT NULL,
+            name TEXT NOT NULL,
+            sealed BLOB NOT NULL,
+            isDue INTEGER NOT NULL,
+            PRIMARY KEY (container, name)
+        ) STRICT
+        """,
     ]
-}
-
-/// A step from one version of the tables to the next.
-private struct Migration {
-    let version: String
-    /// The statements that create tables and indexes.
-    let definitions: [String]
-    /// The statement that fills the new tables from the existing ones.
-    var filling: String?
 }
 
 /// A line of `sqlite_schema`: a table, an index, a trigger or a view.

@@ -1,11 +1,12 @@
 internal import FoundationEssentials
 internal import Glibc
+internal import LatchkeyPlatform
 
 /// The store's directories and file, created and checked before SQLite opens them.
 struct StoreFiles {
     let database: String
 
-    init(directory: String, profile: String) throws(KeystoreError) {
+    init(directory: String, profile: String) throws(CommonError) {
         guard
             (1...64).contains(profile.utf8.count), !profile.hasPrefix("."),
             profile.utf8.allSatisfy({ $0.isASCIILetterOrDigit || "._-".utf8.contains($0) })
@@ -43,7 +44,7 @@ struct StoreFiles {
     // MARK: Archives
 
     /// Creates the empty file of an archive under a new name, next to the store.
-    static func makeArchive(of database: String, at date: Date) throws(KeystoreError) -> String {
+    static func makeArchive(of database: String, at date: Date) throws(CommonError) -> String {
         let stem = database.dropLast(".sqlite".count)
         let style = Date.ISO8601FormatStyle(dateSeparator: .omitted, timeSeparator: .omitted)
         for number in 1...100 {
@@ -52,7 +53,7 @@ struct StoreFiles {
             if mknod(archive, S_IFREG | 0o600, 0) == 0 { return archive }
             guard errno == EEXIST else { throw unusable(archive, errno) }
         }
-        throw KeystoreError(
+        throw CommonError(
             code: .unavailable, reason: "there are too many archives of \(database)",
             recovery: "Move the old archives to another directory.")
     }
@@ -61,7 +62,7 @@ struct StoreFiles {
     /// archive until it opens the store again.
     ///
     /// - Returns: The database's new path.
-    func moveAside(at date: Date) throws(KeystoreError) -> String {
+    func moveAside(at date: Date) throws(CommonError) -> String {
         let archive = try Self.makeArchive(of: database, at: date)
         let logs = ["-wal", "-journal"]
         // The database and its logs always have the same name. Without its logs, it could lose the
@@ -75,7 +76,7 @@ struct StoreFiles {
     }
 
     /// Waits until the file and its directory entry are on the disk.
-    static func synchronize(_ path: String) throws(KeystoreError) {
+    static func synchronize(_ path: String) throws(CommonError) {
         let folder = String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
         for place in [path, folder] {
             let descriptor = open(place, O_RDONLY | O_CLOEXEC)
@@ -85,7 +86,7 @@ struct StoreFiles {
         }
     }
 
-    private static func makeDirectories(_ path: String) throws(KeystoreError) {
+    private static func makeDirectories(_ path: String) throws(CommonError) {
         var parents = path.split(separator: "/", omittingEmptySubsequences: true).map(String.init)
         var made = path.hasPrefix("/") ? "" : "."
         while !parents.isEmpty {
@@ -96,7 +97,7 @@ struct StoreFiles {
             var status = stat()
             guard stat(made, &status) == 0 else {
                 throw unfit(
-                    "the directory \(made) cannot be created: \(String(cString: strerror(cause)))",
+                    "the directory \(made) cannot be created: \(SystemError(cause))",
                     "Create it, owned by your user, or choose another directory.")
             }
         }
@@ -104,14 +105,14 @@ struct StoreFiles {
 
     /// Creates the file without opening it: closing a file releases all locks that its process has
     /// on it (fcntl(2)), and a SQLite connection that is already open needs those locks.
-    private static func makeFile(_ path: String) throws(KeystoreError) {
+    private static func makeFile(_ path: String) throws(CommonError) {
         guard mknod(path, S_IFREG | 0o600, 0) != 0, errno != EEXIST else { return }
         guard errno == EROFS, access(path, R_OK) == 0 else { throw unusable(path, errno) }
     }
 
     private static func check(
         _ path: String, isDirectory: Bool, mayBeMissing: Bool = false
-    ) throws(KeystoreError) {
+    ) throws(CommonError) {
         var status = stat()
         guard lstat(path, &status) == 0 else {
             guard mayBeMissing, errno == ENOENT else { throw unusable(path, errno) }
@@ -135,14 +136,14 @@ struct StoreFiles {
         }
     }
 
-    private static func unfit(_ reason: String, _ recovery: String) -> KeystoreError {
-        KeystoreError(code: .unavailable, reason: reason, recovery: recovery)
+    private static func unfit(_ reason: String, _ recovery: String) -> CommonError {
+        CommonError(code: .unavailable, reason: reason, recovery: recovery)
     }
 
-    private static func unusable(_ path: String, _ cause: Int32) -> KeystoreError {
-        KeystoreError(
+    private static func unusable(_ path: String, _ cause: Int32) -> CommonError {
+        CommonError(
             code: .unavailable,
-            reason: "\(path) cannot be used: \(String(cString: strerror(cause)))",
+            reason: "\(path) cannot be used: \(SystemError(cause))",
             recovery: "Make it writable for your user, or choose another directory.")
     }
 }

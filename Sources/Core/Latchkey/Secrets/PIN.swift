@@ -17,6 +17,9 @@ public struct PIN: Sendable, Equatable {
     private let secret: SecretBytes
     /// The length in characters (extended grapheme clusters).
     package let characterCount: Int
+    /// Whether the hardware has checked the PIN as the existing PIN of a container, and it answers a
+    /// request for a new one. The rules for new PINs apply only to a PIN that the user chooses now.
+    package var isExisting = false
 
     /// - Throws: ``KeystoreError`` with code `invalidInput` if the text is too short, too long or
     ///   contains a control character.
@@ -79,6 +82,8 @@ public struct PIN: Sendable, Equatable {
         self.secret = secret
         characterCount = secret.count
     }
+
+    public static func == (left: PIN, right: PIN) -> Bool { left.secret == right.secret }
 
     /// Passes the UTF-8 bytes of the PIN to `body`.
     package func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R)

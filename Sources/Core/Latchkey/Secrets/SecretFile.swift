@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Glibc
+internal import LatchkeyPlatform
 
 /// Files with secrets, which no other user except root may access.
 package enum SecretFile {
@@ -37,7 +38,7 @@ package enum SecretFile {
     ) throws(Refusal) -> stat {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else {
-            throw Refusal(reason: String(cString: strerror(errno)))
+            throw Refusal(reason: SystemError.last.description)
         }
         switch status.st_mode & S_IFMT {
         case S_IFREG, S_IFIFO: break
@@ -66,7 +67,7 @@ package enum SecretFile {
     /// - Parameter maximumCount: The maximum length in bytes.
     package static func read(_ path: String, maximumCount: Int) throws(Refusal) -> SecretBytes {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-        guard descriptor >= 0 else { throw Refusal(reason: String(cString: strerror(errno))) }
+        guard descriptor >= 0 else { throw Refusal(reason: SystemError.last.description) }
         defer { close(descriptor) }
         let status = try Self.status(of: descriptor, openedAs: path)
         guard status.st_mode & S_IFMT == S_IFREG else {

@@ -57,3 +57,14 @@ package enum FormEncoding {
         Character(UnicodeScalar(byte)).hexDigitValue.map(UInt8.init)
     }
 }
+
+extension UInt8 {
+    package var isASCIILetterOrDigit: Bool {
+        switch self {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: false
+        }
+    }
+}

@@ -2,8 +2,9 @@ public import FoundationEssentials
 
 /// An error of an operation: what failed, why, and the user's next step.
 ///
-/// `KeystoreError` is the error of keys, secrets and records. Each facade has its own codes. Two
-/// errors are equal if their ``code`` is equal; texts and details don't count.
+/// `KeystoreError` is the error of keys and secrets, `CommonError` that of everything else without
+/// codes of its own. Each facade has its own codes. Two errors are equal if their ``code`` is equal;
+/// texts and details don't count.
 public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
     /// The type of ``code``.
     public typealias Code = ErrorCode
@@ -15,8 +16,10 @@ public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
     public let code: ErrorCode
     /// The cause, as one clause.
     public let reason: String
-    /// The next step, as one sentence.
-    public let recovery: String
+    /// The next step, in sentences that name no command.
+    public var recovery: String { recoveryAction.text }
+    /// The next step, with the actions that a program can offer.
+    package let recoveryAction: Recovery
     /// The number of wrong PINs before the lockout, or nil if unknown. Set after a wrong PIN.
     public let attemptsLeft: Int?
     /// The end of the lockout, or nil if unknown. Set during a lockout.
@@ -36,21 +39,20 @@ public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
         attemptsLeft: Int? = nil, lockedOutUntil: Date? = nil, underlying: UnderlyingError? = nil
     ) {
         self.init(
-            operation: operation, code: code, reason: reason, recovery: recovery,
-            attemptsLeft: attemptsLeft,
-            lockedOutUntil: lockedOutUntil, underlying: underlying, details: nil)
+            operation: operation, code: code, reason: reason, recovery: Recovery(recovery),
+            attemptsLeft: attemptsLeft, lockedOutUntil: lockedOutUntil, underlying: underlying)
     }
 
     package init(
         operation: String = "complete the operation", code: ErrorCode, reason: String,
-        recovery: String,
+        recovery: Recovery,
         attemptsLeft: Int? = nil, lockedOutUntil: Date? = nil, underlying: UnderlyingError? = nil,
-        details: ErrorCode.Details?
+        details: ErrorCode.Details? = nil
     ) {
         self.operation = operation
         self.code = code
         self.reason = reason
-        self.recovery = recovery
+        recoveryAction = recovery
         self.attemptsLeft = attemptsLeft
         self.lockedOutUntil = lockedOutUntil
         self.underlying = underlying
@@ -66,7 +68,7 @@ public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
     }
 
     /// The same error with another reason or next step.
-    package func with(reason: String? = nil, recovery: String) -> Self {
+    package func with(reason: String? = nil, recovery: Recovery) -> Self {
         LatchkeyError(
             operation: operation, code: code, reason: reason ?? self.reason, recovery: recovery,
             attemptsLeft: attemptsLeft, lockedOutUntil: lockedOutUntil, underlying: underlying,
@@ -79,8 +81,8 @@ public protocol LatchkeyErrorCode: Hashable, Sendable, CustomStringConvertible {
     /// Additional facts about these errors, for example a server's response.
     associatedtype Details: Sendable = Never
 
-    /// The corresponding code of `KeystoreError`, which determines a program's exit status.
-    var keystoreCode: KeystoreErrorCode { get }
+    /// The corresponding code of `CommonError`, which determines a program's exit status.
+    var commonCode: CommonErrorCode { get }
 }
 
 /// The error of a lower layer.
@@ -113,8 +115,8 @@ package protocol ReportableError: LocalizedError, CustomStringConvertible {
     var reason: String { get }
     /// The name of the code, for example `lockedOut`.
     var codeName: String { get }
-    var keystoreCode: KeystoreErrorCode { get }
-    var recovery: String { get }
+    var commonCode: CommonErrorCode { get }
+    var recoveryAction: Recovery { get }
     var attemptsLeft: Int? { get }
     var lockedOutUntil: Date? { get }
     var underlying: UnderlyingError? { get }
@@ -126,15 +128,15 @@ extension ReportableError {
     /// One sentence: `Could not sign: the PIN is wrong; 2 attempts are left.`
     public var description: String { "Could not \(operation): \(reason)." }
     public var errorDescription: String? { description }
-    public var recoverySuggestion: String? { recovery }
+    public var recoverySuggestion: String? { recoveryAction.text }
 }
 
 extension LatchkeyError: CustomStringConvertible, LocalizedError, ReportableError {
     package var codeName: String { code.description }
-    /// The closest code of ``KeystoreErrorCode``: that of the cause if another kind of error caused
-    /// this one, otherwise the code's own ``LatchkeyErrorCode/keystoreCode``.
-    public var keystoreCode: KeystoreErrorCode {
-        (details as? any ReportableError)?.keystoreCode ?? code.keystoreCode
+    /// The closest code of ``CommonErrorCode``: that of the cause if another kind of error caused
+    /// this one, otherwise the code's own ``LatchkeyErrorCode/commonCode``.
+    public var commonCode: CommonErrorCode {
+        (details as? any ReportableError)?.commonCode ?? code.commonCode
     }
 }
 

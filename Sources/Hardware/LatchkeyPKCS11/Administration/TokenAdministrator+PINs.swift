@@ -68,7 +68,7 @@ extension TokenAdministrator {
             case .securityOfficer: try await setPIN(of: entry, to: operation)
             case .prefixedSetPIN:
                 throw .unsupported(
-                    reason, recovery: "Set a new PIN with the PUK: `latchkey token pin --unblock`.")
+                    reason, recovery: Recovery("Set a new PIN with the PUK.", .unblockPIN))
             case .program(let program):
                 throw .unsupported(
                     reason, recovery: "Set a new PIN with the PUK or the Admin PIN: `\(program)`.")
@@ -95,7 +95,8 @@ extension TokenAdministrator {
                 else {
                     throw .unsupported(
                         "this kind of token accepts its PUK only from the computer",
-                        recovery: "Use --token-login pin instead of the reader's PIN pad.")
+                        recovery: Recovery(
+                            "Enter it here, not on the reader's PIN pad.", .enterPINHere))
                 }
                 let (old, pin) = (code.prefixed("puk:"), new.prefixed("pin:"))
                 do throws(KeystoreError) {
@@ -141,7 +142,7 @@ extension TokenAdministrator {
             guard entry.information.flags.contains(.initialized) else {
                 throw KeystoreError(
                     code: .wrongState, reason: "the token is not initialized",
-                    recovery: "Run `latchkey token init` first.")
+                    recovery: Recovery("Initialize it first.", .initializeToken))
             }
             try await inspect(entry) { (session, _) throws(CryptokiError) in
                 _ = try session.tokenInformation()

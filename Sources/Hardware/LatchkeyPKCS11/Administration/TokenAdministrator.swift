@@ -83,7 +83,7 @@ package struct TokenAdministrator: Sendable {
             guard !isUsed || isErasing else {
                 throw .conflict(
                     "the token is already initialized, with the label ‘\(entry.information.label)’",
-                    recovery: "Use --erase to delete everything on it.")
+                    recovery: Recovery("Permit to delete everything on it.", .eraseToken))
             }
             let hasFactoryPIN = entry.information.flags.contains(.securityOfficerPINToBeChanged)
             let officer = try await proof(

@@ -2,6 +2,7 @@ internal import CPKCS11
 internal import Dispatch
 internal import Glibc
 internal import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// Makes Cryptoki calls on one thread. All calls of a module's functions go through it.

@@ -2,6 +2,7 @@ internal import Crypto
 internal import FoundationEssentials
 internal import Glibc
 internal import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// Resets smart cards through pcscd (PC/SC), which ends every login on the card.
@@ -179,7 +180,7 @@ final class TokenLock {
         guard descriptor >= 0 else {
             throw CryptokiError(
                 .lockUnavailable,
-                reason: "\(path) can't be opened: \(String(cString: strerror(errno)))")
+                reason: "\(path) can't be opened: \(SystemError.last)")
         }
         let deadline = ContinuousClock.now + limit
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
@@ -189,7 +190,7 @@ final class TokenLock {
                 } else if errno != EWOULDBLOCK && errno != EINTR {
                     CryptokiError(
                         .lockUnavailable,
-                        reason: "\(path) can't be locked: \(String(cString: strerror(errno)))")
+                        reason: "\(path) can't be locked: \(SystemError.last)")
                 } else if ContinuousClock.now >= deadline {
                     CryptokiError(.locked, reason: "another process is creating a key on the token")
                 } else {

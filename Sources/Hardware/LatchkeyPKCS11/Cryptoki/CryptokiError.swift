@@ -1,3 +1,5 @@
+internal import Latchkey
+
 /// An error of a module or a token.
 ///
 /// Two errors are equal if their ``kind`` is equal.
@@ -58,9 +60,9 @@ package struct CryptokiError: Error, Sendable {
     /// The cause, as a clause.
     package let reason: String
     /// The user's next step if it is not the usual one of ``kind``.
-    let recovery: String?
+    let recovery: Recovery?
 
-    init(_ kind: Kind, function: String? = nil, reason: String, recovery: String? = nil) {
+    init(_ kind: Kind, function: String? = nil, reason: String, recovery: Recovery? = nil) {
         self.kind = kind
         self.function = function
         self.reason = reason

@@ -1,5 +1,6 @@
 internal import CPKCS11
 internal import Glibc
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// A PKCS#11 module, loaded once per process for all its tokens.
@@ -308,7 +309,7 @@ extension Module {
         guard let resolved = realpath(candidate, nil) else {
             throw CryptokiError(
                 .module(.missing),
-                reason: "there is no module \(candidate): \(String(cString: strerror(errno)))")
+                reason: "there is no module \(candidate): \(SystemError.last)")
         }
         defer { free(resolved) }
         return String(cString: resolved)

@@ -1,6 +1,7 @@
 internal import CPKCS11
 internal import FoundationEssentials
 internal import Glibc
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// Loads one module on a separate thread, once, and again after a failure.
@@ -218,7 +219,7 @@ enum SharedObject {
 
     private static func unreadable(_ path: String) -> CryptokiError {
         CryptokiError(
-            .module(.missing), reason: "\(path) can't be read: \(String(cString: strerror(errno)))")
+            .module(.missing), reason: "\(path) can't be read: \(SystemError.last)")
     }
 
     /// A 16-bit number in the machine's byte order; a file in the other order fails the comparison

@@ -54,7 +54,7 @@ final class ModuleProcess: Sendable {
     private let environment: [String: String]
     /// The directory of the socket, mode 0700. It exists only while a connection is made.
     let directory: String
-    private let listener = Mutex<Int32?>(nil)
+    private let listener = Mutex<ListeningSocket?>(nil)
     private let state = Mutex(State())
     /// The thread that starts the processes. It must not end, because they are killed with it.
     private let spawner = BlockingThread()
@@ -103,28 +103,26 @@ final class ModuleProcess: Sendable {
     /// Listens for the connection of the next `C_Initialize`, and starts a process for it.
     func prepare() throws(CryptokiError) {
         guard mkdir(directory, 0o700) == 0 else {
-            throw .notIsolated("\(directory) can't be created: \(String(cString: strerror(errno)))")
+            throw .notIsolated("\(directory) can't be created: \(SystemError.last)")
         }
-        let descriptor: Int32
-        do throws(CryptokiError) {
-            descriptor = try ListeningSocket.make(at: socketPath)
+        do throws(SystemError) {
+            guard let address = UNIXSocketAddress(path: socketPath) else {
+                throw SystemError(ENAMETOOLONG)
+            }
+            let socket = try address.listeningSocket(queue: 1)
+            listener.withLock { $0 = socket }
+            state.withLock { $0.complaint = nil }
+            spawner.enqueue { self.serve(socket) }
         } catch {
             rmdir(directory)
-            throw error
+            throw .notIsolated("\(socketPath): \(error)")
         }
-        listener.withLock { $0 = descriptor }
-        state.withLock { $0.complaint = nil }
-        spawner.enqueue { self.serve(descriptor) }
     }
 
     /// Stops listening.
     func withdraw() {
-        listener.withLock { descriptor in
-            // Ends the wait of the spawner if there was no connection. The spawner closes the
-            // socket under the same lock, so that the descriptor is still valid here.
-            if let descriptor { shutdown(descriptor, Int32(SHUT_RDWR)) }
-        }
-        unlink(socketPath)
+        // Ends the wait of the spawner if there was no connection.
+        listener.withLock { $0.take() }?.shutDown()
         rmdir(directory)
     }
 
@@ -157,14 +155,9 @@ final class ModuleProcess: Sendable {
         return nil
     }
 
-    private func serve(_ descriptor: Int32) {
-        defer {
-            listener.withLock { current in
-                close(descriptor)
-                if current == descriptor { current = nil }
-            }
-        }
-        guard let connection = ListeningSocket.acceptOurselves(descriptor) else { return }
+    private func serve(_ socket: ListeningSocket) {
+        defer { socket.shutDown() }
+        guard let connection = Self.acceptOurselves(socket) else { return }
         defer { close(connection) }
         kill()
         // Under the lock, so that other threads see the process as soon as it runs.
@@ -180,6 +173,18 @@ final class ModuleProcess: Sendable {
             }
         }
         reapLater()
+    }
+
+    /// Waits for a connection from this process. Refuses connections of other processes.
+    ///
+    /// - Returns: The connection, which the caller closes; nil if the socket was shut down.
+    private static func acceptOurselves(_ socket: ListeningSocket) -> Int32? {
+        while let connection = try? ListeningSocket.accept(on: socket.descriptor) {
+            let peer = PeerCredentials(of: connection)
+            if peer?.process == getpid(), peer?.user == geteuid() { return connection }
+            close(connection)
+        }
+        return nil
     }
 
     /// Waits for the end of the process on a separate thread, so that a process that was not killed
@@ -213,18 +218,18 @@ extension ModuleProcess {
     /// Runs `body`, which calls the client's `C_GetFunctionList`, with the socket's address in
     /// `P11_KIT_SERVER_ADDRESS`.
     ///
-    /// Other threads may read the environment at the same time; see `latchkey_environment_change`.
+    /// Other threads may read the environment at the same time; see ``EnvironmentVariable``.
     func withAddressInEnvironment<R>(_ body: () throws(CryptokiError) -> R) throws(CryptokiError)
         -> R
     {
         let address = "P11_KIT_SERVER_ADDRESS=unix:path=\(socketPath)"
         return try Self.environmentLock.withLock { _ throws(CryptokiError) in
-            guard let entry = strdup(address), latchkey_environment_change(entry, nil) != 0 else {
+            guard let variable = EnvironmentVariable(setting: address) else {
                 throw .notIsolated("out of memory")
             }
             // If memory is short the variable stays, which is harmless: its socket no longer
             // exists.
-            defer { _ = latchkey_environment_change(nil, entry) }
+            defer { variable.unset() }
             return try body()
         }
     }
@@ -234,42 +239,6 @@ extension CryptokiError {
     static func notIsolated(_ reason: String) -> CryptokiError {
         CryptokiError(
             .module(.notIsolated), reason: "the module can't run in a separate process: \(reason)")
-    }
-}
-
-/// A UNIX socket for one connection.
-enum ListeningSocket {
-    /// - Returns: The descriptor, closed on exec; the caller closes it.
-    static func make(at path: String) throws(CryptokiError) -> Int32 {
-        guard let address = UNIXSocketAddress(path: path) else {
-            throw .notIsolated("the path of its socket is too long")
-        }
-        let bound = address.boundSocket()
-        guard let descriptor = bound, listen(descriptor, 1) == 0 else {
-            let text = String(cString: strerror(errno))
-            if let bound { close(bound) }
-            throw .notIsolated("\(path): \(text)")
-        }
-        return descriptor
-    }
-
-    /// Waits for a connection from this process (`SO_PEERCRED`, unix(7)). Refuses connections of
-    /// other processes.
-    ///
-    /// - Returns: The connection, closed on exec; nil if the socket was shut down. The caller
-    ///   closes it.
-    static func acceptOurselves(_ descriptor: Int32) -> Int32? {
-        while true {
-            let connection = latchkey_accept4(descriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
-            if connection < 0, errno == EINTR { continue }
-            guard connection >= 0 else { return nil }
-            // struct ucred: process, user, group.
-            var peer: (process: pid_t, user: uid_t, group: gid_t) = (0, .max, .max)
-            var size = socklen_t(MemoryLayout.size(ofValue: peer))
-            let isKnown = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0
-            if isKnown, peer.process == getpid(), peer.user == geteuid() { return connection }
-            close(connection)
-        }
     }
 }
 
@@ -318,7 +287,7 @@ enum ChildSpawner {
         let status = posix_spawnp(&process, command[0], &files, &attributes, &arguments, &variables)
         guard status == 0 else {
             throw .notIsolated(
-                "\(command[0]) can't be started: \(String(cString: strerror(status)))")
+                "\(command[0]) can't be started: \(SystemError(status))")
         }
         return process
     }

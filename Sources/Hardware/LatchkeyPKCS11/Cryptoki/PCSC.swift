@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// The functions of pcsc-lite's client library (winscard.h) that reset a card and send commands to
@@ -59,22 +60,17 @@ struct PCSCLibrary: Sendable {
 
     /// - Returns: nil on a machine without pcsc-lite, where no module reaches a card through it.
     private init?() {
-        guard let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL) else { return nil }
-        struct Missing: Error {}
-        func function<F>(_ name: String) throws(Missing) -> F {
-            guard let symbol = dlsym(handle, name) else { throw Missing() }
-            return unsafeBitCast(symbol, to: F.self)
-        }
         do {
-            establish = try function("SCardEstablishContext")
-            release = try function("SCardReleaseContext")
-            listReaders = try function("SCardListReaders")
-            connect = try function("SCardConnect")
-            disconnect = try function("SCardDisconnect")
-            getStatusChange = try function("SCardGetStatusChange")
-            beginTransaction = try function("SCardBeginTransaction")
-            endTransaction = try function("SCardEndTransaction")
-            transmit = try function("SCardTransmit")
+            let library = try OptionalLibrary("libpcsclite.so.1")
+            establish = try library.function("SCardEstablishContext")
+            release = try library.function("SCardReleaseContext")
+            listReaders = try library.function("SCardListReaders")
+            connect = try library.function("SCardConnect")
+            disconnect = try library.function("SCardDisconnect")
+            getStatusChange = try library.function("SCardGetStatusChange")
+            beginTransaction = try library.function("SCardBeginTransaction")
+            endTransaction = try library.function("SCardEndTransaction")
+            transmit = try library.function("SCardTransmit")
         } catch {
             return nil
         }

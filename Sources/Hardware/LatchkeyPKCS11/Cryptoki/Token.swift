@@ -1,6 +1,7 @@
 internal import Dispatch
 internal import Glibc
 internal import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// A token, found once by its URI and then identified by manufacturer, model, serial number and

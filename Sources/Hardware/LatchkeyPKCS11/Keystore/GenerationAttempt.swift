@@ -31,15 +31,15 @@ final class GenerationAttempt: Sendable {
             if await isEmptyAndPresent(slot, snapshot) { return refused(slot, error) }
         }
         let failure = KeystoreError(error, profile: snapshot.module)
-        let advice =
-            use == .sign
-            ? "another program may have created the key: adopt it by its URI, or delete it only if nobody needs it"
-            : "if the next attempt refuses the key, delete it only if nobody needs it"
+        let unused = Recovery(
+            "The slot \(slot) may now contain an unused key. "
+                + (use == .sign
+                    ? "Another program may have created the key: adopt it by its URI, or delete it only if nobody needs it."
+                    : "If the next attempt refuses the key, delete it only if nobody needs it."),
+            .listTokenKeys)
         return KeystoreError(
             code: failure.code, reason: failure.reason,
-            recovery:
-                "\(error.kind == .occupied ? "" : "\(failure.recovery) ")The slot \(slot) may now contain an unused key. "
-                + "`latchkey token keys` lists the keys; \(advice).",
+            recovery: error.kind == .occupied ? unused : failure.recoveryAction.then(unused),
             underlying: failure.underlying)
     }
 
@@ -64,15 +64,14 @@ final class GenerationAttempt: Sendable {
         guard used.isEmpty else {
             return .conflict(
                 "all slots for such a key are in use (\(used)), and the card does not have the slot \(slot)",
-                recovery:
-                    "Adopt an existing key by its URI, which `latchkey token keys` lists, or delete one."
-            )
+                recovery: Recovery(
+                    "Adopt an existing key by its URI, or delete one.", .listTokenKeys))
         }
         return KeystoreError(
             code: .unsupported,
             reason:
                 "the card refuses to create a key in the slot \(slot): it may not have this slot",
-            recovery: "Choose another slot with `--slot`, for example 9a, 9c or 82.",
+            recovery: Recovery("Choose another slot.", .chooseSlot),
             underlying: UnderlyingError(error)
         )
     }

@@ -17,7 +17,7 @@ extension KeystoreError {
             case .returned(let value):
                 secret.meaning(of: value, profile) ?? value.meaning(in: error)
             case .malformed: (.failed, error.description, reportAdvice)
-            case .module(let failure): (.unavailable, error.reason, failure.recovery)
+            case .module(let failure): (.unavailable, error.reason, Recovery(failure.recovery))
             case let kind:
                 (kind.codeAndRecovery.0, error.reason, error.recovery ?? kind.codeAndRecovery.1)
             }
@@ -36,38 +36,37 @@ extension UnderlyingError {
 }
 
 /// The error for the user that corresponds to a Cryptoki error.
-private typealias Meaning = (code: KeystoreErrorCode, reason: String, recovery: String)
+private typealias Meaning = (code: CommonErrorCode, reason: String, recovery: Recovery)
 
 /// scdaemon holds a card exclusively unless both options are set.
 private let otherPrograms =
     "GnuPG's scdaemon can hold a card: run `gpgconf --kill scdaemon`, and set both `disable-ccid` and `pcsc-shared` in "
     + "scdaemon.conf."
 
-private let reportAdvice = "Run `latchkey doctor` and report its output."
+private let reportAdvice = Recovery("Report this error and the token.", .reportDiagnosis)
 
 extension CryptokiError.Kind {
-    fileprivate var codeAndRecovery: (KeystoreErrorCode, String) {
+    fileprivate var codeAndRecovery: (CommonErrorCode, Recovery) {
         switch self {
         case .tokenAbsent:
             (
                 .unavailable,
-                "Plug the token in and try again. `latchkey token list` shows all tokens, and all modules that cannot "
-                    + "be used. \(otherPrograms)"
+                Recovery("Plug the token in and try again. \(otherPrograms)", .listTokens)
             )
-        case .uninitialized: (.wrongState, "Initialize it with `latchkey token init --label NAME`.")
+        case .uninitialized: (.wrongState, Recovery("Initialize it.", .initializeToken))
         case .noReaders:
             (
                 .unavailable,
                 "Plug the token in. Then check that pcscd runs, and that polkit lets you use it. \(otherPrograms)"
             )
         case .tokenAmbiguous:
-            (.conflict, "Use the URI of one of them: `latchkey token list` shows all.")
+            (.conflict, Recovery("Use the URI of one of them.", .listTokens))
         case .keyAmbiguous: (.conflict, "Select one key with `id=` in the URI.")
-        case .keyAbsent: (.notFound, "List the token's keys with `latchkey token keys`.")
+        case .keyAbsent: (.notFound, Recovery("Name a key that is on the token.", .listTokenKeys))
         case .otherKeyType:
             (
                 .unsupported,
-                "Use a P-256 key: `latchkey token keys` lists the token's keys. To create one, omit `id=` in the URI."
+                Recovery("Use a P-256 key. To create one, omit `id=` in the URI.", .listTokenKeys)
             )
         case .occupied: (.conflict, "Adopt the existing key by its URI, or delete it first.")
         case .locked: (.transient, "Try again when no other program creates a key on the token.")
@@ -208,7 +207,7 @@ enum TokenSecret: Sendable {
         }
     }
 
-    fileprivate static let resetAdvice =
+    fileprivate static let resetAdvice: Recovery =
         "Only a reset helps, which deletes all keys and certificates of the card: `ykman piv reset`."
 }
 
@@ -216,13 +215,13 @@ extension ReturnValue {
     fileprivate func meaning(in error: CryptokiError) -> Meaning {
         switch self {
         case .pinExpired:
-            (.refused, "the token requires a new PIN", "Change it with `latchkey token pin`.")
+            (.refused, "the token requires a new PIN", Recovery("Change it.", .changeTokenPIN))
         case .pinTooWeak:
             (.invalidInput, "the token refused the new PIN as too weak", "Choose a longer one.")
         case .userPINNotInitialized:
             (
                 .passcodeNotSet, "the token has no user PIN yet",
-                "Set one with `latchkey token pin --init`."
+                Recovery("Set one.", .initializeTokenPIN)
             )
         case .userNotLoggedIn:
             (.transient, "the token requires its PIN again", "Try again with the token's PIN.")
@@ -259,12 +258,13 @@ extension ReturnValue {
 
 extension ModuleProfile {
     /// How to set a new PIN when the PIN is locked.
-    fileprivate static func unblocking(_ profile: ModuleProfile?) -> String {
+    fileprivate static func unblocking(_ profile: ModuleProfile?) -> Recovery {
         switch profile?.unblocking {
         case .securityOfficer, nil:
-            "Set a new PIN with the security officer's PIN: `latchkey token pin --unblock`."
+            Recovery("Set a new PIN with the security officer's PIN.", .unblockPIN)
         case .prefixedSetPIN:
-            "Set a new PIN with the PUK: `latchkey token pin --unblock`, or `ykman piv access`."
+            Recovery(
+                "Set a new PIN with the PUK, for example with `ykman piv access`.", .unblockPIN)
         case .program(let program): "Set a new PIN with the PUK: `\(program)`."
         }
     }
@@ -285,9 +285,9 @@ extension KeystoreError {
                 reason:
                     "the key was created through \(maker.name), on the token ‘\(wanted.label)’ with serial number "
                     + "\(wanted.serial), and the module in use is \(module.path)",
-                recovery:
+                recovery: Recovery(
                     "Name \(maker.name)'s file with `module-path=` in the URI. To use the key through this module, "
-                    + "adopt it by a URI with `id=`, which `latchkey token keys` lists.")
+                        + "adopt it by a URI with `id=`.", .listTokenKeys))
         }
         guard wanted.serial != found.serial || !wanted.hasSerial || wanted.label == found.label
         else {
@@ -295,7 +295,7 @@ extension KeystoreError {
                 code: .wrongDevice,
                 reason:
                     "the key is in the slot ‘\(wanted.label)’ of the card, and the URI names ‘\(found.label)’",
-                recovery: "Use the URI of that slot: `latchkey token list` shows it.")
+                recovery: Recovery("Use the URI of that slot.", .listTokens))
         }
         let isSameName = wanted.label == found.label && wanted.serial == found.serial
         let (wantedModel, foundModel) =
@@ -350,10 +350,10 @@ extension KeystoreError {
 // PINs and management keys.
 extension KeystoreError {
     package static func noUserPIN(_ profile: ModuleProfile) -> KeystoreError {
-        let recovery =
+        let recovery: Recovery =
             switch profile.unblocking {
             case .securityOfficer:
-                "Set one with the security officer's PIN: `latchkey token pin --init`."
+                Recovery("Set one with the security officer's PIN.", .initializeTokenPIN)
             case .prefixedSetPIN, .program: "Set one with the card's own program."
             }
         return KeystoreError(
@@ -390,7 +390,8 @@ extension KeystoreError {
         guard left > 0 else { return .pukBlocked().during(operation) }
         let count = left == 1 ? "One attempt is left" : "\(left) attempts are left"
         return KeystoreError(
-            operation: operation, code: code, reason: reason, recovery: "\(count). \(recovery)",
+            operation: operation, code: code, reason: reason,
+            recovery: Recovery("\(count).").then(recoveryAction),
             attemptsLeft: left,
             underlying: underlying)
     }

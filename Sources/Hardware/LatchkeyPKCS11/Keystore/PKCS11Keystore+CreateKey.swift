@@ -346,8 +346,8 @@ extension KeystoreError {
     fileprivate static var noKeyToAdopt: KeystoreError {
         .notFound(
             "the token has no P-256 key by that name",
-            recovery:
-                "List its keys with `latchkey token keys`, or name only the token to create a new key."
+            recovery: Recovery(
+                "Name one of its keys, or name only the token to create a new key.", .listTokenKeys)
         )
     }
 }

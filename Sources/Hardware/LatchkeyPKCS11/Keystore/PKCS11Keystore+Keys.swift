@@ -4,30 +4,24 @@ internal import SwiftASN1
 internal import X509
 
 extension PKCS11Keystore {
-    /// Deletes the parts of a key that need no login: all of a key without a PIN, and the public
-    /// half of a PIN-protected one, which Latchkey then no longer uses. Its private half stays
-    /// until ``delete(_:for:authorizedBy:)`` deletes it.
+    /// Deletes a key. Prompts for the PIN of a PIN-protected key.
     ///
     /// An adopted key stays on the token, because Latchkey did not create it.
     ///
+    /// - Parameter presence: With nil, deletes the parts that need no login: all of a key without a
+    ///   PIN, and the public half of a PIN-protected one, which Latchkey then no longer uses.
     /// - Throws: `KeystoreError`; `unsupported` if the module can't delete keys.
-    public func delete(_ key: HardwareKey) async throws(KeystoreError) {
-        do throws(KeystoreError) {
-            guard let (blob, snapshot) = try await deletable(key) else { return }
-            try await snapshot.token.inspect { (session) throws(CryptokiError) in
-                try session.destroyKey(id: blob.name.id)
-            }
-        } catch {
-            throw error.during("delete a key")
-        }
-    }
-
-    /// Deletes both halves of a key. Prompts for the PIN of a PIN-protected key.
     public func delete(
-        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: (any PresenceAuthority)?
     ) async throws(KeystoreError) {
         do throws(KeystoreError) {
             guard let (blob, snapshot) = try await deletable(key) else { return }
+            guard let presence else {
+                return try await snapshot.token.inspect { (session) throws(CryptokiError) in
+                    try session.destroyKey(id: blob.name.id)
+                }
+            }
             try await use(snapshot, under: blob.terms.policy, for: prompt, presence) {
                 (session, _) throws(CryptokiError) in try session.destroyKey(id: blob.name.id)
             }
@@ -50,10 +44,10 @@ extension PKCS11Keystore {
         guard snapshot.module.deletesKeys else {
             throw .unsupported(
                 "the module can't delete keys from this token, even if it reports success",
-                recovery:
+                recovery: Recovery(
                     "Overwrite or erase the slot with the card's own tool (YubiKey: `ykman piv keys delete` from "
-                    + "firmware 5.7 on), and remove the entry here with `latchkey key delete --forget`. The key can't be "
-                    + "used without its PIN.")
+                        + "firmware 5.7 on), and remove the entry here. The key can't be used without its PIN.",
+                    .forgetKey))
         }
         return (blob, snapshot)
     }

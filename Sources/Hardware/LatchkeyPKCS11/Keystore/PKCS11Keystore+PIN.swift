@@ -1,7 +1,8 @@
 public import Latchkey
 
 extension PKCS11Keystore {
-    public func pinStatus() async throws(KeystoreError) -> PINStatus {
+    /// Reads the counter of the token's PIN, which protects everything on it.
+    public func pinStatus(of subject: PINSubject) async throws(KeystoreError) -> PINStatus {
         do {
             return try await pinStatus(takeSnapshot(), isPrecise: true)
         } catch {

@@ -13,7 +13,7 @@ public import Latchkey
 /// never sent a second time.
 ///
 /// Keystores of one process that use the same token share its thread, its session and its login.
-public struct PKCS11Keystore: Keystore, BackendKeystore {
+public struct PKCS11Keystore: Keystore {
     /// The backend name in the records of these keys.
     package static let backend = "pkcs11"
 

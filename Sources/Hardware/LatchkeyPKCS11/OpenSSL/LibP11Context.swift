@@ -1,6 +1,7 @@
 internal import CLibP11
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// libp11's state for one module: a context, and the slots when it was created.
@@ -14,24 +15,25 @@ internal import Synchronization
 /// operating system thread, with a deadline, and only after a session was opened directly. Safe to
 /// share: a context is used by one thread at a time, while its token's thread waits.
 final class LibP11Context: @unchecked Sendable {
-    let pointer: UnsafeMutablePointer<PKCS11_CTX>
+    let library: LibP11
+    let pointer: LibP11.Context
     private let slots: UnsafeMutableBufferPointer<PKCS11_SLOT>
 
     /// Loads a module that ``ModuleLoader`` has initialized, and lists its slots.
     init(modulePath: String) throws(CryptokiError) {
-        try LibP11.load()
-        LibP11Error.clear()
-        guard let pointer = libp11.PKCS11_CTX_new() else {
+        library = try LibP11.loaded.get()
+        ERR_clear_error()
+        guard let pointer = library.newContext() else {
             throw LibP11Error.take("PKCS11_CTX_new")
         }
         self.pointer = pointer
-        ContextProof.withdraw(from: pointer)
-        guard libp11.PKCS11_CTX_load(pointer, modulePath) == 0 else {
+        ContextProof.withdraw(from: pointer, library)
+        guard library.load(pointer, modulePath) == 0 else {
             throw LibP11Error.take("PKCS11_CTX_load")
         }
         var first: UnsafeMutablePointer<PKCS11_SLOT>?
         var count: UInt32 = 0
-        guard libp11.PKCS11_enumerate_slots(pointer, &first, &count) == 0 else {
+        guard library.enumerateSlots(pointer, &first, &count) == 0 else {
             throw LibP11Error.take("PKCS11_enumerate_slots")
         }
         slots = UnsafeMutableBufferPointer(start: first, count: Int(count))
@@ -75,10 +77,10 @@ final class LibP11Context: @unchecked Sendable {
         id: Data, publicKey: PublicKey, on information: TokenInformation
     ) throws(CryptokiError) -> OpaquePointer {
         let token = try token(information)
-        LibP11Error.clear()
+        ERR_clear_error()
         var first: UnsafeMutablePointer<PKCS11_KEY>?
         var count: UInt32 = 0
-        guard libp11.PKCS11_enumerate_keys(token, &first, &count) == 0 else {
+        guard library.enumerateKeys(token, &first, &count) == 0 else {
             throw LibP11Error.take("PKCS11_enumerate_keys")
         }
         // The last match: earlier ones may be from an earlier login, with other handles.
@@ -87,12 +89,11 @@ final class LibP11Context: @unchecked Sendable {
             throw CryptokiError(
                 .keyAbsent, function: "PKCS11_enumerate_keys", reason: "libp11 finds no such key")
         }
-        guard let pointer = libp11.PKCS11_get_private_key(keys.baseAddress?.advanced(by: index))
-        else {
+        guard let pointer = library.privateKey(keys.baseAddress?.advanced(by: index)) else {
             throw LibP11Error.take("PKCS11_get_private_key")
         }
         guard Self.point(of: pointer) == publicKey.x963Representation else {
-            libp11.EVP_PKEY_free(pointer)
+            EVP_PKEY_free(pointer)
             throw CryptokiError(
                 .unsound, function: "PKCS11_get_private_key",
                 reason: "libp11 did not return the stored key")
@@ -107,8 +108,8 @@ final class LibP11Context: @unchecked Sendable {
     /// The uncompressed point of a key's public half, 65 bytes for P-256.
     private static func point(of key: OpaquePointer) -> Data? {
         var encoded: UnsafeMutablePointer<UInt8>?
-        let count = libp11.EVP_PKEY_get1_encoded_public_key(key, &encoded)
-        defer { libp11.CRYPTO_free(encoded, #file, #line) }
+        let count = EVP_PKEY_get1_encoded_public_key(key, &encoded)
+        defer { CRYPTO_free(encoded, #file, #line) }
         return count > 0 ? bytes(encoded, count) : nil
     }
 }
@@ -153,20 +154,13 @@ extension LibP11Context {
 /// code is the reason of the last entry whose library is the one that libp11 registered for `CKR_…`
 /// codes.
 enum LibP11Error {
-    /// OpenSSL's number for the library of `CKR_…` codes. libp11 allocates it at its first use
-    /// without a lock: two threads could get two numbers, and one of them could not read its
-    /// errors. It is therefore allocated here, once, before any other use of libp11.
-    private static let library: Int32 = {
-        _ = libp11.ERR_load_PKCS11_strings()
-        return libp11.ERR_get_CKR_code()
-    }()
-
     /// - Parameter function: The libp11 function that failed.
     static func take(_ function: String) -> CryptokiError {
+        let library = try? LibP11.loaded.get().errorLibrary
         var answer: UInt?
         var last: UInt = 0
         while true {
-            let code = libp11.ERR_get_error()
+            let code = ERR_get_error()
             guard code != 0 else { break }
             last = code
             if ERR_GET_LIB(code) == library {
@@ -183,37 +177,53 @@ enum LibP11Error {
                 reason: "the proof is valid for one signature only")
         }
         let words =
-            libp11.ERR_reason_error_string(last).map { String(cString: $0) }
+            ERR_reason_error_string(last).map { String(cString: $0) }
             ?? "OpenSSL reports no cause"
         return CryptokiError(.unsupported, function: function, reason: "libp11 failed: \(words)")
     }
-
-    /// Empties the queue, so that old errors are not reported for the next call. Call it before
-    /// every use of libp11.
-    static func clear() {
-        _ = library
-        libp11.ERR_clear_error()
-    }
 }
 
-/// The functions of libp11 and libcrypto. A call before ``LibP11/load()`` has returned ends the
-/// process.
-let libp11 = LibP11.functions ?? latchkey_libp11()
+/// The functions of libp11, an optional library: only OpenSSL's use of keys needs it.
+struct LibP11: Sendable {
+    typealias Context = UnsafeMutablePointer<PKCS11_CTX>
+    typealias List<Element> = UnsafeMutablePointer<UnsafeMutablePointer<Element>?>
 
-/// The libraries are loaded when OpenSSL first uses a key, because loading them takes 1 ms, and
-/// most programs do not use OpenSSL.
-enum LibP11 {
-    fileprivate static let functions: latchkey_libp11? = {
-        var functions = latchkey_libp11()
-        return latchkey_libp11_load(&functions) ? functions : nil
-    }()
+    let newContext: @convention(c) () -> Context?
+    let load: @convention(c) (Context, UnsafePointer<CChar>) -> Int32
+    let enumerateSlots:
+        @convention(c) (Context, List<PKCS11_SLOT>, UnsafeMutablePointer<UInt32>) -> Int32
+    let enumerateKeys:
+        @convention(c) (
+            UnsafeMutablePointer<PKCS11_TOKEN>, List<PKCS11_KEY>, UnsafeMutablePointer<UInt32>
+        ) -> Int32
+    let privateKey: @convention(c) (UnsafeMutablePointer<PKCS11_KEY>?) -> OpaquePointer?
+    let setInterface: @convention(c) (Context, OpaquePointer?, UnsafeMutableRawPointer?) -> Int32
+    /// OpenSSL's number for the library of `CKR_…` codes. libp11 allocates it at its first use
+    /// without a lock: two threads could get two numbers, and one of them could not read its
+    /// errors. It is therefore allocated here, once, before any other use of libp11.
+    let errorLibrary: Int32
 
-    static func load() throws(CryptokiError) {
-        guard functions == nil else { return }
-        throw CryptokiError(
-            .unsupported, function: "dlopen",
-            reason:
-                "libp11.so.3 or libcrypto.so.3 cannot be loaded; install the packages libp11-3 and libssl3"
-        )
+    static let loaded = Result { () throws(CryptokiError) in
+        do throws(OptionalLibrary.Missing) {
+            return try LibP11()
+        } catch {
+            throw CryptokiError(
+                .unsupported, function: "dlopen",
+                reason: "libp11.so.3 cannot be loaded; install the package libp11-3")
+        }
+    }
+
+    private init() throws(OptionalLibrary.Missing) {
+        let library = try OptionalLibrary("libp11.so.3")
+        newContext = try library.function("PKCS11_CTX_new")
+        load = try library.function("PKCS11_CTX_load")
+        enumerateSlots = try library.function("PKCS11_enumerate_slots")
+        enumerateKeys = try library.function("PKCS11_enumerate_keys")
+        privateKey = try library.function("PKCS11_get_private_key")
+        setInterface = try library.function("PKCS11_set_ui_method")
+        let loadStrings: @convention(c) () -> Void = try library.function("ERR_load_PKCS11_strings")
+        let errorLibrary: @convention(c) () -> Int32 = try library.function("ERR_get_CKR_code")
+        loadStrings()
+        self.errorLibrary = errorLibrary()
     }
 }

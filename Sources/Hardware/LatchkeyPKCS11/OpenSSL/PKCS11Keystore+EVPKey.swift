@@ -1,6 +1,7 @@
 internal import CLibP11
 internal import FoundationEssentials
 public import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 extension PKCS11Keystore {
@@ -62,9 +63,8 @@ extension PKCS11Keystore {
         guard !snapshot.token.module.isIsolated else {
             throw .unsupported(
                 "the token's module runs in a separate process, where OpenSSL can't use it",
-                recovery:
-                    "Run it in this process: --token-isolation never (TokenOptions.isolation = .never)."
-            )
+                recovery: Recovery(
+                    "Run it in this process (TokenOptions.isolation = .never).", .useModuleHere))
         }
         let (id, publicKey) = (blob.name.id, key.publicKey)
         return try await use(snapshot, under: policy, for: prompt, presence) {
@@ -149,12 +149,12 @@ struct EVPKeyLoan: Sendable {
             LibP11Context.abandon(token)
             throw error
         }
-        proof.offer(to: context.pointer)
+        proof.offer(to: context)
         defer {
-            ContextProof.withdraw(from: context.pointer)
-            libp11.EVP_PKEY_free(key)
+            ContextProof.withdraw(from: context.pointer, context.library)
+            EVP_PKEY_free(key)
         }
-        LibP11Error.clear()
+        ERR_clear_error()
         // libp11 has a bare pointer to the proof.
         let outcome = withExtendedLifetime(proof) { Result { try body(key) } }
         if case .failure = outcome, LibP11Error.take("EVP_PKEY").returnValue != nil {
@@ -175,15 +175,15 @@ final class ContextProof: Sendable {
 
     init(_ proof: LoginProof?) { self.proof = Mutex(proof) }
 
-    /// Makes libp11 request this proof, until ``withdraw(from:)``.
-    func offer(to context: UnsafeMutablePointer<PKCS11_CTX>) {
-        _ = libp11.PKCS11_set_ui_method(
-            context, Self.method, Unmanaged.passUnretained(self).toOpaque())
+    /// Makes libp11 request this proof, until ``withdraw(from:_:)``.
+    func offer(to context: LibP11Context) {
+        _ = context.library.setInterface(
+            context.pointer, Self.method, Unmanaged.passUnretained(self).toOpaque())
     }
 
     /// Makes requests of libp11 fail.
-    static func withdraw(from context: UnsafeMutablePointer<PKCS11_CTX>) {
-        _ = libp11.PKCS11_set_ui_method(context, method, nil)
+    static func withdraw(from context: LibP11.Context, _ library: LibP11) {
+        _ = library.setInterface(context, method, nil)
     }
 
     /// Forgets the proof, also if libp11 can still request it.
@@ -197,7 +197,7 @@ final class ContextProof: Sendable {
             // OpenSSL reads up to a zero byte, which this copy in locked memory has.
             let terminated = SecretBytes(count: proof.count + 1) { $0.copyMemory(from: proof) }
             return terminated.withUnsafeBytes {
-                libp11.UI_set_result(
+                UI_set_result(
                     interface, prompt, $0.assumingMemoryBound(to: CChar.self).baseAddress) == 0
                     ? 1 : 0
             }
@@ -206,11 +206,11 @@ final class ContextProof: Sendable {
 
     /// Created once and never freed. libp11 checks the length, 4 to 32 bytes.
     private nonisolated(unsafe) static let method: OpaquePointer? = {
-        let method = libp11.UI_create_method("Latchkey")
-        _ = libp11.UI_method_set_reader(method) { interface, prompt in
+        let method = UI_create_method("Latchkey")
+        _ = UI_method_set_reader(method) { interface, prompt in
             // Answer only prompts, and ignore texts to be shown.
-            guard libp11.UI_get_string_type(prompt) == UIT_PROMPT else { return 1 }
-            guard let proof = libp11.UI_get0_user_data(interface) else { return 0 }
+            guard UI_get_string_type(prompt) == UIT_PROMPT else { return 1 }
+            guard let proof = UI_get0_user_data(interface) else { return 0 }
             return Unmanaged<ContextProof>.fromOpaque(proof).takeUnretainedValue().answer(
                 interface, prompt)
         }

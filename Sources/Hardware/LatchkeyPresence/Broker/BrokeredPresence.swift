@@ -23,6 +23,8 @@ public struct BrokeredPresence: PresenceAuthority {
     }
 
     public func notice(_ notice: PresenceNotice) async { await pins.notice(notice) }
+    public func accepted() { pins.accepted() }
+    public func rejected() { pins.rejected() }
 }
 
 /// The progress of a fingerprint prompt.

@@ -63,7 +63,7 @@ package enum PresenceWire {
 
     /// The error for an answer that the client cannot decode.
     static let invalidAnswer = BusError(
-        name: errorPrefix + capitalized(KeystoreErrorCode.refused.description),
+        name: errorPrefix + capitalized(CommonErrorCode.refused.description),
         message:
             "the presence broker's answer is not valid\nAsk an administrator to check latchkey-presenced."
     )
@@ -100,7 +100,7 @@ package enum PresenceWire {
             underlying: .init(layer: "dbus", text: error.name))
     }
 
-    private static let codes: [KeystoreErrorCode] = [
+    private static let codes: [CommonErrorCode] = [
         .unavailable, .notEnrolled, .lockedOut, .unsupported, .conflict, .invalidInput, .refused,
         .notFound,
         .wrongDevice, .damaged, .transient, .failed, .passcodeNotSet, .invalidated, .wrongState,

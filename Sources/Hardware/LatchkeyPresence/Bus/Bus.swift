@@ -1,6 +1,7 @@
 internal import CSystemd
 internal import Glibc
 internal import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// A connection to the system bus, with its own thread. Closed with the last reference.
@@ -143,10 +144,7 @@ package actor Bus {
 
     /// Tells systemd that the service is ready. Does nothing in a process that systemd did not
     /// start.
-    package nonisolated static func notifyReady() throws(BusError) {
-        try Systemd.load()
-        _ = systemd.sd_notify(0, "READY=1")
-    }
+    package nonisolated static func notifyReady() { sd_notify(0, "READY=1") }
 }
 
 /// A received signal or method call. The bus guarantees the sender.
@@ -192,7 +190,7 @@ package struct BusError: Error, Hashable, Sendable {
     init(_ code: Int32, _ doing: String) {
         self.init(
             name: "org.latchkey.Bus.Error.Local",
-            message: "could not \(doing): \(systemReason(-code))")
+            message: "could not \(doing): \(SystemError(-code))")
     }
 
     static func check(_ code: Int32, _ doing: String = "encode an argument") throws(BusError) {

@@ -47,27 +47,27 @@ enum BusCoding {
         case .bytes(let bytes):
             try BusError.check(
                 bytes.withUnsafeBytes {
-                    systemd.sd_bus_message_append_array(
+                    sd_bus_message_append_array(
                         message, type("y"), $0.baseAddress, $0.count)
                 })
         case .strings(let texts):
-            try BusError.check(systemd.sd_bus_message_open_container(message, type("a"), "s"))
+            try BusError.check(sd_bus_message_open_container(message, type("a"), "s"))
             for text in texts { try BusError.check(text.withCString { basic(message, "s", $0) }) }
-            try BusError.check(systemd.sd_bus_message_close_container(message))
+            try BusError.check(sd_bus_message_close_container(message))
         case .dictionary(let entries):
-            try BusError.check(systemd.sd_bus_message_open_container(message, type("a"), "{sv}"))
+            try BusError.check(sd_bus_message_open_container(message, type("a"), "{sv}"))
             for (key, value) in entries.sorted(by: { $0.key < $1.key }) {
-                try BusError.check(systemd.sd_bus_message_open_container(message, type("e"), "sv"))
+                try BusError.check(sd_bus_message_open_container(message, type("e"), "sv"))
                 try append(.string(key), to: message)
                 try append(.variant(value), to: message)
-                try BusError.check(systemd.sd_bus_message_close_container(message))
+                try BusError.check(sd_bus_message_close_container(message))
             }
-            try BusError.check(systemd.sd_bus_message_close_container(message))
+            try BusError.check(sd_bus_message_close_container(message))
         case .variant(let value):
             try BusError.check(
-                systemd.sd_bus_message_open_container(message, type("v"), signature(of: value)))
+                sd_bus_message_open_container(message, type("v"), signature(of: value)))
             try append(value, to: message)
-            try BusError.check(systemd.sd_bus_message_close_container(message))
+            try BusError.check(sd_bus_message_close_container(message))
         case .structure, .array, .descriptor, .other:
             throw BusError(-EINVAL, "encode an argument of a type that is only read")
         }
@@ -99,7 +99,7 @@ enum BusCoding {
     private static func next(_ message: OpaquePointer, _ all: inout Arguments) -> BusValue? {
         var kind: CChar = 0
         var contents: UnsafePointer<CChar>?
-        guard systemd.sd_bus_message_peek_type(message, &kind, &contents) > 0 else { return nil }
+        guard sd_bus_message_peek_type(message, &kind, &contents) > 0 else { return nil }
         let inner = contents.map { String(cString: $0) } ?? ""
         switch (Character(UnicodeScalar(UInt8(bitPattern: kind))), inner) {
         case ("s", _): return text(message, kind, &all).map(BusValue.string)
@@ -117,7 +117,7 @@ enum BusCoding {
         case ("h", _): return descriptor(message, kind)
         default:
             all.hasSkipped = true
-            return systemd.sd_bus_message_skip(message, nil) >= 0 ? .other : nil
+            return sd_bus_message_skip(message, nil) >= 0 ? .other : nil
         }
     }
 
@@ -125,7 +125,7 @@ enum BusCoding {
         -> String?
     {
         var pointer: UnsafePointer<CChar>?
-        guard systemd.sd_bus_message_read_basic(message, kind, &pointer) > 0, let pointer,
+        guard sd_bus_message_read_basic(message, kind, &pointer) > 0, let pointer,
             all.takes(strlen(pointer) + 1)
         else {
             return nil
@@ -137,14 +137,14 @@ enum BusCoding {
         _ message: OpaquePointer, _ kind: CChar, _ zero: I
     ) -> I? {
         var value = zero
-        guard systemd.sd_bus_message_read_basic(message, kind, &value) > 0 else { return nil }
+        guard sd_bus_message_read_basic(message, kind, &value) > 0 else { return nil }
         return value
     }
 
     private static func bytes(_ message: OpaquePointer, _ all: inout Arguments) -> BusValue? {
         var pointer: UnsafeRawPointer?
         var count = 0
-        guard systemd.sd_bus_message_read_array(message, type("y"), &pointer, &count) > 0,
+        guard sd_bus_message_read_array(message, type("y"), &pointer, &count) > 0,
             all.takes(count)
         else {
             return nil
@@ -155,10 +155,10 @@ enum BusCoding {
     private static func strings(_ message: OpaquePointer, _ kind: CChar, _ all: inout Arguments)
         -> BusValue?
     {
-        guard systemd.sd_bus_message_enter_container(message, kind, "s") > 0 else { return nil }
+        guard sd_bus_message_enter_container(message, kind, "s") > 0 else { return nil }
         var texts: [String] = []
         while let text = text(message, type("s"), &all) { texts.append(text) }
-        guard systemd.sd_bus_message_exit_container(message) >= 0 else { return nil }
+        guard sd_bus_message_exit_container(message) >= 0 else { return nil }
         return .strings(texts)
     }
 
@@ -168,49 +168,49 @@ enum BusCoding {
     ) -> [BusValue]? {
         // Each container counts as 8 bytes, so that the number of containers without text is also
         // limited.
-        guard all.takes(8), systemd.sd_bus_message_enter_container(message, kind, contents) > 0
+        guard all.takes(8), sd_bus_message_enter_container(message, kind, contents) > 0
         else { return nil }
         var values: [BusValue] = []
         while let value = next(message, &all) { values.append(value) }
-        guard systemd.sd_bus_message_exit_container(message) >= 0 else { return nil }
+        guard sd_bus_message_exit_container(message) >= 0 else { return nil }
         return values
     }
 
     private static func descriptor(_ message: OpaquePointer, _ kind: CChar) -> BusValue? {
         var number: Int32 = -1
-        guard systemd.sd_bus_message_read_basic(message, kind, &number) > 0 else { return nil }
+        guard sd_bus_message_read_basic(message, kind, &number) > 0 else { return nil }
         return BusDescriptor(duplicating: number).map(BusValue.descriptor)
     }
 
     private static func dictionary(_ message: OpaquePointer, _ kind: CChar, _ all: inout Arguments)
         -> BusValue?
     {
-        guard systemd.sd_bus_message_enter_container(message, kind, "{sv}") > 0 else { return nil }
+        guard sd_bus_message_enter_container(message, kind, "{sv}") > 0 else { return nil }
         var entries: [String: BusValue] = [:]
-        while systemd.sd_bus_message_enter_container(message, type("e"), "sv") > 0 {
+        while sd_bus_message_enter_container(message, type("e"), "sv") > 0 {
             guard let key = text(message, type("s"), &all) else { return nil }
             var inner: CChar = 0
             var contents: UnsafePointer<CChar>?
-            guard systemd.sd_bus_message_peek_type(message, &inner, &contents) > 0, let contents,
-                systemd.sd_bus_message_enter_container(message, type("v"), contents) > 0
+            guard sd_bus_message_peek_type(message, &inner, &contents) > 0, let contents,
+                sd_bus_message_enter_container(message, type("v"), contents) > 0
             else { return nil }
             let isNested = String(cString: contents).hasPrefix("v")
             if isNested { all.hasSkipped = true }
             entries[key] = (isNested ? nil : next(message, &all)) ?? .other
-            guard systemd.sd_bus_message_exit_container(message) >= 0,
-                systemd.sd_bus_message_exit_container(message) >= 0
+            guard sd_bus_message_exit_container(message) >= 0,
+                sd_bus_message_exit_container(message) >= 0
             else {
                 return nil
             }
         }
-        guard systemd.sd_bus_message_exit_container(message) >= 0 else { return nil }
+        guard sd_bus_message_exit_container(message) >= 0 else { return nil }
         return .dictionary(entries)
     }
 
     private static func basic(
         _ message: OpaquePointer, _ kind: Character, _ pointer: UnsafeRawPointer
     ) -> Int32 {
-        systemd.sd_bus_message_append_basic(message, type(kind), pointer)
+        sd_bus_message_append_basic(message, type(kind), pointer)
     }
 
     private static func type(_ kind: Character) -> CChar { CChar(bitPattern: kind.asciiValue ?? 0) }

@@ -1,5 +1,6 @@
 internal import CSystemd
 internal import Glibc
+internal import LatchkeyPlatform
 
 /// One connection to a bus, used only on its thread.
 final class BusConnection {
@@ -49,16 +50,11 @@ final class BusConnection {
         throws(BusError)
     {
         let address = address ?? Self.systemAddress
-        do throws(BusError) {
-            try Systemd.load()
-        } catch {
-            throw Self.hasSocket(address) ? error : .noBus
-        }
         var bus: OpaquePointer?
         let code = Self.open(address: address, acceptsDescriptors, &bus)
         guard code != -ENOENT else { throw .noBus }
         guard code >= 0, let bus else { throw BusError(code, "connect to the system bus") }
-        _ = systemd.sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
+        _ = sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
         handle = bus
         self.onClose = onClose
     }
@@ -70,22 +66,15 @@ final class BusConnection {
             ?? "unix:path=/run/dbus/system_bus_socket"
     }
 
-    /// Whether the address may have a socket: not if it is only a path that does not exist.
-    private static func hasSocket(_ address: String) -> Bool {
-        let prefix = "unix:path="
-        return !address.hasPrefix(prefix)
-            || access(String(address.dropFirst(prefix.count)), F_OK) == 0
-    }
-
     private static func open(
         address: String, _ acceptsDescriptors: Bool, _ bus: inout OpaquePointer?
     ) -> Int32 {
-        var code = systemd.sd_bus_new(&bus)
-        if code >= 0 { code = systemd.sd_bus_set_address(bus, address) }
-        if code >= 0 { code = systemd.sd_bus_negotiate_fds(bus, acceptsDescriptors ? 1 : 0) }
-        if code >= 0 { code = systemd.sd_bus_set_bus_client(bus, 1) }
-        if code >= 0 { code = systemd.sd_bus_start(bus) }
-        if code < 0 { bus = systemd.sd_bus_unref(bus) }
+        var code = sd_bus_new(&bus)
+        if code >= 0 { code = sd_bus_set_address(bus, address) }
+        if code >= 0 { code = sd_bus_negotiate_fds(bus, acceptsDescriptors ? 1 : 0) }
+        if code >= 0 { code = sd_bus_set_bus_client(bus, 1) }
+        if code >= 0 { code = sd_bus_start(bus) }
+        if code < 0 { bus = sd_bus_unref(bus) }
         return code
     }
 
@@ -99,15 +88,15 @@ final class BusConnection {
         let bus = try bus
         var message: OpaquePointer?
         try BusError.check(
-            systemd.sd_bus_message_new_method_call(
+            sd_bus_message_new_method_call(
                 bus, &message, target.destination, target.path, target.interface, target.member),
             "make a call")
         guard let message else { throw .closed }
-        defer { _ = systemd.sd_bus_message_unref(message) }
+        defer { _ = sd_bus_message_unref(message) }
         try BusCoding.append(arguments, to: message)
         let handler = handler { connection, reply in receive(Self.result(of: reply)) }
         var slot: OpaquePointer?
-        let code = systemd.sd_bus_call_async(
+        let code = sd_bus_call_async(
             bus, &slot, message,
             { message, userdata, _ in BusConnection.deliver(message, userdata, isLast: true) },
             Unmanaged.passUnretained(handler).toOpaque(), timeout)
@@ -141,7 +130,7 @@ final class BusConnection {
         let answer = Once(installed)
         handler.installed = answer
         var slot: OpaquePointer?
-        let code = systemd.sd_bus_add_match_async(
+        let code = sd_bus_add_match_async(
             bus, &slot, rule.match,
             { message, userdata, _ in BusConnection.deliver(message, userdata, isLast: false) },
             { message, userdata, _ in BusConnection.confirm(message, userdata) },
@@ -155,7 +144,7 @@ final class BusConnection {
     }
 
     func forget(_ id: UInt64) {
-        if let slot = slots.removeValue(forKey: id) { _ = systemd.sd_bus_slot_unref(slot) }
+        if let slot = slots.removeValue(forKey: id) { _ = sd_bus_slot_unref(slot) }
         handlers[id] = nil
     }
 
@@ -172,7 +161,7 @@ final class BusConnection {
             connection.next += 1
             let ticket = connection.next
             guard let message = Self.message(call, arguments, ticket: ticket) else { return }
-            connection.calls[ticket] = systemd.sd_bus_message_ref(call)
+            connection.calls[ticket] = sd_bus_message_ref(call)
             // A call is stored until it is answered, so an unreadable one is answered immediately.
             guard arguments.isWhole else {
                 try? connection.reply(to: ticket, .failure(.unreadableArguments))
@@ -183,7 +172,7 @@ final class BusConnection {
         }
         var slot: OpaquePointer?
         try BusError.check(
-            systemd.sd_bus_add_object(
+            sd_bus_add_object(
                 bus, &slot, path,
                 { message, userdata, _ in
                     _ = BusConnection.deliver(message, userdata, isLast: false)
@@ -193,27 +182,27 @@ final class BusConnection {
     }
 
     func own(_ name: String) throws(BusError) {
-        try BusError.check(systemd.sd_bus_request_name(try bus, name, 0), "own the name \(name)")
+        try BusError.check(sd_bus_request_name(try bus, name, 0), "own the name \(name)")
     }
 
     func reply(to ticket: UInt64, _ result: Bus.Reply) throws(BusError) {
         guard let call = calls.removeValue(forKey: ticket) else { return }
-        defer { _ = systemd.sd_bus_message_unref(call) }
-        guard systemd.sd_bus_message_get_expect_reply(call) > 0 else { return }
+        defer { _ = sd_bus_message_unref(call) }
+        guard sd_bus_message_get_expect_reply(call) > 0 else { return }
         switch result {
         case .success(let values):
             var reply: OpaquePointer?
             try BusError.check(
-                systemd.sd_bus_message_new_method_return(call, &reply), "answer a call")
+                sd_bus_message_new_method_return(call, &reply), "answer a call")
             guard let reply else { throw .closed }
-            defer { _ = systemd.sd_bus_message_unref(reply) }
+            defer { _ = sd_bus_message_unref(reply) }
             try BusCoding.append(values, to: reply)
-            try BusError.check(systemd.sd_bus_send(try bus, reply, nil), "answer a call")
+            try BusError.check(sd_bus_send(try bus, reply, nil), "answer a call")
         case .failure(let failure):
             var error = sd_bus_error()
-            defer { systemd.sd_bus_error_free(&error) }
-            _ = systemd.sd_bus_error_set(&error, failure.name, failure.message)
-            try BusError.check(systemd.sd_bus_reply_method_error(call, &error), "answer a call")
+            defer { sd_bus_error_free(&error) }
+            _ = sd_bus_error_set(&error, failure.name, failure.message)
+            try BusError.check(sd_bus_reply_method_error(call, &error), "answer a call")
         }
     }
 
@@ -224,14 +213,14 @@ final class BusConnection {
         let bus = try bus
         var message: OpaquePointer?
         try BusError.check(
-            systemd.sd_bus_message_new_signal(
+            sd_bus_message_new_signal(
                 bus, &message, target.path, target.interface, target.member),
             "make a signal")
         guard let message else { throw .closed }
-        defer { _ = systemd.sd_bus_message_unref(message) }
+        defer { _ = sd_bus_message_unref(message) }
         try BusCoding.append(arguments, to: message)
         try BusError.check(
-            systemd.sd_bus_send_to(bus, message, target.destination, nil), "send a signal")
+            sd_bus_send_to(bus, message, target.destination, nil), "send a signal")
     }
 
     // MARK: The thread's part
@@ -239,42 +228,38 @@ final class BusConnection {
     /// Handles received messages.
     func process() {
         while let handle {
-            let code = systemd.sd_bus_process(handle, nil)
+            let code = sd_bus_process(handle, nil)
             if code > 0 { continue }
             if code < 0 { close() }
             return
         }
     }
 
-    /// The values for `poll`: a descriptor, events, and a timeout in milliseconds (-1 for none).
-    func wait() -> (descriptor: Int32, events: Int16, milliseconds: Int32) {
-        guard let bus = handle else { return (-1, 0, -1) }
-        let events = systemd.sd_bus_get_events(bus)
+    /// What to wait for: a descriptor, its events, and a deadline (nil for none).
+    func wait() -> (descriptor: Int32, events: Int32, deadline: ContinuousClock.Instant?) {
+        guard let bus = handle else { return (-1, 0, nil) }
         var deadline: UInt64 = .max
-        guard systemd.sd_bus_get_timeout(bus, &deadline) >= 0, deadline != .max else {
-            return (systemd.sd_bus_get_fd(bus), Int16(truncatingIfNeeded: max(events, 0)), -1)
-        }
+        let hasDeadline = sd_bus_get_timeout(bus, &deadline) >= 0 && deadline != .max
         var now = timespec()
         clock_gettime(CLOCK_MONOTONIC, &now)
         let passed = UInt64(now.tv_sec) * 1_000_000 + UInt64(now.tv_nsec) / 1000
-        let left = deadline > passed ? (deadline - passed) / 1000 + 1 : 0
+        let left = Duration.microseconds(deadline > passed ? deadline - passed : 0)
         return (
-            systemd.sd_bus_get_fd(bus), Int16(truncatingIfNeeded: max(events, 0)),
-            Int32(clamping: left)
+            sd_bus_get_fd(bus), max(sd_bus_get_events(bus), 0), hasDeadline ? .now + left : nil
         )
     }
 
     func close() {
         guard let bus = handle else { return }
         handle = nil
-        for slot in slots.values { _ = systemd.sd_bus_slot_unref(slot) }
-        for call in calls.values { _ = systemd.sd_bus_message_unref(call) }
+        for slot in slots.values { _ = sd_bus_slot_unref(slot) }
+        for call in calls.values { _ = sd_bus_message_unref(call) }
         slots = [:]
         calls = [:]
         handlers = [:]
         // Flushing a connection that was never established would block forever.
-        if systemd.sd_bus_is_ready(bus) > 0 { _ = systemd.sd_bus_flush(bus) }
-        _ = systemd.sd_bus_close_unref(bus)
+        if sd_bus_is_ready(bus) > 0 { _ = sd_bus_flush(bus) }
+        _ = sd_bus_close_unref(bus)
         onClose()
     }
 
@@ -305,7 +290,7 @@ final class BusConnection {
     }
 
     private static func result(of reply: OpaquePointer) -> Bus.Reply {
-        guard let error = systemd.sd_bus_message_get_error(reply), let name = error.pointee.name
+        guard let error = sd_bus_message_get_error(reply), let name = error.pointee.name
         else {
             return .success(BusCoding.read(reply).values)
         }
@@ -318,15 +303,15 @@ final class BusConnection {
     private static func message(
         _ message: OpaquePointer, _ arguments: BusCoding.Arguments, ticket: UInt64?
     ) -> BusMessage? {
-        guard let sender = systemd.sd_bus_message_get_sender(message),
-            let member = systemd.sd_bus_message_get_member(message)
+        guard let sender = sd_bus_message_get_sender(message),
+            let member = sd_bus_message_get_member(message)
         else {
             return nil
         }
         return BusMessage(
             sender: String(cString: sender),
-            path: systemd.sd_bus_message_get_path(message).map { String(cString: $0) } ?? "",
-            interface: systemd.sd_bus_message_get_interface(message).map { String(cString: $0) }
+            path: sd_bus_message_get_path(message).map { String(cString: $0) } ?? "",
+            interface: sd_bus_message_get_interface(message).map { String(cString: $0) }
                 ?? "",
             member: String(cString: member), arguments: arguments.values, ticket: ticket)
     }

@@ -1,5 +1,5 @@
 internal import Glibc
-internal import Latchkey
+internal import LatchkeyPlatform
 
 /// Serves one connection to a bus on its thread, between the jobs of ``Bus``. sd-bus is not
 /// thread-safe, so all its calls run there.
@@ -14,19 +14,15 @@ final class BusPump: Sendable {
             connection?.process()
             sleep()
         } wake: { [wakeUp] in
-            wakeUp.wake(1)
+            wakeUp.wake()
         }
     }
 
     private func sleep() {
-        var watched = [pollfd(fd: wakeUp.readEnd, events: Int16(POLLIN), revents: 0)]
-        var milliseconds: Int32 = -1
-        if let wait = connection?.wait() {
-            watched.append(pollfd(fd: wait.descriptor, events: wait.events, revents: 0))
-            milliseconds = wait.milliseconds
-        }
-        poll(&watched, nfds_t(watched.count), milliseconds)
-        var bytes = [UInt8](repeating: 0, count: 64)
-        if watched[0].revents != 0 { _ = read(wakeUp.readEnd, &bytes, bytes.count) }
+        let wait = connection?.wait()
+        let watched = wait.map { [($0.descriptor, $0.events)] } ?? []
+        // After a failure the connection reports its end.
+        let ready = try? Poll.wait(for: watched, until: wait?.deadline, wakeUp: wakeUp)
+        if ready?.isWoken == true { wakeUp.clear() }
     }
 }

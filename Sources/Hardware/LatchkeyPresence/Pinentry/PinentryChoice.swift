@@ -1,5 +1,6 @@
 internal import Glibc
 package import Latchkey
+internal import LatchkeyPlatform
 
 /// Asks a question with two or three buttons, with the system's pinentry program (its command
 /// `CONFIRM`).

@@ -147,7 +147,8 @@ struct PinentryDialogue: ~Copyable {
     private static func unable(_ code: UInt32, _ text: String) -> KeystoreError {
         .unavailable(
             "pinentry cannot prompt here",
-            recovery: "At a terminal, set GPG_TTY to its path. \(KeystoreError.otherPINSource)",
+            recovery: Recovery("At a terminal, set GPG_TTY to its path.").then(
+                KeystoreError.otherPINSource),
             underlying: .init(layer: "pinentry", rawCode: code, text: text))
     }
 
@@ -155,7 +156,8 @@ struct PinentryDialogue: ~Copyable {
         KeystoreError(
             operation: "prompt for the PIN with pinentry", code: .failed, reason: reason,
             recovery:
-                "Check the program that PINENTRY_PROGRAM names. \(KeystoreError.otherPINSource)")
+                Recovery("Check the program that PINENTRY_PROGRAM names.").then(
+                    KeystoreError.otherPINSource))
     }
 
     private static func hexValue(_ byte: UInt8) -> UInt8? {

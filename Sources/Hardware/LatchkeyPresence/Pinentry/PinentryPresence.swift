@@ -1,5 +1,6 @@
 internal import Glibc
 public import Latchkey
+internal import LatchkeyPlatform
 
 /// Prompts for PINs with the system's pinentry program: a window on a desktop, or a form at a
 /// terminal.

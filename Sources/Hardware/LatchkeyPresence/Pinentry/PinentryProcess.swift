@@ -1,6 +1,7 @@
 internal import CPlatform
 internal import Glibc
 internal import Latchkey
+internal import LatchkeyPlatform
 
 /// A running pinentry program. At its end the program is asked to exit, then terminated, then
 /// killed.
@@ -94,8 +95,9 @@ struct PinentryProcess: ~Copyable {
 
     private static func unavailable(_ program: String, _ number: Int32) -> KeystoreError {
         .unavailable(
-            "the program ‘\(program)’ cannot be started: \(systemReason(number))",
-            recovery: "Install pinentry-curses or another pinentry. \(KeystoreError.otherPINSource)"
+            "the program ‘\(program)’ cannot be started: \(SystemError(number))",
+            recovery: Recovery("Install pinentry-curses or another pinentry.").then(
+                KeystoreError.otherPINSource)
         )
     }
 }

@@ -1,5 +1,6 @@
 internal import Glibc
 package import Latchkey
+internal import LatchkeyPlatform
 
 /// An open terminal that can be set to no echo, no line editing and no signals from keys. The old
 /// settings are restored at its end at the latest.
@@ -12,11 +13,12 @@ struct QuietTerminal: ~Copyable {
         let descriptor = Glibc.open(path, O_RDWR | O_CLOEXEC | O_NOCTTY)
         var saved = termios()
         guard descriptor >= 0, tcgetattr(descriptor, &saved) == 0 else {
-            let reason = systemReason(errno)
+            let reason = SystemError.last.description
             if descriptor >= 0 { close(descriptor) }
             throw .unavailable(
                 "there is no terminal (\(path): \(reason))",
-                recovery: "Run the program at a terminal. \(KeystoreError.otherPINSource)")
+                recovery: Recovery("Run the program at a terminal.").then(
+                    KeystoreError.otherPINSource))
         }
         self.descriptor = descriptor
         self.saved = saved

@@ -1,4 +1,5 @@
 package import Glibc
+internal import LatchkeyPlatform
 package import Synchronization
 
 /// Writes the numbers of caught signals to a pipe, whose reader acts on them.

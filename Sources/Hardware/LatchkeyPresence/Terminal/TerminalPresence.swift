@@ -1,5 +1,6 @@
 internal import Glibc
 public import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// Prompts for PINs at a terminal, with the echo off.
@@ -131,9 +132,9 @@ struct TerminalConversation: Sendable {
             case .late:
                 return .declined("there was no answer within \(timeout.components.seconds) seconds")
             case .end: return .declined("the terminal was closed")
-            case .failed(let number):
+            case .failed(let error):
                 throw .unavailable(
-                    "the terminal cannot be read: \(systemReason(number))",
+                    "the terminal cannot be read: \(error)",
                     recovery: KeystoreError.otherPINSource)
             }
         }

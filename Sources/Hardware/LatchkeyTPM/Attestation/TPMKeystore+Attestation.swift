@@ -118,8 +118,8 @@ extension TPMKeystore {
                 ? "the attestation key for local use has no certificate"
                 : "the attestation key for ‘\(issuer)’ has no certificate",
             recovery: issuer.isEmpty
-                ? "Add --issuer URL of a server where this TPM is enrolled; ‘latchkey attestation show’ lists them."
-                : "Run ‘latchkey attestation enrol --endpoint \(issuer)’.")
+                ? Recovery("Name a server where this TPM is enrolled.", .chooseIssuer)
+                : Recovery("Activate the attestation key at ‘\(issuer)’.", .enrolAttestation))
     }
 }
 

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import Glibc
 internal import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 
 /// The broker's state in a file. Each change replaces the whole file, so a crash leaves the old or
@@ -166,7 +167,7 @@ enum PrivateFile {
         unlink(temporary)
         let descriptor = open(
             temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw unusable(path, String(cString: strerror(errno))) }
+        guard descriptor >= 0 else { throw unusable(path, SystemError.last.description) }
         let isWritten =
             bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) == $0.count }
             && fsync(descriptor) == 0

@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Latchkey
+internal import LatchkeyPlatform
 internal import Synchronization
 internal import TPM2
 

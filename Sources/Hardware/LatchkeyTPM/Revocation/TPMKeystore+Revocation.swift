@@ -256,8 +256,8 @@ extension TPMKeystore {
         guard error.responseCode == .nvSpace else { return KeystoreError(error) }
         return KeystoreError(
             code: .unsupported, reason: "the TPM has no memory for another revocable key or secret",
-            recovery:
-                "Create it without revocation, or delete unused keys and secrets: see ‘latchkey doctor’.",
+            recovery: Recovery(
+                "Create it without revocation, or delete unused keys and secrets.", .diagnose),
             underlying: .init(error))
     }
 

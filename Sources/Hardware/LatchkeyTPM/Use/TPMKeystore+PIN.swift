@@ -32,7 +32,7 @@ extension TPMKeystore {
             : "Use at least \(PIN.minimumCharacters) characters."
         let pin = try await presence.givenPIN(request)
         guard mayRefuseShortPIN, pin.characterCount < Self.minimumPINCharacters,
-            !presence.gaveExistingPIN,
+            !pin.isExisting,
             try await !withTPM({ (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() })
         else { return pin }
         throw KeystoreError(
@@ -40,10 +40,10 @@ extension TPMKeystore {
             reason:
                 "the PIN has fewer than \(Self.minimumPINCharacters) characters, and the TPM's lockout password is empty: "
                 + "every user of the TPM can reset the count of wrong PINs",
-            recovery:
-                "Choose a longer PIN, or pass --allow-short-pin. Or have an administrator set the lockout "
-                + "password: \(TPMDiagnosis.lockoutPasswordCommand). For a TPM other than the machine's, add -T and "
-                + "its TCTI.")
+            recovery: Recovery(
+                "Choose a longer PIN, or have an administrator set the lockout password: "
+                    + "\(TPMDiagnosis.lockoutPasswordCommand). For a TPM other than the machine's, add -T and its TCTI.",
+                .allowShortPIN))
     }
 
     /// Prompts for the current PIN, unless the TPM is locked out.
@@ -74,21 +74,13 @@ extension TPMKeystore {
 }
 
 extension TPMKeystore {
-    public func pinStatus() async throws(KeystoreError) -> PINStatus {
+    public func pinStatus(of subject: PINSubject) async throws(KeystoreError) -> PINStatus {
         do throws(KeystoreError) {
-            return try await lockoutStatus()
-        } catch { throw error.during("read the TPM's PIN counter") }
-    }
-
-    public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
-        do throws(KeystoreError) {
-            return try await status(of: keyBlob(of: key).protection)
-        } catch { throw error.during("read the count of wrong PINs") }
-    }
-
-    public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
-        do throws(KeystoreError) {
-            return try await status(of: stored(secret).protection)
+            return switch subject {
+            case .hardware: try await lockoutStatus()
+            case .key(let key): try await status(of: keyBlob(of: key).protection)
+            case .secret(let secret): try await status(of: stored(secret).protection)
+            }
         } catch { throw error.during("read the count of wrong PINs") }
     }
 

@@ -67,11 +67,11 @@ extension AttestationCommand {
                 keys are proven to the server even if it does not require that.
                 """)
 
-        @OptionGroup var arguments: LoginArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         func perform(in context: CommandContext) async throws -> AttestationStatusReport.Issuer {
             _ = try await context.tpmKeystore()
-            let identity = try await context.login(binding: arguments.bindServer)
+            let identity = try await context.login()
                 .activateAttestation()
             return .init(
                 issuer: try context.identityServer().endpoint,

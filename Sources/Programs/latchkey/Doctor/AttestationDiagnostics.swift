@@ -24,7 +24,7 @@ struct AttestationDiagnostics {
         } catch {
             return .warning(
                 Self.name, "The TPM's endorsement certificate cannot be read: \(error.reason).",
-                advice: error.recovery)
+                advice: error.advice)
         }
         let required = await required()
         guard let first = certificates.first else {

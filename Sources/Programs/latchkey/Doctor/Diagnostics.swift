@@ -233,7 +233,7 @@ struct Diagnostics {
                 name,
                 "You have your own counter of wrong PINs; it locks after \(left) more in a row.")
         } catch {
-            return .warning(name, "\(error)", advice: error.recovery)
+            return .warning(name, "\(error)", advice: error.advice)
         }
     }
 
@@ -282,7 +282,7 @@ struct Diagnostics {
 
     private func pinSource() -> Check {
         if let obstacle = context.pinObstacle() {
-            return .warning("pin-source", "\(obstacle)", advice: obstacle.recovery)
+            return .warning("pin-source", "\(obstacle)", advice: obstacle.advice)
         }
         return .ok("pin-source", "PINs come from \(context.settings.pinSource ?? .standard).")
     }
@@ -298,7 +298,7 @@ extension Diagnostics {
                 name: context.settings.container, store: store, keystore: context.keystore(store))
             let (keys, damaged) = try await records.sshKeys()
             if let error = damaged.first {
-                return .warning(name, "\(error)", advice: error.recovery)
+                return .warning(name, "\(error)", advice: error.advice)
             }
             guard !keys.isEmpty else { return nil }
             let socket = AgentSocket(environment: ProcessInfo.processInfo.environment)
@@ -313,7 +313,7 @@ extension Diagnostics {
             }
             return .ok(name, "latchkey-agent serves \(count) at \(socket.path).")
         } catch {
-            return .warning(name, "\(error)", advice: error.recovery)
+            return .warning(name, "\(error)", advice: error.advice)
         }
     }
 }

@@ -102,11 +102,11 @@ struct Check: Encodable, Sendable {
     }
 
     static func problem(_ name: String, _ error: KeystoreError) -> Check {
-        problem(name, "\(error)", advice: error.recovery, code: error.code)
+        problem(name, "\(error)", advice: error.advice, code: error.code)
     }
 
     static func problem(
-        _ name: String, _ finding: String, advice: String, code: KeystoreErrorCode
+        _ name: String, _ finding: String, advice: String, code: CommonErrorCode
     ) -> Check {
         Check(
             name: name, state: .problem, finding: finding, advice: advice,

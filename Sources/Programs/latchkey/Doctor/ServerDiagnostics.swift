@@ -48,7 +48,7 @@ struct ServerDiagnostics {
         } catch {
             return .warning(
                 name, "The identity server \(text) cannot be reached: \(error.reason).",
-                advice: error.recovery)
+                advice: error.advice)
         }
     }
 

@@ -197,13 +197,7 @@ struct ReaderDiagnostics {
     }
 
     /// Whether a process accepts connections at the socket: pcscd, or systemd, which starts it.
-    var isRunning: Bool {
-        guard let descriptor = UNIXSocketAddress(path: Self.socket)?.connectedSocket() else {
-            return false
-        }
-        close(descriptor)
-        return true
-    }
+    var isRunning: Bool { UNIXSocketAddress(path: Self.socket)?.isServed == true }
 
     /// Whether any user's GnuPG smart card daemon is running, which can block cards.
     private var isScdaemonRunning: Bool {

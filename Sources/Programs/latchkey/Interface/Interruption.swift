@@ -1,5 +1,6 @@
 import Glibc
 import Latchkey
+import LatchkeyPlatform
 import LatchkeyPresence
 import Synchronization
 
@@ -8,11 +9,13 @@ import Synchronization
 ///
 /// Other signals end the program, after the tool has locked the cards that it uses.
 enum Interruption {
-    /// The number of seconds that a cancelled command may take to end.
-    private static let grace: Int32 = 3
+    /// The time that a cancelled command may take to end.
+    private static let grace: Duration = .seconds(3)
     /// The maximum time to wait until a signal ends the process. Locking the cards takes less.
     private static let endLimit: Duration = .seconds(10)
-    /// The pipe for the signals' numbers. The handler uses only this and ``isEnding``.
+    /// Gets the signals' numbers.
+    private static let wakeUp = WakeUp()
+    /// The end of ``wakeUp`` for the handler. The handler uses only this and ``isEnding``.
     private static let pipe = Atomic<Int32>(-1)
     /// Whether the process received a signal that ends it.
     private static let isEnding = Atomic(false)
@@ -26,18 +29,15 @@ enum Interruption {
         cancel: @escaping @Sendable () -> Void, end: @escaping @Sendable () -> Void,
         leave: @escaping @Sendable () -> Void
     ) {
-        var ends: [Int32] = [-1, -1]
-        guard Glibc.pipe(&ends) == 0 else { return }
-        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-        let (source, sink) = (ends[0], ends[1])
-        pipe.store(sink, ordering: .sequentiallyConsistent)
+        guard wakeUp.isOpen else { return }
+        pipe.store(wakeUp.writeEnd, ordering: .sequentiallyConsistent)
         // Initializes the static before a handler uses it.
         isEnding.store(false, ordering: .sequentiallyConsistent)
         // This blocks, so it must not run on the cooperative thread pool.
         let isStarted = BlockingThread.start {
-            act(on: wait(on: source, milliseconds: -1), leave)
+            act(on: signal(until: nil), leave)
             cancel()
-            act(on: wait(on: source, milliseconds: grace * 1000), leave)
+            act(on: signal(until: .now + grace), leave)
             end()
         }
         // Without the thread, signals have their usual effect.
@@ -75,12 +75,9 @@ enum Interruption {
         _exit(128 + signal)
     }
 
-    /// Until a signal comes, or the time is over.
-    private static func wait(on source: Int32, milliseconds: Int32) -> Int32? {
-        var entry = pollfd(fd: source, events: Int16(POLLIN), revents: 0)
-        while poll(&entry, 1, milliseconds) < 0, errno == EINTR {}
-        guard entry.revents != 0 else { return nil }
-        var byte: UInt8 = 0
-        return read(source, &byte, 1) == 1 ? Int32(byte) : nil
+    /// Waits for a signal; nil if none came before the deadline.
+    private static func signal(until deadline: ContinuousClock.Instant?) -> Int32? {
+        _ = try? Poll.wait(for: [], until: deadline, wakeUp: wakeUp)
+        return wakeUp.take().map(Int32.init)
     }
 }

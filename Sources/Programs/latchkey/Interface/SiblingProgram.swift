@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeyPlatform
 import LatchkeyServices
 
 /// Another program of Latchkey, in the folder of this one.
@@ -51,7 +52,7 @@ enum SiblingProgram {
     {
         KeystoreError(
             code: .unavailable,
-            reason: "\(path) cannot be started: \(String(cString: strerror(number)))",
+            reason: "\(path) cannot be started: \(SystemError(number))",
             recovery: "Install the package \(package).")
     }
 }

@@ -67,10 +67,9 @@ extension PINCommand {
             } catch {
                 guard error.code == .wrongProof, case .container = scope else { throw error }
                 throw error.with(
-                    recovery:
-                        "\(error.recovery) If the keys have different PINs, change them one at a time: "
-                        + "‘latchkey pin change KEY’, and ‘latchkey pin change --secrets’ for the vaults and credentials."
-                )
+                    recovery: error.recoveryAction.then(
+                        "If the keys have different PINs, change them one at a time: ‘latchkey pin change KEY’, and "
+                            + "‘latchkey pin change --secrets’ for the vaults and credentials."))
             }
         }
 

@@ -229,7 +229,7 @@ struct ModuleFailureReport: Report {
         let error = failure.keystoreError
         modulePath = failure.modulePath
         message = error.description
-        recovery = error.recovery
+        recovery = error.advice
     }
 
     var text: String { "\(printable(message))\n  \(printable(recovery))" }

@@ -10,7 +10,7 @@ struct EnableCommand: ContextCommand {
         commandName: "enable",
         abstract: "Enable biometric login: create a key and register it with the server.")
 
-    @OptionGroup var arguments: LoginArguments
+    @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
     @Option(
         help: """
@@ -23,7 +23,7 @@ struct EnableCommand: ContextCommand {
 
     func perform(in context: CommandContext) async throws -> EnableReport {
         EnableReport(
-            try await context.login(binding: arguments.bindServer).enableBiometric(
+            try await context.login().enableBiometric(
                 policy: policy?.policy))
     }
 }
@@ -74,14 +74,14 @@ struct DisableCommand: ContextCommand {
             on the token.
             """)
 
-    @OptionGroup var arguments: LoginArguments
+    @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
     @Flag(help: "Disable on this machine even if the server fails or refuses.") var force = false
 
     var operation: String? { "disable biometric login" }
 
     func perform(in context: CommandContext) async throws -> RevokingReport<StatusReport> {
-        let container = try await context.login(binding: arguments.bindServer)
+        let container = try await context.login()
         let keys = (try? await container.listBiometricKeys())?.map(\.key) ?? []
         do {
             try await mentioningForce { try await container.disableBiometric(force: force) }

@@ -10,12 +10,12 @@ struct LoginCommand: ContextCommand {
         abstract: "Log in with the browser.",
         discussion: "Opens the login page with the program in $BROWSER, otherwise with xdg-open.")
 
-    @OptionGroup var arguments: LoginArguments
+    @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
     var operation: String? { "log in" }
 
     func perform(in context: CommandContext) async throws -> SessionReport {
-        let result = try await context.login(binding: arguments.bindServer).authorize()
+        let result = try await context.login().authorize()
         return SessionReport(
             container: context.settings.container, userInfo: result.userInfo, kid: nil)
     }
@@ -27,12 +27,12 @@ struct AuthenticateCommand: ContextCommand {
         commandName: "authenticate",
         abstract: "Log in with the key and your PIN or fingerprint, without the browser.")
 
-    @OptionGroup var arguments: LoginArguments
+    @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
     var operation: String? { "authenticate" }
 
     func perform(in context: CommandContext) async throws -> SessionReport {
-        let result = try await context.login(binding: arguments.bindServer).authenticateBiometric()
+        let result = try await context.login().authenticateBiometric()
         return SessionReport(
             container: context.settings.container, userInfo: result.userInfo,
             kid: result.keyID?.rawValue)
@@ -45,7 +45,7 @@ struct LogoutCommand: ContextCommand {
         commandName: "logout",
         abstract: "End the session and disable biometric login.")
 
-    @OptionGroup var arguments: LoginArguments
+    @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
     @Flag(help: "Keep biometric login, so that the same user can log in with it again.")
     var keepBiometric = false
@@ -55,7 +55,7 @@ struct LogoutCommand: ContextCommand {
     var operation: String? { "log out" }
 
     func perform(in context: CommandContext) async throws -> StatusReport {
-        let container = try await context.login(binding: arguments.bindServer)
+        let container = try await context.login()
         try await mentioningForce {
             try await container.logout(keepBiometric: keepBiometric, force: force)
         }
@@ -75,15 +75,4 @@ struct SessionReport: Report {
         return
             "Logged in as \(printable(name.map { "\($0) (\(userInfo.userID))" } ?? userInfo.userID))."
     }
-}
-
-/// The arguments of commands with a stored login.
-struct LoginArguments: CommandArguments {
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-    @Flag(
-        help:
-            "Confirm without a prompt that a login stored by an earlier version belongs to the configured server."
-    )
-    var bindServer = false
 }

@@ -22,7 +22,7 @@ extension CommandContext {
     func passkeys() async throws -> (store: PasskeyStore, records: RecordContainer) {
         let records = try await records()
         let console = console
-        let store = PasskeyStore(records: records) { console.warn("\($0) \($0.recovery)") }
+        let store = PasskeyStore(records: records) { console.warn("\($0) \($0.advice)") }
         try await store.open(authorizedBy: presence)
         return (store, records)
     }

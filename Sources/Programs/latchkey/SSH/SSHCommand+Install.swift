@@ -116,13 +116,7 @@ struct AgentSocket {
     }
 
     /// Whether the socket accepts a connection. systemd accepts it before it starts the agent.
-    var isServed: Bool {
-        guard let connection = UNIXSocketAddress(path: path)?.connectedSocket() else {
-            return false
-        }
-        close(connection)
-        return true
-    }
+    var isServed: Bool { UNIXSocketAddress(path: path)?.isServed == true }
 }
 
 /// The user's configuration file of ssh, `~/.ssh/config`.
@@ -156,7 +150,7 @@ struct SSHConfigurationFile {
         guard !isComplete else { return true }
         let mode = (try? Stat(FilePath(path)))?.permissions.rawValue ?? 0o600
         do {
-            let earlier = try contents()
+            let text = try contents()
             try FileManager.default.createDirectory(
                 atPath: directory, withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700])

@@ -9,25 +9,12 @@ import Logging
 extension CommandContext {
     /// The container's login.
     ///
-    /// - Parameter binding: Whether to bind a login that an earlier version stored without its
-    ///   server to the configured server. If false, the command asks for confirmation on the
-    ///   terminal.
     /// - Throws: ``KeystoreError`` with code `invalidInput` if no server is configured.
-    func login(binding: Bool = false) async throws -> Container {
+    func login() async throws -> Container {
         let server = try identityServer()
-        let name = settings.container
         let configuration = ContainerConfiguration(
             endpoint: server.endpoint, clientID: server.clientID,
-            additionalOrigins: trustedOrigins,
-            bindsEarlierLogin: { server in
-                if binding { return true }
-                guard TerminalPresence.isPresent() else { return false }
-                return try await TerminalQuestion.isConfirmed(
-                    printable(
-                        "An earlier version of Latchkey stored the login in the container ‘\(name)’ without its "
-                            + "server. Does it belong to \(server)? If you confirm a wrong server, it gets your tokens."
-                    ))
-            }, disclosesHardware: discloses)
+            additionalOrigins: trustedOrigins, disclosesHardware: discloses)
         return try Container(
             configuration, records: await records(), presence: presence, browser: browser,
             transport: ServerTransport(log: log, console: console))
@@ -69,9 +56,9 @@ func mentioningForce(_ body: () async throws -> Void) async throws {
         try await body()
     } catch let error as LoginError where error.code == .network {
         throw error.with(
-            recovery:
-                "\(error.recovery) With --force, the command works on this machine only, and the server keeps its data."
-        )
+            recovery: error.recoveryAction.then(
+                "With --force, the command works on this machine only, and the server keeps its data."
+            ))
     }
 }
 

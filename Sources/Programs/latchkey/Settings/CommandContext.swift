@@ -173,13 +173,12 @@ extension ContextCommand {
         let error = operation.map(error.during) ?? error
         return switch error {
         case let error as KeystoreError
-        where error.recovery == KeystoreError.invalidInput("").recovery:
+        where error.recoveryAction == .correctValue:
             error.with(recovery: "Correct the value, and run ‘\(Self.words)’ again.")
         case let error as KeystoreError
-        where error.code == .wrongDevice && isTPM && !error.recovery.contains("reset"):
-            error.with(
-                recovery:
-                    "\(error.recovery) ‘latchkey store reset’ archives the store and empties it.")
+        where error.code == .wrongDevice && isTPM
+            && !error.recoveryAction.actions.contains(.resetStore):
+            error.with(recovery: error.recoveryAction.offering(.resetStore))
         case let error as LoginError where error.code == .unauthenticated:
             error.with(recovery: "Run ‘latchkey login’, then ‘\(Self.words)’ again.")
         default: error

@@ -1,10 +1,10 @@
 internal import CPostgreSQL
 internal import FoundationEssentials
 internal import Glibc
+internal import LatchkeyPlatform
 internal import LatchkeyRelyingParty
 
-/// libpq's connection. Used on its connection's thread only, which waits for the socket with
-/// `poll`.
+/// libpq's connection. Used on its connection's thread only, which waits for the socket.
 final class PostgreSQLHandle {
     /// A statement's rows, or the number of rows that it changed.
     struct Answer {
@@ -21,7 +21,7 @@ final class PostgreSQLHandle {
     private static let grace: Duration = .seconds(5)
 
     private let connection: OpaquePointer
-    private let wake: WakeSocket
+    private let wakeUp: WakeUp
     private let statementTimeout: Duration
     /// The names of prepared statements by text and types.
     private var prepared: [String: String] = [:]
@@ -39,13 +39,13 @@ final class PostgreSQLHandle {
     ///
     /// - Throws: `SQLFailure` with code `unavailable` and the cause of each host.
     static func open(
-        _ parameters: ConnectionParameters, wake: WakeSocket,
+        _ parameters: ConnectionParameters, wakeUp: WakeUp,
         until deadline: ContinuousClock.Instant
     ) throws -> sending PostgreSQLHandle {
         var causes: [String] = []
         for host in parameters.hosts.indices {
             do {
-                return try PostgreSQLHandle(parameters, host: host, wake: wake, until: deadline)
+                return try PostgreSQLHandle(parameters, host: host, wakeUp: wakeUp, until: deadline)
             } catch let error as SQLFailure {
                 causes.append(error.message)
             }
@@ -56,10 +56,10 @@ final class PostgreSQLHandle {
     }
 
     private init(
-        _ parameters: ConnectionParameters, host: Int, wake: WakeSocket,
+        _ parameters: ConnectionParameters, host: Int, wakeUp: WakeUp,
         until deadline: ContinuousClock.Instant
     ) throws {
-        self.wake = wake
+        self.wakeUp = wakeUp
         statementTimeout = parameters.statementTimeout
         let connecting = parameters.withPointers(host: host) { PQconnectStartParams($0, $1, 0) }
         guard let connecting else {
@@ -107,19 +107,8 @@ final class PostgreSQLHandle {
     ///
     /// - Returns: false at the deadline.
     private func isReady(for events: Int32, until deadline: ContinuousClock.Instant) -> Bool {
-        while true {
-            let left = deadline - .now
-            guard left > .zero else { return false }
-            var descriptor = pollfd(fd: PQsocket(connection), events: Int16(events), revents: 0)
-            let count = poll(&descriptor, 1, Self.milliseconds(left))
-            if count > 0 || count < 0 && errno != EINTR { return true }
-        }
-    }
-
-    /// For `poll`, rounded up.
-    private static func milliseconds(_ time: Duration) -> Int32 {
-        let (seconds, attoseconds) = time.components
-        return Int32(clamping: seconds * 1_000 + attoseconds / 1_000_000_000_000_000 + 1)
+        guard deadline > .now else { return false }
+        return (try? Poll.wait(for: PQsocket(connection), events, until: deadline)) ?? true
     }
 
     /// Whether the connection is open and outside a transaction.
@@ -129,7 +118,7 @@ final class PostgreSQLHandle {
 
     /// Discards a cancellation that arrived after the last transaction.
     func forgetCancellation() {
-        wake.clear()
+        wakeUp.clear()
         wasCancelled = false
         isCommitting = false
     }
@@ -312,34 +301,29 @@ final class PostgreSQLHandle {
 
     /// Waits for the socket. A cancellation cancels the statement, whose answer is then an error.
     private func wait(for events: Int32, until deadline: ContinuousClock.Instant) throws {
-        while true {
-            let left = deadline - .now
-            guard left > .zero else { throw silent() }
-            var descriptors = [
-                pollfd(fd: PQsocket(connection), events: Int16(events), revents: 0),
-                // COMMIT is not cancelled: its effect would be unknown.
-                pollfd(
-                    fd: isCommitting || wasCancelled ? -1 : wake.descriptor, events: Int16(POLLIN),
-                    revents: 0),
-            ]
-            let count = poll(&descriptors, 2, Self.milliseconds(left))
-            if count < 0, errno != EINTR { throw silent() }
-            if count > 0, descriptors[1].revents != 0 {
+        while deadline > .now {
+            // COMMIT is not cancelled: its effect would be unknown.
+            let isCancellable = !isCommitting && !wasCancelled
+            let ready = try? Poll.wait(
+                for: [(PQsocket(connection), events)], until: deadline,
+                wakeUp: isCancellable ? wakeUp : nil)
+            guard let ready else { break }
+            if ready.isWoken {
                 wasCancelled = true
                 cancel()
             }
-            if count > 0, descriptors[0].revents != 0 {
-                if PQstatus(connection) == CONNECTION_OK,
-                    descriptors[0].revents & Int16(POLLIN | POLLHUP | POLLERR) != 0
-                {
-                    guard PQconsumeInput(connection) == 1 else {
-                        if wasCancelled { throw CancellationError() }
-                        throw lost()
-                    }
+            guard ready.events[0] != 0 else { continue }
+            if PQstatus(connection) == CONNECTION_OK,
+                ready.events[0] & (POLLIN | POLLHUP | POLLERR) != 0
+            {
+                guard PQconsumeInput(connection) == 1 else {
+                    if wasCancelled { throw CancellationError() }
+                    throw lost()
                 }
-                return
             }
+            return
         }
+        throw silent()
     }
 
     /// Cancels the statement. `PQcancel` waits for another connection, without TLS, so a connection

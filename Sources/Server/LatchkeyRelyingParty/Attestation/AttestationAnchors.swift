@@ -1,5 +1,6 @@
 public import FoundationEssentials
 internal import Glibc
+internal import LatchkeyPlatform
 internal import SwiftASN1
 
 /// The certificates that an operator trusts to vouch for hardware. No anchors are compiled in.
@@ -162,11 +163,11 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
     ///   - error: The error to describe if the path can be opened.
     private static func cause(_ path: String, _ flags: Int32, _ error: any Error) -> String {
         let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | flags)
-        guard descriptor >= 0 else { return String(cString: strerror(errno)) }
+        guard descriptor >= 0 else { return SystemError.last.description }
         defer { close(descriptor) }
         var byte: UInt8 = 0
         guard flags == 0, read(descriptor, &byte, 1) < 0 else { return "\(error)" }
-        return String(cString: strerror(errno))
+        return SystemError.last.description
     }
 
     static func certificates(inFile path: String) throws(AttestationAnchorError)

@@ -143,8 +143,6 @@ extension AttestationError {
             .unrestrictedAttestationKey, .invalidSignature, .activationFailed, .wrongCreation,
             .wrongKey, .wrongChain:
             .invalidGrant("the attestation is not accepted")
-        case .unavailable:
-            .serverError
         }
     }
 }

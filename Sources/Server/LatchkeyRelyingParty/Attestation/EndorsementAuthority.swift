@@ -73,8 +73,7 @@
         /// - Returns: The message for the TPM, and the state to keep until the client answers.
         /// - Throws: ``AttestationError`` with code `malformed`, `wrongEndorsement`,
         ///   `untrustedEndorsement`, `certificateExpired`, `simulated` or
-        ///   `unrestrictedAttestationKey`; `unavailable` for an RSA key if `libcrypto.so.3` cannot
-        ///   be loaded.
+        ///   `unrestrictedAttestationKey`.
         public func challenge(
             endorsement: [Data], attestationKey: Data
         ) throws(AttestationError) -> (Challenge, PendingActivation) {

@@ -94,7 +94,7 @@
                     "RSA endorsement keys of other sizes than 2048 bits are not supported")
             }
             // The label includes the terminating zero (Part 1 annex B.4).
-            let encrypted = try LabelledEncryption.encrypt(
+            let encrypted = LabelledEncryption.encrypt(
                 seed.withUnsafeBytes { Array($0) }, modulus: modulus, exponent: exponent,
                 label: Self.label + "\0")
             guard let encrypted else {

@@ -2,6 +2,7 @@ import Crypto
 import CryptoExtras
 import FoundationEssentials
 import Latchkey
+import LatchkeyPlatform
 
 /// Hashes and checks passwords one at a time on a thread. Event loops and the cooperative pool do
 /// not block, and at most one hash's memory is in use.

@@ -14,8 +14,7 @@ internal import LatchkeyPlatform
 /// Only its owner can connect (mode 0600). It closes and deletes its file when the last reference
 /// is released.
 package final class ControlSocket: Sendable {
-    private let path: String
-    private let descriptor: Int32
+    private let socket: ListeningSocket
 
     /// The reason why the socket could not be opened.
     package struct Failure: Error, CustomStringConvertible {
@@ -32,38 +31,21 @@ package final class ControlSocket: Sendable {
             throw Failure(
                 description: "the path of the control socket is not 1 to 107 bytes long: \(path)")
         }
-        Self.removeAbandoned(path, address)
-        let bound = address.boundSocket()
-        // No program can connect before listen(2), so the mode is in effect for all connections.
-        guard let descriptor = bound, chmod(path, 0o600) == 0, listen(descriptor, 8) == 0 else {
-            let reason = String(cString: strerror(errno))
-            if let bound { close(bound) }
-            throw Failure(description: "could not open the control socket \(path): \(reason)")
+        do throws(SystemError) {
+            socket = try address.listeningSocket(queue: 8)
+        } catch {
+            throw Failure(description: "could not open the control socket \(path): \(error)")
         }
-        self.path = path
-        self.descriptor = descriptor
-        DispatchQueue(label: "latchkey.card.control").async { Self.accept(on: descriptor, card) }
-    }
-
-    deinit {
-        unlink(path)
-        // accept(2) fails after this, and its thread closes the descriptor.
-        shutdown(descriptor, Int32(SHUT_RDWR))
-    }
-
-    private static func accept(on descriptor: Int32, _ card: VirtualCard) {
-        while true {
-            let client = Glibc.accept(descriptor, nil, nil)
-            if client < 0, errno == EINTR || errno == ECONNABORTED { continue }
-            guard client >= 0 else {
-                close(descriptor)
-                return
+        DispatchQueue(label: "latchkey.card.control").async { [socket] in
+            while let client = try? ListeningSocket.accept(on: socket.descriptor) {
+                let connection = StreamSocket(owning: client)
+                DispatchQueue.global().async { Self.serve(connection, card) }
             }
-            _ = fcntl(client, F_SETFD, FD_CLOEXEC)
-            let connection = StreamSocket(owning: client)
-            DispatchQueue.global().async { serve(connection, card) }
         }
     }
+
+    // The wait for connections ends after this.
+    deinit { socket.shutDown() }
 
     private static func serve(_ connection: StreamSocket, _ card: VirtualCard) {
         var pending: [UInt8] = []
@@ -83,19 +65,6 @@ package final class ControlSocket: Sendable {
     }
 
     private static let longestLine = 256
-
-    /// Removes a socket on which no program listens.
-    private static func removeAbandoned(_ path: String, _ address: UNIXSocketAddress) {
-        var information = stat()
-        guard lstat(path, &information) == 0, information.st_mode & S_IFMT == S_IFSOCK else {
-            return
-        }
-        if let descriptor = address.connectedSocket() {
-            close(descriptor)
-        } else if errno == ECONNREFUSED {
-            unlink(path)
-        }
-    }
 }
 
 /// A request on the control socket.

@@ -218,9 +218,9 @@ struct ProtectionTests {
             uniqueKeysWithValues: ProtectionLevel.allCases.map { ($0, LevelKey.random()) })
         let device = SecretBytes.random(count: 32)
         let share = String(repeating: "A", count: 43)
-        func shares(_ background: String, _ active: String) throws -> LevelShares {
+        func shares(_ background: String, _ active: String) throws -> LevelKeyShares {
             try JSONDecoder().decode(
-                LevelShares.self,
+                LevelKeyShares.self,
                 from: Data(#"{"background":"\#(background)","active":"\#(active)"}"#.utf8))
         }
         let right = try shares(share, "B" + share.dropFirst())

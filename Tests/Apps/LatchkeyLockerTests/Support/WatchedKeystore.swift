@@ -49,21 +49,9 @@ final class WatchedKeystore: KeystoreWrapper {
         }
     }
 
-    func pinStatus() async throws(KeystoreError) -> PINStatus {
+    func pinStatus(of subject: PINSubject) async throws(KeystoreError) -> PINStatus {
         try await step("pinStatus") { () throws(KeystoreError) in
-            try await keystore.pinStatus()
-        }
-    }
-
-    func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
-        try await step("pinStatus") { () throws(KeystoreError) in
-            try await keystore.pinStatus(of: key)
-        }
-    }
-
-    func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
-        try await step("pinStatus") { () throws(KeystoreError) in
-            try await keystore.pinStatus(of: secret)
+            try await keystore.pinStatus(of: subject)
         }
     }
 
@@ -80,7 +68,7 @@ final class WatchedKeystore: KeystoreWrapper {
         willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         try await step("createKey", request.policy) { () throws(KeystoreError) in
-            try await keystore.createRevocableKey(
+            try await keystore.revoking().createRevocableKey(
                 request, authorizedBy: presence, willCreate: willCreate)
         }
     }
@@ -109,7 +97,7 @@ final class WatchedKeystore: KeystoreWrapper {
         willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         try await step("seal", policy) { () throws(KeystoreError) in
-            try await keystore.sealRevocably(
+            try await keystore.revoking().sealRevocably(
                 secret, policy: policy, for: prompt, authorizedBy: presence, willCreate: willCreate)
         }
     }
@@ -117,7 +105,7 @@ final class WatchedKeystore: KeystoreWrapper {
     func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
         try await step("revoke") { () throws(KeystoreError) in
             guard !isDeaf.withLock({ $0 }) else { throw Self.lost }
-            try await keystore.revoke(secret)
+            try await keystore.revoking().revoke(secret)
         }
     }
 
@@ -130,14 +118,9 @@ final class WatchedKeystore: KeystoreWrapper {
         }
     }
 
-    func delete(_ key: HardwareKey) async throws(KeystoreError) {
-        try await step("delete", key.policy) { () throws(KeystoreError) in
-            try await keystore.delete(key)
-        }
-    }
-
     func delete(
-        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: (any PresenceAuthority)?
     ) async throws(KeystoreError) {
         try await step("delete", key.policy) { () throws(KeystoreError) in
             try await keystore.delete(key, for: prompt, authorizedBy: presence)
@@ -160,32 +143,5 @@ final class WatchedKeystore: KeystoreWrapper {
         try await step("attest") { () throws(KeystoreError) in
             try await keystore.attest(key, for: request)
         }
-    }
-
-    func isAttestable(_ key: HardwareKey) -> Bool { keystore.isAttestable(key) }
-
-    func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity
-    {
-        try await keystore.attestationIdentity(for: issuer)
-    }
-
-    func activate(
-        _ challenge: ActivationChallenge, for issuer: String
-    ) async throws(KeystoreError) -> SecretBytes {
-        try await keystore.activate(challenge, for: issuer)
-    }
-
-    func keepAttestationCertificates(
-        _ certificates: [Data], for issuer: String
-    ) async throws(KeystoreError) {
-        try await keystore.keepAttestationCertificates(certificates, for: issuer)
-    }
-
-    func forgetAttestation(for issuer: String) async throws(KeystoreError) {
-        try await keystore.forgetAttestation(for: issuer)
-    }
-
-    func attestationIssuers() async throws(KeystoreError) -> [String] {
-        try await keystore.attestationIssuers()
     }
 }

@@ -9,14 +9,11 @@ import Testing
 
 struct LoopbackListenerTests {
     private func withListener(_ body: (LoopbackListener) async throws -> Void) async throws {
-        let listener = try await LoopbackListener.start(page: \.self) {
+        let listener = try LoopbackListener.start(page: \.self) {
             $0 == "right" ? .success("c") : nil
         }
-        do { try await body(listener) } catch {
-            await listener.close()
-            throw error
-        }
-        await listener.close()
+        defer { listener.close() }
+        try await body(listener)
     }
 
     @Test func `only a GET of the path with the right query ends the wait`() async throws {
@@ -37,10 +34,10 @@ struct LoopbackListenerTests {
     }
 
     @Test func `the listener uses the loopback interface and stops when closed`() async throws {
-        let listener = try await LoopbackListener.start(page: \.self) { _ in nil }
+        let listener = try LoopbackListener.start(page: \.self) { _ in nil }
         #expect(
             listener.redirectURI.wholeMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+\/callback/) != nil)
-        await listener.close()
+        listener.close()
         await #expect(throws: keystore(.unavailable)) { try await get(listener.redirectURI) }
     }
 

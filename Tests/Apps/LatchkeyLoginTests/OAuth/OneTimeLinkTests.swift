@@ -14,14 +14,11 @@ import Testing
 @Suite(.timeLimit(.minutes(15)))
 struct OneTimeLinkTests {
     private func withListener(_ body: (LoopbackListener) async throws -> Void) async throws {
-        let listener = try await LoopbackListener.start(
+        let listener = try LoopbackListener.start(
             page: { "https://identity.test/authorize?redirect_uri=\($0)" },
             accept: { $0 == "right" ? .success("c") : nil })
-        do { try await body(listener) } catch {
-            await listener.close()
-            throw error
-        }
-        await listener.close()
+        defer { listener.close() }
+        try await body(listener)
     }
 
     /// The status that another user of this machine gets; 000 without an answer.

@@ -34,13 +34,12 @@ struct Bench {
         keystore: (any Keystore)? = nil, browser: (any Browser)? = nil,
         endpoint: String = FakeIdentity.address, clientID: String = "app",
         additionalOrigins: Set<String> = [],
-        bindsEarlierLogin: @escaping @Sendable (LoginServer) async throws -> Bool = { _ in false },
         now: @escaping @Sendable () -> Date = { Date() }
     ) async throws -> Container {
         let records = try await records(name, keystore)
         let configuration = ContainerConfiguration(
             endpoint: endpoint, clientID: clientID, tokenStorage: tokenStorage, policy: policy,
-            additionalOrigins: additionalOrigins, bindsEarlierLogin: bindsEarlierLogin, now: now)
+            additionalOrigins: additionalOrigins, now: now)
         return try Container(
             configuration, records: records, presence: presence, browser: browser ?? self.browser,
             transport: transport ?? identity)
@@ -54,22 +53,5 @@ struct Bench {
         return try RecordContainer(
             name: name, store: store,
             keystore: keystore ?? TPMKeystore(tcti: tpm.tcti, anchors: store))
-    }
-
-    /// Stores the login's rows as versions did that stored no server with them.
-    func forgetServers() async throws {
-        let records = try await records()
-        let prompt = PromptContext(reason: "forget the servers")
-        for kind in ["login.session", "login.key", "login.pending", "login.hint", "login.identity"]
-        {
-            for listed in try await records.list(kind) {
-                guard let found = try await records.read(listed.id, for: prompt) else { continue }
-                var record = found.record
-                record.attributes["issuer"] = nil
-                record.attributes["client"] = nil
-                try await records.apply(
-                    [.put(record, payload: found.payload, ifGeneration: nil)], for: prompt)
-            }
-        }
     }
 }

@@ -85,8 +85,8 @@ struct ServerResponseTests {
     ) throws {
         let date = try Date("2026-01-01T00:00:00Z", strategy: .iso8601)
         let body = #"{"result":{"token":"T","expire_at":"\#(expiry)","x":1}}"#
-        let envelope = try response(200, body).json(Challenge.Envelope.self)
-        let challenge = Challenge(envelope.result, date: date)
+        let envelope = try response(200, body).json(LoginChallenge.Envelope.self)
+        let challenge = LoginChallenge(envelope.result, date: date)
         #expect(abs(challenge.life / .seconds(1) - life) < 0.001)
         #expect(challenge.isExpired == (life == 0))
     }

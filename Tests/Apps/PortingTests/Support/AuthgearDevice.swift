@@ -29,6 +29,6 @@ func login(_ code: LoginErrorCode) -> LoginError {
     LoginError(operation: "", code: code, reason: "", recovery: "")
 }
 
-func keystore(_ code: KeystoreErrorCode) -> KeystoreError {
+func keystore(_ code: CommonErrorCode) -> KeystoreError {
     KeystoreError(operation: "", code: code, reason: "", recovery: "")
 }

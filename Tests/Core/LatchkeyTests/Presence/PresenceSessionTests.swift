@@ -93,13 +93,12 @@ struct PresenceSessionTests {
             presence.accepted()
             return true
         }
-        #expect(try isPIN(await session.pin(new), "1111"))
-        #expect(session.gaveExistingPIN)
+        let existing = try await PresenceSession(session).givenPIN(new)
+        #expect(try existing == PIN("1111") && existing.isExisting)
         #expect(try session.acceptedPIN == PIN("1111"))
-        #expect(PresenceSession(session).gaveExistingPIN)
         let without = PresenceSession(user) { (_, _) async throws(KeystoreError) in false }
-        #expect(try isPIN(await without.pin(new), "2222"))
-        #expect(!without.gaveExistingPIN)
+        let chosen = try await without.givenPIN(new)
+        #expect(try chosen == PIN("2222") && !chosen.isExisting)
     }
 
     @Test func `a nested session reports the hardware's decision to the outer session`()
@@ -112,6 +111,25 @@ struct PresenceSessionTests {
         _ = try await inner.pin(current)
         inner.accepted()
         #expect(try isPIN(await outer.pin(current), "1111"))
+    }
+
+    @Test func `an authority between two sessions passes the hardware's decision on`() async throws {
+        struct Between: PresenceAuthority {
+            let inner: any PresenceAuthority
+
+            func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+                try await inner.pin(request)
+            }
+            func accepted() { inner.accepted() }
+            func rejected() { inner.rejected() }
+        }
+        let outer = PresenceSession(ScriptedPresence(pins: "1111", "2222"))
+        let inner = PresenceSession(Between(inner: outer))
+        _ = try await inner.pin(current)
+        inner.accepted()
+        #expect(try isPIN(await outer.pin(current), "1111"))
+        inner.rejected()
+        #expect(try isPIN(await outer.pin(current), "2222"))
     }
 
     /// A fingerprint cannot be reused, so the user is told to use the reader each time.

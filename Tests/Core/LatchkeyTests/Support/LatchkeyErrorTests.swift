@@ -6,7 +6,7 @@ struct LatchkeyErrorTests {
         typealias Details = KeystoreError
 
         let description = "notPermitted"
-        let keystoreCode = KeystoreErrorCode.refused
+        let commonCode = CommonErrorCode.refused
     }
 
     @Test func `an error that another error caused has the keystore code of its cause`() {
@@ -15,8 +15,8 @@ struct LatchkeyErrorTests {
                 code: Code(), reason: "the server refused", recovery: "Log in again.",
                 details: cause)
         }
-        #expect(error(nil).keystoreCode == .refused)
-        #expect(error(.damaged("a row was changed")).keystoreCode == .damaged)
+        #expect(error(nil).commonCode == .refused)
+        #expect(error(.damaged("a row was changed")).commonCode == .damaged)
         #expect(error(nil) == error(.cancelled()))
     }
 }

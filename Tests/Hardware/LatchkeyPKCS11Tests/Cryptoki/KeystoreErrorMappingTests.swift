@@ -39,7 +39,7 @@ struct KeystoreErrorMappingTests {
         let opensc = ModuleProfile.opensc(.init(major: 0, minor: 23))
         #expect(
             KeystoreError(error, profile: opensc).recovery.contains("pkcs15-tool --unblock-pin"))
-        #expect(KeystoreError(error, profile: .softhsm).recovery.contains("--unblock"))
+        #expect(KeystoreError(error, profile: .softhsm).recoveryAction.actions == [.unblockPIN])
     }
 
     @Test func `an error about another secret than the PIN names it`() {
@@ -72,7 +72,7 @@ struct KeystoreErrorMappingTests {
         let blocked = KeystoreError.pinLocked(ykcs11, isPUKBlocked: true)
         #expect(blocked.code == .lockedOut && blocked.attemptsLeft == 0)
         #expect(
-            blocked.recovery.contains("ykman piv reset") && !blocked.recovery.contains("--unblock"))
+            blocked.recovery.contains("ykman piv reset") && blocked.recoveryAction.actions.isEmpty)
     }
 
     @Test func `the attempts left are added to a wrong proof only`() {

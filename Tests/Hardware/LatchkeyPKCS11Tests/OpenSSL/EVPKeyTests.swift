@@ -146,7 +146,7 @@ struct EVPKeyTests {
             Issue.record("it was not refused")
         } catch let error as KeystoreError {
             #expect(error.code == .unsupported)
-            #expect(error.recovery.contains("--token-isolation never"))
+            #expect(error.recoveryAction.actions == [.useModuleHere])
         }
     }
 

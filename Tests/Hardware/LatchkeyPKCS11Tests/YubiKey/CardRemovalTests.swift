@@ -24,7 +24,7 @@ struct CardRemovalTests {
         let commands = yubiKey.card.statistics.commands - before
         try await yubiKey.eject()
         try await yubiKey.insert()
-        var codes: [KeystoreErrorCode: Int] = [:]
+        var codes: [CommonErrorCode: Int] = [:]
         for round in 0..<Self.rounds {
             let command = 1 + round * max(1, commands / Self.rounds) % commands
             yubiKey.card.removeFaults()

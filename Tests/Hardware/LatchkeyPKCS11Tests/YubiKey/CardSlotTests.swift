@@ -38,7 +38,7 @@ struct CardSlotTests {
         }
         #expect(error.code == .unsupported, "\(error)")
         #expect(error.reason.contains("slot 84: it may not have this slot"), "\(error)")
-        #expect(error.recovery.contains("--slot"))
+        #expect(error.recoveryAction.actions == [.chooseSlot])
         #expect(card.publicPoints.isEmpty)
     }
 
@@ -54,7 +54,7 @@ struct CardSlotTests {
         let error = try await error { _ = try await create(module.keystore(yubiKey.card)) }
         #expect(error.code == .conflict, "\(error)")
         #expect(error.reason.contains("9c, 9a, 82, 83"), "\(error)")
-        #expect(error.recovery.contains("latchkey token keys"))
+        #expect(error.recoveryAction.actions.contains(.listTokenKeys))
         #expect(yubiKey.card.publicPoints == keys)
     }
 
@@ -84,7 +84,7 @@ struct CardSlotTests {
         }
         #expect(error.code == .unsupported, "\(error)")
         #expect(error.reason.contains(name), "\(error)")
-        #expect(error.recovery.contains("latchkey token keys"))
+        #expect(error.recoveryAction.actions.contains(.listTokenKeys))
         #expect(presence.requests.isEmpty)
         let keys = try await module.keystore(card).keys()
         #expect(keys.map(\.slot?.description) == ["9a", "9c"])
@@ -135,7 +135,7 @@ struct CardSlotTests {
         let error = try await error { _ = try await create(keystore) }
         #expect(error.code == .unavailable, "\(error)")
         #expect(error.recovery.contains("The slot 9c may now contain an unused key"), "\(error)")
-        #expect(error.recovery.contains("latchkey token keys"), "\(error)")
+        #expect(error.recoveryAction.actions.contains(.listTokenKeys), "\(error)")
         try await yubiKey.eject()
         try await yubiKey.insert()
         _ = try await create(keystore)
@@ -159,7 +159,7 @@ struct BlankTokenTests {
         ] {
             #expect(error?.code == .wrongState, "\(String(describing: error))")
             #expect(error?.reason.contains("is not initialized") == true)
-            #expect(error?.recovery.contains("latchkey token init") == true)
+            #expect(error?.recoveryAction.actions == [.initializeToken])
         }
     }
 }

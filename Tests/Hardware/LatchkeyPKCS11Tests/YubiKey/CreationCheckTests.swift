@@ -13,7 +13,7 @@ struct CreationCheckTests {
 
     /// Expects the same error from the check and from `createKey`, which must not prompt.
     private func expectRefusal(
-        _ code: KeystoreErrorCode, _ words: String, _ keystore: PKCS11Keystore,
+        _ code: CommonErrorCode, _ words: String, _ keystore: PKCS11Keystore,
         sourceLocation: SourceLocation = #_sourceLocation
     ) async {
         let presence = ScriptedPresence(

@@ -91,7 +91,7 @@ struct OpenPGPCardTests {
         #expect(error.code == .wrongDevice)
         #expect(
             error.reason.contains("the slot ‘\(slot.rawValue)’")
-                && error.recovery.contains("token list"), "\(error)")
+                && error.recoveryAction.actions == [.listTokens], "\(error)")
         #expect(presence.asked.isEmpty)
     }
 
@@ -104,7 +104,7 @@ struct OpenPGPCardTests {
         for slot in Slot.allCases {
             #expect(error.reason.contains("“\(slot.rawValue)”"), "\(error)")
         }
-        #expect(error.recovery.contains("token list"))
+        #expect(error.recoveryAction.actions == [.listTokens])
     }
 
     @Test func `a login that is kept in one slot is not used in the other one`() async throws {

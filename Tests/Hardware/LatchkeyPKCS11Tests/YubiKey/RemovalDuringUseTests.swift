@@ -1,5 +1,6 @@
 import Dispatch
 import Latchkey
+import LatchkeyPlatform
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting

@@ -46,7 +46,7 @@ struct UnblockingTests {
             #expect(recovery.hasPrefix("2 attempts are left. Try again with the PUK."))
             let next = await #expect(throws: KeystoreError.self) { try await locked.unlock() }
             #expect(next?.code == .lockedOut)
-            #expect(next?.recovery.contains("latchkey token pin --unblock") == true)
+            #expect(next?.recoveryAction.actions == [.unblockPIN])
         }
     }
 

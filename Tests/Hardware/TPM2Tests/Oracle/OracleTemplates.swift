@@ -6,7 +6,8 @@ enum OracleTemplates {
     /// noDA.
     static let storage = MarshallingUnit.sized(
         [0x00, 0x23, 0x00, 0x0B]  // ECC, name by SHA-256
-            + [0x00, 0x03, 0x04, 0x72]  // fixedTPM fixedParent sensitiveDataOrigin userWithAuth noDA restricted decrypt
+            // fixedTPM fixedParent sensitiveDataOrigin userWithAuth noDA restricted decrypt
+            + [0x00, 0x03, 0x04, 0x72]
             + [0x00, 0x00]  // no policy
             + [0x00, 0x06, 0x00, 0x80, 0x00, 0x43]  // AES, 128 bits, CFB
             + [0x00, 0x10, 0x00, 0x03, 0x00, 0x10]  // no scheme, P-256, no KDF

@@ -62,14 +62,7 @@ final class SSHAgent: Sendable {
             variables.map { "\($0.key)=\($0.value)" }
                 + (starter.map { $0 + [socket] + program } ?? program + ["--socket", socket]))
         // The file exists before the agent listens.
-        let isListening: @Sendable () -> Bool = {
-            guard let descriptor = UNIXSocketAddress(path: socket)?.connectedSocket() else {
-                return false
-            }
-            close(descriptor)
-            return true
-        }
-        guard await poll(until: isListening) else {
+        guard await poll(until: { UNIXSocketAddress(path: socket)?.isServed == true }) else {
             await process.stop(SIGKILL)
             Issue.record("the agent did not start: \(await process.remainder().errors)")
             return

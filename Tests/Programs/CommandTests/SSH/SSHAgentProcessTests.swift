@@ -17,7 +17,7 @@ struct SSHAgentProcessTests {
         let descriptor: Int32
 
         init(_ agent: SSHAgent) throws {
-            descriptor = try #require(UNIXSocketAddress(path: agent.socket)?.connectedSocket())
+            descriptor = try #require(try UNIXSocketAddress(path: agent.socket)?.connectedSocket())
         }
 
         deinit { close(descriptor) }

@@ -3,8 +3,18 @@ import Latchkey
 
 /// A keystore that unseals every blob to the same secret, so that the fuzzer reaches the code
 /// behind a record key.
-struct OpenKeystore: BackendKeystore {
+struct OpenKeystore: Keystore {
     let backend = "tpm"
+    let mayHaveReader = false
+
+    func owns(_ secret: SealedSecret) async -> Bool? { nil }
+    func endReuse() {}
+    func isAttestable(_ key: HardwareKey) -> Bool { false }
+
+    func liftLockout(
+        of secret: SealedSecret, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> Bool { throw refusal }
 
     private var secret: SecretBytes { SecretBytes([UInt8](repeating: 1, count: 32)) }
 
@@ -18,7 +28,7 @@ struct OpenKeystore: BackendKeystore {
         KeystoreCapabilities(device: "fuzz", root: .swtpm, requirements: [.none], canAttest: false)
     }
 
-    func pinStatus() async throws(KeystoreError) -> PINStatus {
+    func pinStatus(of subject: PINSubject) async throws(KeystoreError) -> PINStatus {
         PINStatus(attemptsLeft: nil, attemptLimit: nil, isLockedOut: false)
     }
 
@@ -41,7 +51,17 @@ struct OpenKeystore: BackendKeystore {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes { self.secret }
 
-    func delete(_ key: HardwareKey) async throws(KeystoreError) {}
+    func delete(
+        _ key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: (any PresenceAuthority)?
+    ) async throws(KeystoreError) {}
+
+    func rename(
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey {
+        key.replacing(blob: key.blob, label: label)
+    }
 
     func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,

@@ -6,7 +6,7 @@ import Synchronization
 /// A keystore without hardware, with an AES key in memory, that meets the contract.
 ///
 /// It tests the contract: a keystore can meet it, and the contract detects each ``Fault``.
-final class PaperKeystore: BackendKeystore {
+final class PaperKeystore: RevokingKeystore, AttestingKeystore {
     /// A violation of the contract.
     enum Fault: Sendable, CaseIterable {
         case asksAgain, ignoresPIN, readsHalfThePIN, believesTheRow, weakensPolicies,
@@ -28,6 +28,7 @@ final class PaperKeystore: BackendKeystore {
 
     static let limit = 3
     let backend = "paper"
+    let mayHaveReader = false
     let fault: Fault?
     let device: SymmetricKey
     let failures: Mutex<Int> = Mutex(0)
@@ -39,13 +40,15 @@ final class PaperKeystore: BackendKeystore {
         self.fault = fault
     }
 
+    func owns(_ secret: SealedSecret) async -> Bool? { nil }
+
     func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         KeystoreCapabilities(
             device: "paper", root: .swtpm, requirements: [.none, .pin], canAttest: false,
             sealsRevocably: fault == .revokesNoSecret || fault == .revokesNoKey)
     }
 
-    func pinStatus() async throws(KeystoreError) -> PINStatus {
+    func pinStatus(of subject: PINSubject) async throws(KeystoreError) -> PINStatus {
         let left = Self.limit - failures.withLock(\.self)
         return PINStatus(attemptsLeft: left, attemptLimit: Self.limit, isLockedOut: left <= 0)
     }
@@ -176,7 +179,17 @@ final class PaperKeystore: BackendKeystore {
         proven.withLock { $0 = ([], $0.endings + 1) }
     }
 
-    func delete(_ key: HardwareKey) async throws(KeystoreError) {}
+    func delete(
+        _ key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: (any PresenceAuthority)?
+    ) async throws(KeystoreError) {}
+
+    func rename(
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey {
+        key.replacing(blob: key.blob, label: label)
+    }
 
     func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
@@ -221,6 +234,20 @@ final class PaperKeystore: BackendKeystore {
         }
         return AttestationIdentity(attestationKey: Data([1]), endorsementCertificates: [])
     }
+
+    func activate(
+        _ challenge: ActivationChallenge, for issuer: String
+    ) async throws(KeystoreError) -> SecretBytes {
+        throw .unsupported("paper has no endorsement key", recovery: "Use hardware.")
+    }
+
+    func keepAttestationCertificates(
+        _ certificates: [Data], for issuer: String
+    ) async throws(KeystoreError) {}
+
+    func forgetAttestation(for issuer: String) async throws(KeystoreError) {}
+
+    func attestationIssuers() async throws(KeystoreError) -> [String] { [] }
 
     func assurance(of policy: AccessPolicy) -> AssuranceLevel {
         AssuranceLevel(root: .swtpm, presence: policy.requirement == .none ? .none : .pin)

@@ -63,7 +63,7 @@ extension KeystoreContract {
                 _ = try await unseal(keystore, secret, .wrong)
             }
         }
-        guard try await keystore.pinStatus(of: secret).isLockedOut else { return }
+        guard try await keystore.pinStatus(of: .secret(secret)).isLockedOut else { return }
         do throws(KeystoreError) {
             let isLifted = try await keystore.liftLockout(
                 of: secret, for: Self.prompt, authorizedBy: person(.declined))
@@ -71,7 +71,7 @@ extension KeystoreContract {
         } catch {
             #expect(error.code == .cancelled, "\(error)")
         }
-        #expect(try await keystore.pinStatus(of: secret).isLockedOut)
+        #expect(try await keystore.pinStatus(of: .secret(secret)).isLockedOut)
     }
 
     /// The number of wrong PINs that lock the device, or nil if none do.

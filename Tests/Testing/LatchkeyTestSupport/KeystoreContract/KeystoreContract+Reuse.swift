@@ -125,20 +125,20 @@ extension KeystoreContract {
             #expect(
                 secret.isRevocable && secret.policy == policy && secret.backend == keystore.backend)
             #expect(try await unseal(keystore, secret) == bytes)
-            try await keystore.revoke(secret)
+            try await keystore.revoking().revoke(secret)
             await Self.expect(.invalidated, of: "unseal a revoked secret, policy \(policy)") {
                 _ = try await unseal(keystore, secret)
             }
-            try await keystore.revoke(secret)
+            try await keystore.revoking().revoke(secret)
             #expect(try await unseal(keystore, other) == others, "another secret is unchanged")
-            try await keystore.revoke(other)
+            try await keystore.revoking().revoke(other)
             await Self.expect(.invalidated, of: "unseal the other revoked secret") {
                 _ = try await unseal(keystore, other)
             }
         }
         guard let plain = try await sealed(keystore, freeSecret) else { return }
         await Self.expect(.unsupported, of: "revoke a secret that is not revocable") {
-            try await keystore.revoke(plain)
+            try await keystore.revoking().revoke(plain)
         }
         _ = try await unseal(keystore, plain)
     }
@@ -187,7 +187,7 @@ extension KeystoreContract {
         -> HardwareKey
     {
         let recorded = Mutex<SealedSecret?>(nil)
-        let key = try await keystore.createRevocableKey(
+        let key = try await keystore.revoking().createRevocableKey(
             KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: person(.right)
         ) { new in recorded.withLock { $0 = new } }
         #expect(
@@ -199,7 +199,7 @@ extension KeystoreContract {
     private func refusesRevocableKeys(_ keystore: any Keystore) async throws {
         let presence = person(.right)
         await Self.expect(.unsupported, of: "create a revocable key") {
-            _ = try await keystore.createRevocableKey(
+            _ = try await keystore.revoking().createRevocableKey(
                 KeyRequest(policy: guarded, prompt: Self.prompt), authorizedBy: presence
             ) { _ in }
         }
@@ -209,20 +209,22 @@ extension KeystoreContract {
     private func refusesRevocation(_ keystore: any Keystore) async throws {
         let presence = person(.right)
         await Self.expect(.unsupported, of: "seal revocably") {
-            _ = try await keystore.sealRevocably(
+            _ = try await keystore.revoking().sealRevocably(
                 .random(count: 32), policy: freeSecret, for: Self.prompt, authorizedBy: presence
             ) { _ in }
         }
         #expect(presence.asked.isEmpty)
         guard let plain = try await sealed(keystore, freeSecret) else { return }
-        await Self.expect(.unsupported, of: "revoke a secret") { try await keystore.revoke(plain) }
+        await Self.expect(.unsupported, of: "revoke a secret") {
+            try await keystore.revoking().revoke(plain)
+        }
     }
 
     private func sealRevocably(
         _ keystore: any Keystore, _ bytes: SecretBytes, _ policy: AccessPolicy
     ) async throws -> SealedSecret {
         let recorded = Mutex<SealedSecret?>(nil)
-        let sealed = try await keystore.sealRevocably(
+        let sealed = try await keystore.revoking().sealRevocably(
             bytes, policy: policy, for: Self.prompt, authorizedBy: person(.right)
         ) { new in recorded.withLock { $0 = new } }
         #expect(recorded.withLock { $0 } == sealed, "the value passed to willCreate is the result")

@@ -1,0 +1,92 @@
+internal import HTTPTypes
+internal import Latchkey
+
+/// Decides the reply to each request that reaches the loopback port of one login.
+struct RedirectResponder: Sendable {
+    let link: OneTimeLink
+    /// The URL of the login page.
+    let page: String
+    /// Parses the query of a request; nil if it is not a response to the authorization request.
+    let accept: @Sendable (_ query: String) -> AuthorizationAnswer?
+    /// Ends the login. Only the first call has an effect.
+    let end: @Sendable (AuthorizationAnswer) -> Void
+
+    /// - Parameter isKnown: Whether the client is certainly a program of this user; false if
+    ///   unknown. Connections of other users are closed before they get here.
+    func reply(to request: RequestLine, fromKnownUser isKnown: Bool) -> RedirectReply {
+        let parts = request.target.split(
+            separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let isStart = link.leads(from: parts[0])
+        guard isStart || parts[0] == LoopbackListener.path else { return .notFound }
+        guard request.method == "GET" else { return .notAllowed }
+        guard !isStart else { return start(forKnownUser: isKnown) }
+        guard parts.count == 2, let answer = accept(String(parts[1])) else { return .refused }
+        end(answer)
+        return .done
+    }
+
+    /// The user's own programs may open the link any number of times, for example in a second
+    /// browser. Where the system does not show which user a program belongs to, only the first
+    /// request is redirected; a second ends the login.
+    func start(forKnownUser isKnown: Bool) -> RedirectReply {
+        guard isKnown || link.use() else {
+            end(.failure(.linkReused))
+            return .linkReused
+        }
+        return .seeOther(page)
+    }
+}
+
+/// A page or redirect of the loopback port.
+struct RedirectReply: Equatable {
+    let status: HTTPResponse.Status
+    let location: String?
+    private let heading: String
+    private let text: String
+
+    private init(
+        _ status: HTTPResponse.Status, location: String? = nil, _ heading: String, _ text: String
+    ) {
+        self.status = status
+        self.location = location
+        self.heading = heading
+        self.text = text
+    }
+
+    /// A redirect to this URL.
+    static func seeOther(_ url: String) -> RedirectReply {
+        RedirectReply(
+            .seeOther, location: url, "The login page has another address",
+            "Your browser should have opened it.")
+    }
+
+    static let done = RedirectReply(
+        .ok, "You can close this window", "The program that opened this page continues.")
+    static let refused = RedirectReply(
+        .badRequest, "Unexpected response", "This is not the response that the program waits for.")
+    static let linkReused = RedirectReply(
+        .gone, "The login was stopped",
+        "This link works once and was opened before. If you did not open it, another user tried to use your login."
+    )
+    static let notFound = RedirectReply(
+        .notFound, "Page not found", "This address is only for one login.")
+    static let notAllowed = RedirectReply(
+        .methodNotAllowed, "Method not allowed", "This address is only for one login.")
+
+    /// The response.
+    var message: [UInt8] {
+        let page = """
+            <!doctype html>
+            <html lang="en"><head><meta charset="utf-8"><title>Latchkey</title></head>
+            <body><h1>\(heading)</h1><p>\(text)</p></body></html>
+
+            """
+        var lines = [
+            "HTTP/1.1 \(status)", "Content-Type: text/html; charset=utf-8",
+            "Content-Length: \(page.utf8.count)", "Content-Security-Policy: default-src 'none'",
+            "Referrer-Policy: no-referrer", "Cache-Control: no-store", "Connection: close",
+        ]
+        if let location { lines.append("Location: \(location)") }
+        return Array((lines + ["", page]).joined(separator: "\r\n").utf8)
+    }
+}

@@ -1,0 +1,7 @@
+/* GNU functions that Swift's Glibc module does not have. The names differ to avoid conflicts with other declarations. */
+
+/* accept4(2) without the peer's address. */
+extern int latchkey_accept4(int socket, void *address, void *length, int flags) __asm__("accept4");
+
+/* pipe2(2). */
+extern int latchkey_pipe2(int *ends, int flags) __asm__("pipe2");
