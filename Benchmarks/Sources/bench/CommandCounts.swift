@@ -4,8 +4,8 @@ import LatchkeySimulators
 import LatchkeyTPM
 import TPM2
 
-/// Counts TPM commands. `CommandBudgetTests`, for fingerprints `FingerPolicyTests` and for passkeys
-/// `PasskeyBudgetTests` fail if a number grows.
+/// Counts TPM commands. `CommandBudgetTests` and, for fingerprints, `FingerPolicyTests` fail if a
+/// number grows.
 struct CommandCounts {
     @concurrent func run() async throws -> Findings {
         try await SoftwareTPM.withRunning { tpm in

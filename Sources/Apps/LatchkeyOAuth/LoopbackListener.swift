@@ -43,7 +43,9 @@ struct LoopbackListener: Sendable {
         } catch {
             throw .noPort("\(error)")
         }
-        let port = TCPSocket.End(ownOf: socket.descriptor)?.port ?? 0
+        guard let port = TCPSocket.End(ownOf: socket.descriptor)?.port else {
+            throw .noPort("the system does not show the port")
+        }
         let origin = "http://127.0.0.1:\(port)"
         let (answers, continuation) = AsyncStream.makeStream(of: AuthorizationAnswer.self)
         let link = OneTimeLink()

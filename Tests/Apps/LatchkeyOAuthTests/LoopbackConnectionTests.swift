@@ -1,5 +1,4 @@
 import Glibc
-import LatchkeyPlatform
 import LatchkeySimulators
 import Testing
 

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import Latchkey
+import LatchkeyPlatform
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting

@@ -1,5 +1,6 @@
 package import Foundation
 internal import Glibc
+internal import LatchkeyPlatform
 internal import LatchkeySimulators
 
 /// A headless Chromium, driven over the WebDriver protocol (W3C WebDriver) through `chromedriver`.
@@ -272,7 +273,7 @@ enum WebDriverConnection {
         guard connected == 0 else {
             close(descriptor)
             throw Chromium.Failure(
-                description: "chromedriver cannot be reached: \(String(cString: strerror(errno)))")
+                description: "chromedriver cannot be reached: \(SystemError.last)")
         }
         return descriptor
     }

@@ -1,6 +1,5 @@
 internal import CSystemd
 internal import Glibc
-internal import LatchkeyPlatform
 
 /// One connection to a bus, used only on its thread.
 final class BusConnection {
